@@ -1,7 +1,7 @@
-//! What the numbers in a tag log or in a card's tags stand for, to a file beside the log and back.
+//! Writes and reads tag maps: the functions and blocks that the numbers in a tag log or in a card's tags stand for.
 //!
-//! The file is JSON, `LOG.json` beside `LOG`, replaced as a whole whenever something is tagged or no longer
-//! is: who reads it finds one state or the next. Functions and blocks share one space of numbers, and a number
+//! A map is a JSON file, `LOG.json` beside `LOG`. It is replaced as a whole whenever a tag is added or removed, so that
+//! a reader finds the state before or after the change. Functions and blocks share one range of numbers, and a number
 //! never changes its meaning.
 
 use std::collections::hash_map::RandomState;
@@ -16,13 +16,15 @@ use rustix::fs::{CWD, RenameFlags, renameat_with};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
-/// Permissions of a new file, less what the umask takes away: it says what a program does.
+/// Permissions of a new file, before the umask. Only the owner may read which functions a program executes.
 const MODE: u32 = 0o600;
 
-/// Version of the file. Any change that a reader must know of raises it.
+/// Version of the file. Any change that a reader must know of increments it.
 pub const VERSION: u32 = 2;
+/// Version that differs only in the names of fields, which are the aliases below.
+const OLD_VERSION: u32 = 1;
 
-/// Why a map cannot be read or written.
+/// An error of reading or writing a map.
 #[derive(Debug, thiserror::Error)]
 pub enum TagMapError {
     /// The file cannot be read.
@@ -31,78 +33,81 @@ pub enum TagMapError {
     /// The file cannot be written.
     #[error("cannot write {}", .0.display())]
     Write(PathBuf, #[source] io::Error),
-    /// It holds something else.
+    /// The file does not contain a map.
     #[error("{} is no tag map", .0.display())]
     Parse(PathBuf, #[source] serde_json::Error),
-    /// It is of a version this is not a reader of.
+    /// The version of the map is not supported.
     #[error("{}: a tag map of version {found}, not {VERSION}", .path.display())]
     Version {
-        /// The file.
+        /// Path of the map.
         path: PathBuf,
-        /// Its version.
+        /// Version that the file states.
         found: u32,
     },
 }
 
-/// What numbers stand for.
+/// A tag map: the functions and blocks that have numbers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TagMap {
-    /// [`VERSION`].
+    /// Version of the format; [`VERSION`] in a map that was loaded.
     pub version: u32,
-    /// The same in the log.
+    /// Identifies the log; the log's header has the same bytes.
     #[serde(with = "hex_bytes")]
     pub id: [u8; 8],
-    /// The program's file.
+    /// Path of the program file.
     pub program: PathBuf,
-    /// The process.
+    /// Process id.
     pub pid: u32,
-    /// Where tags go: `log`, or another of `--sink`.
+    /// The sink, as in `--sink`: `log`, `card`, `count` or `none`.
     pub sink: String,
-    /// Events have times.
+    /// Whether events have times.
     pub timed: bool,
-    /// Ticks of the time stamp counter in a second; 0 if they are not known.
+    /// Frequency of the time stamp counter in Hz; 0 if it is not known.
     pub tsc_hz: u64,
-    /// Where the card sees tags, if it does.
+    /// The card's tag window, with the sink `card`.
     pub window: Option<Window>,
-    /// What is tagged, or was.
+    /// Functions that are or were tagged.
     pub functions: Vec<TaggedFunction>,
-    /// Basic blocks that are tagged: they are entered, never left.
+    /// Basic blocks that are tagged. Their tags are at the entry only.
     pub blocks: Vec<TaggedBlock>,
-    /// What was chosen and is not tagged.
+    /// Functions and blocks that were selected but are not tagged.
     pub refused: Vec<RefusedFunction>,
 }
 
-/// Physical addresses that are tags.
+/// The card's tag window: physical addresses whose accesses are tags.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Window {
-    /// The first.
-    #[serde(with = "hex_address")]
+    /// First physical address.
+    #[serde(with = "hex_address", alias = "base")]
     pub address: u64,
-    /// From one number's to the next one's.
+    /// Distance between the addresses of consecutive numbers, in bytes.
+    #[serde(alias = "stride")]
     pub stride_bytes: u32,
-    /// Size of the whole.
+    /// Size of the window in bytes.
     pub bytes: u64,
 }
 
 /// A function with a number.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaggedFunction {
-    /// In events.
+    /// Number in events and tags.
     pub number: u32,
-    /// For people.
+    /// Name for display.
     pub name: String,
-    /// All the names that its symbols have, as they are in the file.
+    /// Names of all symbols at its address, as in the file.
     pub symbols: Vec<String>,
-    /// The program or library it is in.
+    /// Path of the program or library that contains the function.
     pub object: PathBuf,
-    /// Its address in the process.
-    #[serde(with = "hex_address")]
+    /// Address of the first instruction in the process.
+    #[serde(with = "hex_address", alias = "start")]
     pub code_address: u64,
-    /// Its bytes.
+    /// Size in bytes.
+    #[serde(alias = "size")]
     pub size_bytes: u64,
     /// Which of its exits are tagged.
+    #[serde(alias = "exits")]
     pub tagged_exits: Exits,
-    /// Why it is not tagged any more.
+    /// Reason why its tags were removed, if they were.
     pub removed: Option<String>,
 }
 
@@ -110,62 +115,67 @@ pub struct TaggedFunction {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Exits {
-    /// All.
+    /// All exits are tagged.
     All,
-    /// Some.
+    /// Some exits are tagged.
     Some,
-    /// None.
+    /// No exit is tagged.
     None,
 }
 
 /// A basic block with a number.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaggedBlock {
-    /// In events.
+    /// Number in events and tags.
     pub number: u32,
-    /// The function it is part of.
+    /// Number of the function that contains the block.
+    #[serde(alias = "function")]
     pub function_number: u32,
-    /// Its address in the process.
-    #[serde(with = "hex_address")]
+    /// Address of the first instruction in the process.
+    #[serde(with = "hex_address", alias = "start")]
     pub code_address: u64,
-    /// Its bytes.
+    /// Size in bytes.
+    #[serde(alias = "size")]
     pub size_bytes: u64,
 }
 
-/// A function that is not tagged.
+/// A function or block that is not tagged.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RefusedFunction {
-    /// For people.
+    /// Name for display.
     pub name: String,
-    /// Why not.
+    /// Reason why it is not tagged.
     pub reason: String,
 }
 
-/// What links a log to its map: another each time.
+/// Returns a new random [`TagMap::id`].
 pub fn new_id() -> [u8; 8] {
     // The hasher's keys are random.
     RandomState::new().build_hasher().finish().to_le_bytes()
 }
 
 impl TagMap {
-    /// Where the map of a log is.
+    /// Path of the map of a log.
     pub fn path_beside(log: &Path) -> PathBuf {
         let mut name = OsString::from(log);
         name.push(".json");
         name.into()
     }
 
-    /// Reads a file.
+    /// Reads a map of this version or of version 1.
     ///
     /// # Errors
-    /// [`TagMapError`].
+    /// [`TagMapError::Read`], [`TagMapError::Parse`], or [`TagMapError::Version`] for any other version.
     pub fn load(path: &Path) -> Result<Self, TagMapError> {
         let bytes = fs::read(path).map_err(|error| TagMapError::Read(path.into(), error))?;
         let parse = |error| TagMapError::Parse(path.into(), error);
-        // Another version's may lack what this one's has.
+        // A file of another version may lack fields of this one.
         let Stated { version } = serde_json::from_slice(&bytes).map_err(parse)?;
         match version {
-            VERSION => serde_json::from_slice(&bytes).map_err(parse),
+            OLD_VERSION | VERSION => {
+                let map: TagMap = serde_json::from_slice(&bytes).map_err(parse)?;
+                Ok(TagMap { version: VERSION, ..map })
+            }
             found => Err(TagMapError::Version { path: path.into(), found }),
         }
     }
@@ -173,7 +183,7 @@ impl TagMap {
     /// Writes a file, or replaces it as a whole.
     ///
     /// # Errors
-    /// [`TagMapError::Write`]; what was there still is.
+    /// [`TagMapError::Write`]; an existing file is unchanged then.
     pub fn save(&self, path: &Path) -> Result<(), TagMapError> {
         self.save_by(path, |unfinished| fs::rename(unfinished, path))
     }
@@ -181,12 +191,12 @@ impl TagMap {
     /// Writes a file that must not exist yet.
     ///
     /// # Errors
-    /// [`TagMapError::Write`]; what was there still is.
+    /// [`TagMapError::Write`]; an existing file is unchanged then.
     pub fn save_new(&self, path: &Path) -> Result<(), TagMapError> {
         self.save_by(path, |unfinished| {
             let flags = RenameFlags::NOREPLACE;
             match renameat_with(CWD, unfinished, CWD, path, flags) {
-                // Not every file system can do that at once.
+                // Not every file system supports NOREPLACE.
                 Err(Errno::INVAL | Errno::NOSYS) if fs::symlink_metadata(path).is_err() => {
                     fs::rename(unfinished, path)
                 }
@@ -205,13 +215,13 @@ impl TagMap {
         unfinished.push(format!(".{}", std::process::id()));
         let unfinished = PathBuf::from(unfinished);
         let create = || {
-            // No link that somebody has put there is followed.
+            // `create_new` follows no symbolic link at this path.
             fs::OpenOptions::new().write(true).create_new(true).mode(MODE).open(&unfinished)
         };
         let write = || {
             let text = serde_json::to_string_pretty(self).map_err(io::Error::from)?;
             let file = create().or_else(|error| match error.kind() {
-                // Left by a process of the same number that was killed.
+                // A killed process with the same id has left the file.
                 io::ErrorKind::AlreadyExists => {
                     fs::remove_file(&unfinished)?;
                     create()
@@ -233,7 +243,8 @@ struct Stated {
     version: u32,
 }
 
-/// Addresses as `hmtt tag list` prints them: hexadecimal, no prefix. Numbers are taken as well.
+/// Converts addresses to hexadecimal text without a prefix, as `hmtt tag list` prints them. Reading accepts a prefix, and
+/// numbers.
 mod hex_address {
     use serde::de::Error;
     use serde::{Deserialize, Deserializer, Serializer};
@@ -261,7 +272,7 @@ mod hex_address {
     }
 }
 
-/// Eight bytes as 16 hexadecimal digits, the first byte first.
+/// Converts eight bytes to 16 hexadecimal digits, the first byte first, and back.
 mod hex_bytes {
     use serde::de::Error;
     use serde::{Deserialize, Deserializer, Serializer};
@@ -330,6 +341,28 @@ mod tests {
     }
 
     #[test]
+    fn a_map_of_version_1_has_the_same_content() {
+        let mut text = serde_json::to_string(&map()).unwrap();
+        let names = [
+            ("version\":2", "version\":1"),
+            ("code_address", "start"),
+            ("address", "base"),
+            ("stride_bytes", "stride"),
+            ("size_bytes", "size"),
+            ("tagged_exits", "exits"),
+            ("function_number", "function"),
+        ];
+        for (new, old) in names {
+            assert!(text.contains(new), "{text}");
+            text = text.replace(new, old);
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("old.json");
+        fs::write(&path, text).unwrap();
+        assert_eq!(TagMap::load(&path).unwrap(), map());
+    }
+
+    #[test]
     fn addresses_may_be_numbers() {
         let text = serde_json::to_string(&map()).unwrap();
         for other in ["0x555500001139", "555500001139"] {
@@ -350,7 +383,7 @@ mod tests {
             fs::write(&path, text).unwrap();
             TagMap::load(&path).unwrap_err().to_string()
         };
-        assert!(refused("{\"version\": 1}").contains("x.json: a tag map of version 1, not 2"));
+        assert!(refused("{\"version\": 3}").contains("x.json: a tag map of version 3, not 2"));
         assert!(refused("[]").contains("x.json is no tag map"));
         assert!(refused("{\"version\": 2}").contains("x.json is no tag map"));
         fs::remove_file(&path).unwrap();

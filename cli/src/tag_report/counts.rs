@@ -66,7 +66,9 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
 /// Count and name of each function or block in a list; `None` if the list does not exist.
 fn rows(all: &Value, list: &str) -> Option<Vec<(u64, String)>> {
     let row = |one: &Value| {
-        let calls = one.get("calls").or_else(|| one.get("entries"))?.as_u64()?;
+        // Blocks had the last name when maps of tags were of version 1.
+        let count = ["calls", "entries", "count"].iter().find_map(|key| one.get(key));
+        let calls = count?.as_u64()?;
         let mut name = match one.get("name").and_then(Value::as_str) {
             Some(name) => name.to_owned(),
             None => {

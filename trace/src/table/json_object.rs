@@ -10,7 +10,8 @@ use crate::table::Entry;
 use crate::table::context::mark_name;
 use crate::table::row::{fault_named, group_named};
 
-/// The members of each kind of object, in the order in which they are written.
+/// The members of each kind of object, in the order in which they are written. The aliases are the names in tables of
+/// version 1.
 #[derive(Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub(super) enum Object {
@@ -42,10 +43,12 @@ pub(super) enum Object {
         address: String,
         reads: u32,
         writes: u32,
+        #[serde(alias = "duration")]
         duration_clocks: u32,
     },
     Slice {
         clock: u64,
+        #[serde(alias = "length")]
         duration_clocks: Option<u64>,
         partial: bool,
         reads: u32,
@@ -68,27 +71,35 @@ pub(super) enum Object {
         votes: u32,
     },
     Gap {
+        #[serde(alias = "frames")]
         missing_frames: u64,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(alias = "first_frame", default, skip_serializing_if = "Option::is_none")]
         first_counter: Option<u64>,
+        #[serde(alias = "records")]
         card_lost_records: u32,
+        #[serde(alias = "damaged_frames")]
         malformed_frames: u64,
+        #[serde(alias = "accesses")]
         lost_accesses: Option<u64>,
+        #[serde(alias = "after")]
         after_clock: Option<u64>,
+        #[serde(alias = "before")]
         before_clock: Option<u64>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         after_packet: Option<u64>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         before_packet: Option<u64>,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(alias = "after_time", default, skip_serializing_if = "Option::is_none")]
         after_time_seconds: Option<String>,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(alias = "before_time", default, skip_serializing_if = "Option::is_none")]
         before_time_seconds: Option<String>,
     },
     DdrClock {
         running: bool,
+        #[serde(alias = "lost")]
         new_losses: u16,
         losses: u16,
+        #[serde(alias = "transmit_nanos")]
         transmit_ns: u64,
     },
     Restart,

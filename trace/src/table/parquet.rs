@@ -50,6 +50,9 @@ const TABLE_VERSION: &str = "2";
 const KEY_VERSION: &str = "hmtt.table_version";
 const KEY_UNIT: &str = "hmtt.clock_unit";
 const KEY_SESSIONS: &str = "hmtt.sessions";
+/// Version whose tables differ only in the names of [`Column::old_name`] and [`KEY_OLD_SESSIONS`], and in keys of details.
+const OLD_VERSION: &str = "1";
+const KEY_OLD_SESSIONS: &str = "hmtt.captures";
 /// Rows of a page. A reader that searches for few rows decodes at least one page.
 const PAGE_ROWS: usize = 1 << 17;
 
@@ -66,6 +69,19 @@ enum Column {
     Duration,
     StartClock,
     Detail,
+}
+
+impl Column {
+    /// The name that the column has in tables of version 1, if it is another one.
+    fn old_name(self) -> Option<&'static str> {
+        match self {
+            Column::Session => Some("capture"),
+            Column::Clock => Some("timestamp"),
+            Column::Duration => Some("duration"),
+            Column::StartClock => Some("start"),
+            _ => None,
+        }
+    }
 }
 
 /// Name, type, annotation, whether every row has a value, and encoding. Dictionaries cost more time than

@@ -7,6 +7,7 @@ mod gaps;
 mod hostile;
 mod merge;
 mod modes;
+mod old_tables;
 mod open_trace;
 mod order;
 mod reading;

@@ -92,7 +92,8 @@ fn cause(text: &str, gap: &mut Gap) -> Option<()> {
     match what {
         "frames missing" | "frames" => gap.frames = count.parse().ok()?,
         "records lost on the card" | "records" => gap.records = count.parse().ok()?,
-        "malformed frames" => gap.malformed_frames = count.parse().ok()?,
+        // The second name is that of tables of version 1.
+        "malformed frames" | "damaged frames" => gap.malformed_frames = count.parse().ok()?,
         _ => return None,
     }
     Some(())

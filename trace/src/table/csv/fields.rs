@@ -26,6 +26,9 @@ const NAMES: [(&str, Column); 8] = [
     ("detail", Column::Detail),
 ];
 
+/// Name of the column of durations in tables of version 1.
+const OLD_DURATION: &str = "duration";
+
 /// Position of each column. Columns with other names are ignored.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Heading {
@@ -40,7 +43,11 @@ impl Heading {
         let place = |wanted: &str| {
             fields.iter().position(|field| field.trim().eq_ignore_ascii_case(wanted))
         };
-        let heading = Heading { places: NAMES.map(|(name, _)| place(name)), columns: fields.len() };
+        let places = NAMES.map(|(name, column)| match column {
+            Column::Duration => place(name).or_else(|| place(OLD_DURATION)),
+            _ => place(name),
+        });
+        let heading = Heading { places, columns: fields.len() };
         let needed = [Column::Clock, Column::Direction, Column::Address];
         if let Some(missing) = needed.into_iter().find(|column| !heading.has(*column)) {
             return Err(format!(

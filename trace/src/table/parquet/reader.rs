@@ -15,7 +15,10 @@ use hmtt_format::{Access, Cycles, Direction, PhysAddr, escape};
 use super::catch_panic::catch_panic;
 use super::footer_check::check_footer;
 use super::page_check::CheckedFile;
-use super::{COLUMNS, Column, KEY_SESSIONS, KEY_VERSION, Session, TABLE_VERSION};
+use super::{
+    COLUMNS, Column, KEY_OLD_SESSIONS, KEY_SESSIONS, KEY_VERSION, OLD_VERSION, Session,
+    TABLE_VERSION,
+};
 use crate::table::json_object::parse_object;
 use crate::table::{Card, Entry, Reader, Row, TableError};
 
@@ -54,13 +57,15 @@ impl ParquetReader {
             pair?.value.as_deref()
         };
         // Files of other programs state no version.
-        if let Some(version) = stated(KEY_VERSION).filter(|version| *version != TABLE_VERSION) {
+        let version = stated(KEY_VERSION);
+        if let Some(version) = version.filter(|one| ![TABLE_VERSION, OLD_VERSION].contains(one)) {
             let version = escape::name(version);
             return Err(TableError::Schema(format!(
-                "a table of version {version}, not {TABLE_VERSION}; convert its capture again"
+                "a table of version {version}; the newest that can be read is {TABLE_VERSION}"
             )));
         }
         let sessions: Vec<Session> = stated(KEY_SESSIONS)
+            .or_else(|| stated(KEY_OLD_SESSIONS))
             .and_then(|sessions| serde_json::from_str(sessions).ok())
             .unwrap_or_default();
         // Of several sessions of a card the first one counts.
@@ -223,7 +228,9 @@ impl<T: DataType> Values<T> {
     fn new(group: &dyn RowGroupReader, column: Column) -> Result<Self, TableError> {
         let (name, physical, ..) = COLUMNS[column as usize];
         let schema = group.metadata().schema_descr_ptr();
-        let place = schema.columns().iter().position(|found| found.path().string() == name);
+        let place_of =
+            |name: &str| schema.columns().iter().position(|found| found.path().string() == name);
+        let place = place_of(name).or_else(|| place_of(column.old_name()?));
         let Some(place) = place else {
             // Files of other programs need not have the columns that only the rarer kinds use.
             if matches!(column, Column::Clock | Column::Address | Column::IsWrite) {
