@@ -16,14 +16,14 @@ use crate::pcapng::{Interface, Packet, PcapngReader, ReadError, Reading, Source}
 /// # const CAPTURE: &[u8] = include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/examples/worked.pcapng"));
 /// # fn main() -> Result<(), hmtt::pcapng::ReadError> {
 /// use hmtt::capture_reader::CaptureReader;
-/// use hmtt::decode::{Item, Items};
+/// use hmtt::decode::Item;
 ///
 /// let mut reader = CaptureReader::from_reader(CAPTURE)?;
 /// let mut faults = 0;
-/// let mut sink = Items(|_card: usize, item| {
+/// let mut sink = |_card: usize, item: Item| {
 ///     faults += usize::from(matches!(item, Item::Event(hmtt_format::Event::Fault { .. })));
-/// });
-/// while let Some(packet) = reader.next_packet()? {
+/// };
+/// while let Some(mut packet) = reader.next_packet()? {
 ///     packet.decode(&mut sink);
 /// }
 /// let counts = reader.finish(&mut sink);
@@ -48,7 +48,7 @@ pub struct UndecodedPacket<'a> {
 impl UndecodedPacket<'_> {
     /// Decodes the packet. `sink` gets the items of its frame, and those of earlier frames that waited for it.
     pub fn decode(&mut self, sink: &mut impl CardSink) {
-        self.links.push_to(origin(&self.packet), self.packet.bytes, sink);
+        self.links.push(origin(&self.packet), self.packet.bytes, sink);
     }
 
     /// The links of the cards found so far: one interface number for each card, by card number.
@@ -110,7 +110,7 @@ impl CaptureReader {
 
     /// Decodes the frames that still wait and closes all traces. Returns the counts of each card.
     pub fn finish(&mut self, sink: &mut impl CardSink) -> LinkCounts {
-        std::mem::take(&mut self.links).finish_to(sink)
+        std::mem::take(&mut self.links).finish(sink)
     }
 
     /// The link of a card, as the number of its interface; `None` before the card's first frame.

@@ -32,7 +32,7 @@ pub use counts::{BurstMismatch, Counts, MAX_PLACED_GAPS};
 pub use frame::{Frame, FrameError, Origin};
 pub use gap::Gap;
 pub(crate) use gap::{GapLocation, LocatedGap, parse_seconds, seconds};
-pub use item::{Counted, DdrClock, Item, Items, Malformation, Sink};
+pub use item::{Counted, DdrClock, Item, Malformation, Sink};
 pub use links::{CardCounts, LinkCounts, Links};
 pub use trace::Trace;
 pub use wire::{CardSink, Wire};

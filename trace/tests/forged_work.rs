@@ -4,7 +4,7 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use hmtt::decode::{Origin, Wire};
+use hmtt::decode::{Counted, Origin, Wire};
 use hmtt_test_support::forged::{Forger, Forgery};
 
 /// An allocator that counts the allocated bytes.
@@ -38,7 +38,7 @@ const MOST: usize = 1500;
 fn check(wire: &mut Wire, frames: &[Vec<u8>]) {
     for (at, frame) in (1..).zip(frames) {
         let origin = Origin { packet: at, ..Origin::default() };
-        wire.count(origin, frame, &mut |_, _| {});
+        wire.push(origin, frame, &mut Counted(|_, _| {}));
     }
 }
 

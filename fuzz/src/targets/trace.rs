@@ -2,7 +2,7 @@
 //! up.
 
 use hmtt::decode::wire::WireCounts;
-use hmtt::decode::{CardSink, Columns, Counts, Item, Origin, Wire, decode_frames};
+use hmtt::decode::{CardSink, Columns, Counted, Counts, Item, Origin, Wire, decode_frames};
 
 use crate::script::{Expected, Script};
 
@@ -78,9 +78,9 @@ fn items(frames: &[Vec<u8>]) -> (Vec<Item>, WireCounts) {
 fn counted(frames: &[Vec<u8>]) -> WireCounts {
     let mut wire = Wire::default();
     for (index, frame) in frames.iter().enumerate() {
-        wire.count(origin(index), frame, &mut |_, _| {});
+        wire.push(origin(index), frame, &mut Counted(|_, _| {}));
     }
-    wire.finish_counted(&mut |_, _| {})
+    wire.finish(&mut Counted(|_, _| {}))
 }
 
 /// Counts events and rows of columns.
@@ -103,8 +103,8 @@ impl CardSink for Rows {
 fn rows(frames: &[Vec<u8>]) -> (WireCounts, u64) {
     let (mut wire, mut rows) = (Wire::default(), Rows::default());
     for (index, frame) in frames.iter().enumerate() {
-        wire.push_to(origin(index), frame, &mut rows);
+        wire.push(origin(index), frame, &mut rows);
     }
-    let counts = wire.finish_to(&mut rows);
+    let counts = wire.finish(&mut rows);
     (counts, rows.events + rows.columns.len() as u64)
 }

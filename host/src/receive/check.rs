@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use hmtt::decode::wire::WireCounts;
-use hmtt::decode::{Item, Origin, Wire, earlier_report};
+use hmtt::decode::{Counted, Item, Origin, Wire, earlier_report};
 use hmtt::pcapng::{Description, InterfaceStatistics};
 use hmtt_format::Report;
 use serde::Serialize;
@@ -40,11 +40,12 @@ impl Check {
         let origin = Origin { packet, offset: 0, time, link };
         let last = &mut self.report;
         // Uses only reports in a card's trace: with a forged report, the next file would be decoded for another memory.
-        self.wire.count(origin, frame.bytes, &mut |_, item| {
+        let mut sink = Counted(|_, item| {
             if let Item::Report { report, .. } = item {
                 *last = Some(report);
             }
         });
+        self.wire.push(origin, frame.bytes, &mut sink);
     }
 
     /// Description of the interface for the start of a file.
@@ -71,7 +72,7 @@ impl Check {
 
     /// Final counts. `statistics`: final counts of the source.
     pub fn finish(mut self, statistics: InterfaceStatistics) -> Link {
-        let counted = std::mem::take(&mut self.wire).finish_counted(&mut |_, _| {});
+        let counted = std::mem::take(&mut self.wire).finish(&mut Counted(|_, _| {}));
         self.link_of(counted, statistics)
     }
 

@@ -50,9 +50,9 @@ fn decode(frames: &[Vec<u8>]) -> f64 {
     for (index, frame) in frames.iter().enumerate() {
         let origin =
             Origin { packet: index as u64 + 1, time: Some(Duration::ZERO), ..Origin::default() };
-        wire.push_to(origin, frame, &mut sum);
+        wire.push(origin, frame, &mut sum);
     }
-    wire.finish_to(&mut sum);
+    wire.finish(&mut sum);
     sum.take();
     assert_eq!(sum.accesses, frames.len() as u64 * FRAME_ACCESSES);
     sum.accesses as f64 / begin.elapsed().as_secs_f64() / 1e6

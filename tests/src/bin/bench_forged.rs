@@ -7,7 +7,7 @@
 use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
-use hmtt::decode::{Origin, Wire};
+use hmtt::decode::{Counted, Origin, Wire};
 use hmtt_format::frame::MAX_FRAME_BYTES;
 use hmtt_test_support::forged::{Forger, Forgery};
 use hmtt_tests::load::{FRAME_ACCESSES, Load};
@@ -45,7 +45,7 @@ impl Bench {
         for frame in frames {
             self.packet += 1;
             let origin = Origin { packet: self.packet, ..Origin::default() };
-            self.wire.count(origin, frame, &mut |_, _| {});
+            self.wire.push(origin, frame, &mut Counted(|_, _| {}));
         }
         self.nanos += begin.elapsed().as_nanos();
     }
@@ -116,7 +116,7 @@ fn beside(forgery: Forgery, frames: usize) -> Result<f64> {
     let nanos = bench.nanos as f64 / (3 * ROUND * rounds) as f64;
     // The last forged frames may be the card's after a gap. Further frames of the card decide that.
     bench.check(&good(&mut load, TAIL));
-    let counts = bench.wire.finish_counted(&mut |_, _| {});
+    let counts = bench.wire.finish(&mut Counted(|_, _| {}));
     let card = counts.cards.first().context("no card")?;
     let sent = (GAPS + rounds * ROUND + TAIL) as u64 * FRAME_ACCESSES;
     ensure!(

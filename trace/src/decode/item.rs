@@ -104,7 +104,10 @@ impl Item {
     }
 }
 
-/// Takes the items of one trace, in their order. [`Items`] and [`Counted`] make sinks of closures.
+/// Takes the items of one trace, in their order.
+///
+/// A closure that takes an [`Item`] is a sink; wrapped in [`Counted`] it gets no events. A sink that also implements
+/// [`Sink::columns`] gets accesses in columns.
 pub trait Sink {
     /// Whether the sink takes events. If not, events are only counted; all other elements are passed as items.
     const EVENTS: bool = true;
@@ -122,17 +125,14 @@ pub trait Sink {
     }
 }
 
-/// A sink that passes every element to a closure.
-#[derive(Debug)]
-pub struct Items<F>(pub F);
-
-impl<F: FnMut(Item)> Sink for Items<F> {
+impl<F: FnMut(Item)> Sink for F {
     fn item(&mut self, item: Item) {
-        (self.0)(item);
+        self(item);
     }
 }
 
-/// A sink that has events counted and passes all other items to a closure.
+/// A sink that has events counted and passes all other items to a closure: to `FnMut(Item)` as a [`Sink`], to
+/// `FnMut(usize, Item)` as a [`CardSink`](super::CardSink).
 #[derive(Debug)]
 pub struct Counted<F>(pub F);
 

@@ -9,7 +9,7 @@ use super::columns::Columns;
 use super::counts::Counts;
 use super::frame::Origin;
 use super::item::Item;
-use super::wire::{CardSink, Counted, Items, Wire};
+use super::wire::{CardSink, Wire};
 
 /// The counts of one card of a capture, and its link.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -107,21 +107,11 @@ impl<S: CardSink> CardSink for Numbered<'_, S> {
 
 impl Links {
     /// Takes the next captured frame, which arrived on [`Origin::link`]. Its items go to `sink` with their card number.
-    pub fn push(&mut self, origin: Origin, bytes: &[u8], sink: &mut impl FnMut(usize, Item)) {
-        self.push_to(origin, bytes, &mut Items(sink));
-    }
-
-    /// Takes the next captured frame and counts its records; all other items go to `sink`.
-    pub fn count(&mut self, origin: Origin, bytes: &[u8], sink: &mut impl FnMut(usize, Item)) {
-        self.push_to(origin, bytes, &mut Counted(sink));
-    }
-
-    /// Takes the next captured frame; the sink chooses between items, columns and counts.
-    pub fn push_to(&mut self, origin: Origin, bytes: &[u8], sink: &mut impl CardSink) {
+    pub fn push(&mut self, origin: Origin, bytes: &[u8], sink: &mut impl CardSink) {
         self.add_link(origin.link);
         let (wire, numbers) = &mut self.links[usize::from(origin.link)];
         let mut sink = Numbered { link: origin.link, numbers, cards: &mut self.cards, sink };
-        wire.push_to(origin, bytes, &mut sink);
+        wire.push(origin, bytes, &mut sink);
         if let Some(last) = wire.cards().len().checked_sub(1) {
             sink.number(last);
         }
@@ -146,13 +136,13 @@ impl Links {
     }
 
     /// Decodes the frames that still wait, closes all traces and returns the counts of each card.
-    pub fn finish_to(self, sink: &mut impl CardSink) -> LinkCounts {
+    pub fn finish(self, sink: &mut impl CardSink) -> LinkCounts {
         let Links { links, mut cards } = self;
         let mut found = LinkCounts::default();
         let mut counted = Vec::new();
         for ((wire, mut numbers), link) in links.into_iter().zip(0..) {
             let mut sink = Numbered { link, numbers: &mut numbers, cards: &mut cards, sink };
-            let counts = wire.finish_to(&mut sink);
+            let counts = wire.finish(&mut sink);
             found.foreign_frames += counts.foreign_frames;
             found.stray_frames += counts.stray_frames;
             for (card, counts) in counts.cards.into_iter().enumerate() {
@@ -162,15 +152,5 @@ impl Links {
         counted.sort_by_key(|(number, _)| *number);
         found.cards = counted.into_iter().map(|(_, card)| card).collect();
         found
-    }
-
-    /// As [`Links::finish_to`], with every element passed as an item.
-    pub fn finish(self, sink: &mut impl FnMut(usize, Item)) -> LinkCounts {
-        self.finish_to(&mut Items(sink))
-    }
-
-    /// As [`Links::finish_to`], with events counted only.
-    pub fn finish_counted(self, sink: &mut impl FnMut(usize, Item)) -> LinkCounts {
-        self.finish_to(&mut Counted(sink))
     }
 }

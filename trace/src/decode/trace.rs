@@ -11,7 +11,7 @@ use hmtt_format::{Cycles, Report};
 use super::counts::Counts;
 use super::decoder::Decoder;
 use super::frame::{Frame, Origin};
-use super::item::{Counted, Item, Items, Malformation, Sink};
+use super::item::{Item, Malformation, Sink};
 use super::quarantine::Quarantine;
 use super::sequence::{Order, Place, Sequencer};
 
@@ -42,19 +42,9 @@ pub struct Trace {
 }
 
 impl Trace {
-    /// Takes the next captured frame. Its items, and those of frames that waited for it, go to `sink`.
-    pub fn push(&mut self, origin: Origin, bytes: &[u8], sink: &mut impl FnMut(Item)) {
-        self.push_to(origin, bytes, &mut Items(sink));
-    }
-
-    /// Takes the next captured frame and counts its records; all other items go to `sink`. Much faster than
-    /// [`Trace::push`]; end with [`Trace::finish_to`] and [`Counted`].
-    pub fn count(&mut self, origin: Origin, bytes: &[u8], sink: &mut impl FnMut(Item)) {
-        self.push_to(origin, bytes, &mut Counted(sink));
-    }
-
-    /// Takes the next captured frame; the sink chooses between items, columns and counts.
-    pub fn push_to(&mut self, origin: Origin, bytes: &[u8], sink: &mut impl Sink) {
+    /// Takes the next captured frame. Its items, and those of frames that waited for it, go to `sink`. A sink that has
+    /// events only counted ([`Counted`](super::Counted)) or takes columns is much faster than one that takes each event.
+    pub fn push(&mut self, origin: Origin, bytes: &[u8], sink: &mut impl Sink) {
         match Frame::parse(bytes) {
             Some(frame) => self.frame(origin, bytes, &frame, sink),
             None => self.decoder.counts.foreign_frames += 1,
@@ -230,12 +220,7 @@ impl Trace {
     }
 
     /// Decodes the frames that still wait, closes the trace and returns its counts.
-    pub fn finish(self, sink: &mut impl FnMut(Item)) -> Counts {
-        self.finish_to(&mut Items(sink))
-    }
-
-    /// As [`Trace::finish`]; the sink chooses between items, columns and counts.
-    pub fn finish_to(mut self, sink: &mut impl Sink) -> Counts {
+    pub fn finish(mut self, sink: &mut impl Sink) -> Counts {
         self.flush(sink);
         self.decoder.close_session(sink);
         self.into_counts()

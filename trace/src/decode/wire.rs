@@ -22,7 +22,6 @@ use hmtt_format::frame::FrameKind;
 use super::counts::Counts;
 use super::fit::Fit;
 use super::frame::{Frame, Origin};
-use super::item::Item;
 use super::trace::Trace;
 use owner::Owner;
 use parked::{Parked, ParkedTraces};
@@ -30,7 +29,6 @@ use pending_run::{Arrival, PendingFrame, PendingRun};
 use recent_strays::RecentStrays;
 use sink::SinkOfCard;
 pub use sink::{CardSink, WireCounts};
-pub(super) use sink::{Counted, Items};
 
 /// Most cards on one wire.
 pub const MAX_CARDS: usize = 16;
@@ -65,18 +63,7 @@ impl Wire {
     }
 
     /// Takes the next captured frame. Items go to `sink` with their card number, from 0.
-    pub fn push(&mut self, origin: Origin, bytes: &[u8], sink: &mut impl FnMut(usize, Item)) {
-        self.push_to(origin, bytes, &mut Items(sink));
-    }
-
-    /// Takes the next captured frame and counts its records; all other items go to `sink`. End with
-    /// [`Wire::finish_counted`].
-    pub fn count(&mut self, origin: Origin, bytes: &[u8], sink: &mut impl FnMut(usize, Item)) {
-        self.push_to(origin, bytes, &mut Counted(sink));
-    }
-
-    /// Takes the next captured frame; the sink chooses between items, columns and counts.
-    pub fn push_to(&mut self, origin: Origin, bytes: &[u8], sink: &mut impl CardSink) {
+    pub fn push(&mut self, origin: Origin, bytes: &[u8], sink: &mut impl CardSink) {
         let Some(frame) = Frame::parse(bytes) else {
             self.foreign_frames += 1;
             return;
@@ -142,17 +129,7 @@ impl Wire {
     }
 
     /// Decodes the frames that still wait, closes all traces and returns the counts of each card.
-    pub fn finish(self, sink: &mut impl FnMut(usize, Item)) -> WireCounts {
-        self.finish_to(&mut Items(sink))
-    }
-
-    /// As [`Wire::finish`], with events counted only.
-    pub fn finish_counted(self, sink: &mut impl FnMut(usize, Item)) -> WireCounts {
-        self.finish_to(&mut Counted(sink))
-    }
-
-    /// As [`Wire::finish`]; the sink chooses between items, columns and counts.
-    pub fn finish_to(mut self, sink: &mut impl CardSink) -> WireCounts {
+    pub fn finish(mut self, sink: &mut impl CardSink) -> WireCounts {
         while let Some(run) = self.pending.first() {
             match run.damaged_frame_of(true) {
                 Some(card) => self.stray(0, card, sink),
@@ -161,7 +138,7 @@ impl Wire {
         }
         self.parked.release_all(&mut self.cards);
         let numbered = std::mem::take(&mut self.cards).into_iter().enumerate();
-        let cards = numbered.map(|(card, trace)| trace.finish_to(&mut SinkOfCard(card, sink)));
+        let cards = numbered.map(|(card, trace)| trace.finish(&mut SinkOfCard(card, sink)));
         let cards = cards.collect();
         self.with_strays(cards)
     }

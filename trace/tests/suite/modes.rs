@@ -27,18 +27,22 @@ impl Sink for Taken {
 fn as_columns(frames: &[Vec<u8>]) -> (Taken, Counts) {
     let (mut taken, mut trace) = (Taken::default(), Trace::default());
     for (frame, packet) in frames.iter().zip(1..) {
-        trace.push_to(Origin { packet, ..Origin::default() }, frame, &mut taken);
+        trace.push(Origin { packet, ..Origin::default() }, frame, &mut taken);
     }
-    let counts = trace.finish_to(&mut taken);
+    let counts = trace.finish(&mut taken);
     (taken, counts)
 }
 
 fn counted(frames: &[Vec<u8>]) -> (Vec<Item>, Counts) {
     let (mut items, mut trace) = (Vec::new(), Trace::default());
     for (frame, packet) in frames.iter().zip(1..) {
-        trace.count(Origin { packet, ..Origin::default() }, frame, &mut |item| items.push(item));
+        trace.push(
+            Origin { packet, ..Origin::default() },
+            frame,
+            &mut Counted(|item| items.push(item)),
+        );
     }
-    let counts = trace.finish_to(&mut Counted(|item| items.push(item)));
+    let counts = trace.finish(&mut Counted(|item| items.push(item)));
     (items, counts)
 }
 

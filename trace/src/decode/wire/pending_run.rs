@@ -37,7 +37,7 @@ impl PendingFrame {
             return false;
         }
         let mut trace = Trace::default();
-        trace.push_to(self.origin, &self.bytes, &mut Counted(|_| {}));
+        trace.push(self.origin, &self.bytes, &mut Counted(|_| {}));
         trace.fit(other.frame, other.bytes).is_some_and(Fit::continues)
     }
 
@@ -219,7 +219,7 @@ impl PendingRun {
         self.trace.get_or_init(|| {
             let mut trace = Box::<Trace>::default();
             for PendingFrame { origin, bytes, .. } in &self.frames {
-                trace.push_to(*origin, bytes, &mut Counted(|_| {}));
+                trace.push(*origin, bytes, &mut Counted(|_| {}));
             }
             trace
         })

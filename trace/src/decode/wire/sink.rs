@@ -3,9 +3,11 @@
 use crate::decode::columns::Columns;
 use crate::decode::counts::Counts;
 use crate::decode::frame::Origin;
-use crate::decode::item::{Item, Sink};
+use crate::decode::item::{Counted, Item, Sink};
 
 /// Takes the items of the cards on one wire. Cards are numbered from 0 in the order in which they appear.
+///
+/// A closure that takes a card's number and an [`Item`] is a sink; wrapped in [`Counted`] it gets no events.
 pub trait CardSink {
     /// Whether the sink takes events. If not, events are only counted; all other elements are passed as items.
     const EVENTS: bool = true;
@@ -41,17 +43,11 @@ impl<S: CardSink> Sink for SinkOfCard<'_, S> {
     }
 }
 
-/// A sink that passes every element to a closure.
-pub(in crate::decode) struct Items<F>(pub F);
-
-impl<F: FnMut(usize, Item)> CardSink for Items<F> {
+impl<F: FnMut(usize, Item)> CardSink for F {
     fn item(&mut self, card: usize, item: Item) {
-        (self.0)(card, item);
+        self(card, item);
     }
 }
-
-/// A sink that has events counted and passes all other items to a closure.
-pub(in crate::decode) struct Counted<F>(pub F);
 
 impl<F: FnMut(usize, Item)> CardSink for Counted<F> {
     const EVENTS: bool = false;

@@ -112,7 +112,7 @@ proptest! {
         let waiting = PendingFrame::new(Origin::default(), &Arrival::new(&first, &one), 1);
         if !waiting.may_be_near(&Arrival::new(&second, &other)) {
             let mut trace = Trace::default();
-            trace.push_to(Origin::default(), &one, &mut Counted(|_| {}));
+            trace.push(Origin::default(), &one, &mut Counted(|_| {}));
             prop_assert_eq!(fit_unless_new(&trace, trace.fit(&second, &other)), None);
         }
     }
@@ -158,7 +158,7 @@ fn pending_run(frames: &[Vec<u8>]) -> (PendingRun, Trace) {
             _ if trace.fit(&frame, bytes).is_none() => continue,
             _ => run.push(Origin::default(), &arrival, serial),
         }
-        trace.push_to(Origin::default(), bytes, &mut Counted(|_| {}));
+        trace.push(Origin::default(), bytes, &mut Counted(|_| {}));
     }
     (run, trace)
 }
@@ -231,7 +231,7 @@ fn frames_of_other_lengths_are_no_copies() {
     let all: Vec<_> = (8..40).map(|accesses| made(accesses).bytes()).collect();
     for one in &all {
         let mut trace = Trace::default();
-        trace.push_to(Origin::default(), one, &mut Counted(|_| {}));
+        trace.push(Origin::default(), one, &mut Counted(|_| {}));
         for other in all.iter().filter(|other| *other != one) {
             let frame = Frame::parse(other).unwrap();
             assert_ne!(trace.fit(&frame, other), Some(Fit::Copy));
