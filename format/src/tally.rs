@@ -299,7 +299,7 @@ mod tests {
                         Event::Tag { source: TagSource::Window(_), .. } => (0, 1, true),
                         Event::Page { reads, writes, .. } => (reads, writes, true),
                         Event::Slice { reads, writes, .. } => {
-                            sum.sliced += u64::from(reads + writes);
+                            sum.sliced += u64::from(reads) + u64::from(writes);
                             match sum.sync.unit_log2 {
                                 0 => (reads, writes, true),
                                 _ => (0, 0, false),
@@ -309,7 +309,7 @@ mod tests {
                     };
                     sum.reads += u64::from(reads);
                     sum.writes += u64::from(writes);
-                    sum.bursts += if burst { u64::from(reads + writes) } else { 0 };
+                    sum.bursts += if burst { u64::from(reads) + u64::from(writes) } else { 0 };
                     sum.sliced += u64::from(matches!(event, Event::Tag { .. }) && burst);
                 }
                 Err(error) => sum.error = Some(error),
