@@ -1,7 +1,7 @@
 //! Separates the frames of the cards on one wire and decodes them into one trace for each card.
 //!
 //! Frames carry no identifier of their card. A frame belongs to the card whose counter and counts it continues
-//! ([`super::fit`]). A frame that continues no card waits, together with the frames that follow it (a pending run), until
+//! (`fit`). A frame that continues no card waits, together with the frames that follow it (a pending run), until
 //! it is clear whose they are: a second card's, if the first card continues meanwhile; the same card's after a restart or
 //! a long gap, if it does not. A single frame that no other frame continues is a stray: anyone on the wire can send one.
 //!

@@ -2,7 +2,7 @@
 //!
 //! Stacks grow downwards, so a frame whose stack pointer is below that of an event is not running: it was left by a
 //! `longjmp`, by an exception or by an exit that could not be tagged, or the thread has switched to another context
-//! (of a signal handler or a coroutine). [`contexts`] decides which, [`suspended`] stores the frames that are not
+//! (of a signal handler or a coroutine). `contexts` decides which, `suspended` stores the frames that are not
 //! running, and the calls are reported to a [`Listener`].
 
 mod contexts;

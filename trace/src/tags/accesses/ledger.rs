@@ -2,7 +2,7 @@
 //!
 //! The counts of an open function are differences of running totals, so the cost of an access does not depend on
 //! the depth of calls. There are totals of all accesses, and totals without the accesses made while functions of
-//! several threads were open ([`Overlaps`]). A page is added to the set of every open function, once for
+//! several threads were open (`overlaps`). A page is added to the set of every open function, once for
 //! consecutive accesses to it. That costs time in proportion to the depth, so the additions and the memory are
 //! limited in proportion to the input: beyond the limits the pages of open functions are not known.
 
