@@ -97,8 +97,8 @@ fn duplicated_and_swapped_frames_change_nothing() {
         serde_json::from_str(&hmtt_tests::succeed("hmtt", &["info", path(&mixed), "--json"]))
             .unwrap();
     let text = info.to_string();
-    assert!(text.contains("\"duplicates\":1"), "{text}");
-    assert!(text.contains("\"reordered\":1"), "{text}");
+    assert!(text.contains("\"duplicate_frames\":1"), "{text}");
+    assert!(text.contains("\"reordered_frames\":1"), "{text}");
 }
 
 #[test]
