@@ -346,7 +346,7 @@ impl Logic for BankTable {
         }
         match edge {
             Some(Edge::Rising) => {
-                // Whoever asks again on this edge gets the same.
+                // A second evaluation on this edge finds the same.
                 let found = self._shape.found(&self._state);
                 if self.found.val() != found {
                     self.found.next = found;

@@ -18,7 +18,7 @@ pub struct Accounts {
     pub pass: Signal<In, Bit>,
     /// How many.
     pub clocks: Signal<In, Bits<25>>,
-    /// Time is told from the `now` of the next clock on.
+    /// Sets the clock of the accounts to `now` of the next clock.
     pub set_clock: Signal<In, Bit>,
     /// Clock of the slot.
     pub now: Signal<In, SlotClock>,

@@ -119,7 +119,7 @@ fn block_ram_that_needs_zeros_has_them_after_a_reset() {
     }
 }
 
-/// A restart under test: what it is told, clock by clock.
+/// The block under test; its inputs are set at each clock.
 struct Restart(DdrRestart<6>);
 
 impl Restart {
