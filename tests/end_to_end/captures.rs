@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use hmtt_tests::{succeed, vector};
+use hmtt_tests::{load, succeed, vector};
 
 /// Replays a vector with the verilator engine into a capture file.
 pub fn replay(name: &str, options: &[&str], capture: &Path) {
@@ -37,4 +37,16 @@ pub fn comments<'a>(text: &'a str, kind: &str) -> Vec<&'a str> {
 /// Converts a path to an argument. Paths of tests are always valid text.
 pub fn path(path: &Path) -> &str {
     path.to_str().expect("test paths are text")
+}
+
+/// The benchmarks decode and receive generated frames; a fault that readers find in these would end them.
+#[test]
+fn a_generated_capture_passes_every_check() -> anyhow::Result<()> {
+    let folder = tempfile::tempdir()?;
+    let capture = folder.path().join("load.pcapng");
+    load::write(&capture, 20)?;
+    let info = succeed("hmtt", &["info", "--json", path(&capture)]);
+    let info: serde_json::Value = serde_json::from_str(&info)?;
+    assert_eq!(info["counts"]["accesses"], 20 * load::FRAME_ACCESSES);
+    Ok(())
 }

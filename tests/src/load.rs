@@ -28,9 +28,11 @@ const LINE_LOG2: u8 = 6;
 
 /// Generates frames.
 pub struct Load {
-    pool: Vec<Vec<u64>>,
+    /// Records of each frame, and the number of writes among them.
+    pool: Vec<(Vec<u64>, u64)>,
     counter: u64,
     accesses: u64,
+    writes: u64,
 }
 
 /// Returns a pseudorandom number by Marsaglia's xorshift64, which is fast.
@@ -54,32 +56,41 @@ impl Load {
         let mut state = 0x9e37_79b9_7f4a_7c15;
         let mut streams: Vec<u32> =
             (0..16).map(|_| random(&mut state) as u32 & 0xff_ffff).collect();
-        let mut half = || {
+        let mut half = |writes: &mut u64| {
             let r = random(&mut state);
             let stream = &mut streams[(r >> 8) as usize & 15];
             *stream = (*stream + 1) & 0xff_ffff;
             let number = if r & 1 == 0 { *stream } else { (r >> 16) as u32 & 0xff_ffff };
-            let direction = Direction::from_bit((r >> 4).is_multiple_of(3));
+            let write = (r >> 4).is_multiple_of(3);
+            *writes += u64::from(write);
+            let direction = Direction::from_bit(write);
             u64::from(Half::Access { direction, delta: 1, number }.encode())
         };
-        let words = || (0..MAX_WORDS - SYNC_WORDS).map(|_| half() << 32 | half()).collect();
+        let words = || {
+            let mut writes = 0;
+            let mut word = |_| half(&mut writes) << 32 | half(&mut writes);
+            let words = (0..MAX_WORDS - SYNC_WORDS).map(&mut word).collect();
+            (words, writes)
+        };
         Load {
             pool: std::iter::repeat_with(words).take(POOL_FRAMES).collect(),
             counter: 0,
             accesses: 0,
+            writes: 0,
         }
     }
 
     /// Builds the next frame and returns its length.
     pub fn next(&mut self, buffer: &mut [u8; MAX_FRAME_BYTES]) -> usize {
-        let words = &self.pool[self.counter as usize % POOL_FRAMES];
+        let (words, writes) = &self.pool[self.counter as usize % POOL_FRAMES];
         let length = frame(buffer, self.counter, self.accesses, FrameKind::Data, words);
         self.counter += 1;
         self.accesses += FRAME_ACCESSES;
+        self.writes += writes;
         length
     }
 
-    /// Builds a frame with the card's report. `end`: the report ends the trace.
+    /// Builds a frame with the card's report, which counts one burst an access. `end`: the report ends the trace.
     pub fn report(&mut self, end: bool, buffer: &mut [u8; MAX_FRAME_BYTES]) -> usize {
         let memory = memory();
         let words = StaticWords::new(&memory);
@@ -92,8 +103,8 @@ impl Load {
             slice_code: DEFAULT_SLICE_CODE,
             threshold: MAX_WORDS,
             tag_window: None,
-            reads: 0,
-            writes: 0,
+            reads: self.accesses - self.writes,
+            writes: self.writes,
             faults: 0,
             tags: 0,
             unreported: 0,
