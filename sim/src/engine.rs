@@ -19,6 +19,7 @@ use crate::stimulus::Stimulus;
 
 pub mod cache;
 mod card;
+mod clocks;
 mod loops;
 pub mod rust;
 pub mod verilator;

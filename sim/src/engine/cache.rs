@@ -10,7 +10,7 @@ use std::process::Command;
 use std::sync::Mutex;
 use std::{env, fs, process};
 
-use super::{EngineError, loops};
+use super::{EngineError, clocks, loops};
 use crate::schedule::TX_OFFSET_PS;
 
 const HARNESS: &str = include_str!("main.cpp");
@@ -70,7 +70,7 @@ pub fn model(
     traced: bool,
     compiling: fn(&Path),
 ) -> Result<PathBuf, EngineError> {
-    let (verilog, fifo) = watched(verilog);
+    let (verilog, fifo) = watched(&clocks::unified(verilog));
     let harness =
         HARNESS.replace("@TX_OFFSET_PS@", &TX_OFFSET_PS.to_string()).replace("@FIFO@", &fifo);
     let mut hasher = DefaultHasher::new();

@@ -97,7 +97,7 @@ fn output<'a>(lines: &[&'a str], at: usize, wire: &str) -> Option<(usize, &'a st
 }
 
 /// Returns the lines of the `always @(*)` block that assigns a variable, in the module around line `at`.
-fn block_of<'a>(lines: &'a [&'a str], at: usize, name: &str) -> &'a [&'a str] {
+pub fn block_of<'lines, 'a>(lines: &'lines [&'a str], at: usize, name: &str) -> &'lines [&'a str] {
     let module_end = |line: &&str| line.trim().starts_with("endmodule");
     let end = lines[at..].iter().position(module_end).map_or(lines.len(), |count| at + count);
     let starts = |line: &&str| line.trim() == "always @(*) begin";
@@ -116,14 +116,14 @@ fn block_of<'a>(lines: &'a [&'a str], at: usize, name: &str) -> &'a [&'a str] {
 }
 
 /// Returns the variable that a line assigns, whole or in part.
-fn assigned(line: &str) -> Option<&str> {
+pub fn assigned(line: &str) -> Option<&str> {
     let (target, _) = line.split_once(" = ")?;
     let name = identifiers(target.trim()).next()?;
     (target.trim().starts_with(name)).then_some(name)
 }
 
 /// Splits a text into words that may be identifiers.
-fn identifiers(text: &str) -> impl Iterator<Item = &str> {
+pub fn identifiers(text: &str) -> impl Iterator<Item = &str> {
     let inner = |letter: char| letter.is_ascii_alphanumeric() || "_$".contains(letter);
     let begins = |word: &&str| {
         word.starts_with(|letter: char| letter.is_ascii_alphabetic() || letter == '_')
@@ -134,7 +134,7 @@ fn identifiers(text: &str) -> impl Iterator<Item = &str> {
 /// Whether the assignments of a variable have the same effect in an `always` block of their own. That is so if what
 /// they and their conditions read is not assigned again later in the block, and if nothing in the block reads the
 /// variable before its last assignment.
-fn can_be_isolated(name: &str, block: &[&str]) -> bool {
+pub fn can_be_isolated(name: &str, block: &[&str]) -> bool {
     let Some(last) = block.iter().rposition(|line| assigned(line) == Some(name)) else {
         return false;
     };

@@ -77,6 +77,9 @@ pub struct ReplayArguments {
     #[arg(long, value_name = "FILE")]
     pub vcd: Option<PathBuf>,
     /// Stop the DDR clock before this clock, for this long
+    ///
+    /// A stop of more than 1024 transmit clocks (8.2 us at 1000 Mbit/s) restarts the card, as on a board. What was not
+    /// in its FIFO by then is lost: --truth and --oracle report it as missing.
     #[arg(long, value_parser = parse_stop, value_name = "CLOCK:NANOSECONDS", conflicts_with = "vcd")]
     pub stop_clock: Option<ClockStop>,
     /// Speed of the link in Mbit/s; less than 1000 slows it deliberately
