@@ -79,11 +79,21 @@ pub struct PayloadHeader {
     pub lost: u16,
 }
 
+/// Place of the version in the payload header, read as a big-endian word.
+pub const HEADER_VERSION_AT: u32 = 28;
+/// Place of the frame's kind in the payload header.
+pub const HEADER_KIND_AT: u32 = 24;
+/// Place of the number of words in the payload header.
+pub const HEADER_WORDS_AT: u32 = 16;
+
 impl PayloadHeader {
     /// Packs the header.
     pub const fn encode(self) -> [u8; PAYLOAD_HEADER_BYTES] {
-        let [high, low] = self.lost.to_be_bytes();
-        [self.version << 4 | self.kind & 15, self.words, high, low]
+        let header = (self.version as u32) << HEADER_VERSION_AT
+            | ((self.kind & 15) as u32) << HEADER_KIND_AT
+            | (self.words as u32) << HEADER_WORDS_AT
+            | self.lost as u32;
+        header.to_be_bytes()
     }
 
     /// Unpacks the header.
@@ -168,6 +178,8 @@ impl Sync {
 pub const HEARTBEAT_WORDS: u8 = 2;
 /// Bits of [`Heartbeat::transmit_clocks`].
 pub const TRANSMIT_CLOCK_BITS: u32 = 48;
+/// Place of [`Heartbeat::running`] in the high half of word 0.
+pub const HEARTBEAT_RUNNING_AT: u32 = 31;
 /// Period of the transmit clock in nanoseconds.
 pub const TRANSMIT_CLOCK_NS: u64 = 8;
 
@@ -191,7 +203,7 @@ impl Heartbeat {
     /// Packs it into the words of a frame.
     pub const fn encode(self) -> [u64; HEARTBEAT_WORDS as usize] {
         [
-            (self.running as u64) << 63 | self.losses as u64,
+            (self.running as u64) << (32 + HEARTBEAT_RUNNING_AT) | self.losses as u64,
             self.transmit_clocks & ((1 << TRANSMIT_CLOCK_BITS) - 1),
         ]
     }
@@ -199,7 +211,7 @@ impl Heartbeat {
     /// Unpacks the words of a frame.
     pub const fn decode(words: [u64; HEARTBEAT_WORDS as usize]) -> Self {
         Heartbeat {
-            running: words[0] >> 63 != 0,
+            running: words[0] >> (32 + HEARTBEAT_RUNNING_AT) != 0,
             losses: words[0] as u16,
             transmit_clocks: words[1] & ((1 << TRANSMIT_CLOCK_BITS) - 1),
         }

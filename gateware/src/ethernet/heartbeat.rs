@@ -1,8 +1,8 @@
-//! What the transmit domain has to say by itself: heartbeat frames, and what LEDs show of the link.
+//! Makes heartbeat frames, and drives the LED of the link.
 //!
-//! A heartbeat is due when the DDR clock was lost or found again, and when no frame was sent for a
-//! while. It needs nothing of the DDR domain, so it goes out also when that stands still. The Tx thread
-//! announces that it starts one (`taken`) and then asks for its groups of 32 bits, one at a time.
+//! A heartbeat is due when the DDR clock is lost or found again, and when no frame was sent for a second. It depends on no
+//! register of the DDR domain, so it is also sent while the DDR clock is stopped. The Tx thread signals that it begins a
+//! heartbeat (`taken`) and then reads its groups of 32 bits, one at a time.
 //!
 //! ```text
 //! taken   _/T\_________________________
@@ -11,16 +11,19 @@
 //! ```
 
 use hmtt_format::FORMAT_VERSION;
-use hmtt_format::frame::{FrameKind, HEARTBEAT_WORDS};
+use hmtt_format::frame::{
+    FrameKind, HEADER_KIND_AT, HEADER_VERSION_AT, HEADER_WORDS_AT, HEARTBEAT_RUNNING_AT,
+    HEARTBEAT_WORDS,
+};
 use rust_hdl::prelude::*;
 
 use crate::reset::{ClearedRegister, Domain, KeptRegister, Register};
 
-/// Transmit clocks to a tick of silence, and of the link's light: 524 us.
-pub const TICK_CLOCKS: u64 = 1 << 16;
+/// Transmit clocks of a tick of silence, and of the link's LED: 524 us.
+pub const TICK_CLOCKS: u64 = 1 << HEADER_WORDS_AT;
 /// Ticks of silence before a heartbeat: a second.
 pub const QUIET_TICKS: u64 = 1907;
-/// Ticks the link's light stays on after a frame: 1/16 s.
+/// Ticks for which the link's LED is on after a frame: 1/16 s.
 const LIGHT_TICKS: u64 = 119;
 
 /// See the module's description.
@@ -28,19 +31,19 @@ const LIGHT_TICKS: u64 = 119;
 pub struct Heartbeat {
     /// Transmit clock.
     pub clock: Signal<In, Domain>,
-    /// The DDR clock stands still.
+    /// The DDR clock is stopped.
     pub lost: Signal<In, Bit>,
     /// A frame was sent.
     pub sent: Signal<In, Bit>,
     /// A heartbeat is due.
     pub due: Signal<Out, Bit>,
-    /// The Tx thread starts to send it.
+    /// The Tx thread begins to send the heartbeat.
     pub taken: Signal<In, Bit>,
-    /// The group was used; the next one, please.
+    /// The group was used, and the next one is needed.
     pub step: Signal<In, Bit>,
-    /// Payload header, then the words' halves.
+    /// The payload header, then the halves of the words.
     pub group: Signal<Out, Bits<32>>,
-    /// A frame was sent lately.
+    /// A frame was sent a short time ago.
     pub light: Signal<Out, Bit>,
     was_lost: Register<Bit>,
     losses: Register<Bits<16>>,
@@ -73,6 +76,12 @@ pub struct Heartbeat {
     running_bit: Constant<Bits<32>>,
     quiet_ticks: Constant<Bits<12>>,
     light_ticks: Constant<Bits<7>>,
+    word_0_high: Constant<Bits<3>>,
+    word_0_low: Constant<Bits<3>>,
+    word_1_high: Constant<Bits<3>>,
+    word_1_low: Constant<Bits<3>>,
+    part_full: Constant<Bits<16>>,
+    part_bits: Constant<Bits<5>>,
 }
 
 impl Default for Heartbeat {
@@ -82,17 +91,23 @@ impl Default for Heartbeat {
 }
 
 impl Heartbeat {
-    /// A heartbeat after so many ticks of silence, 1 to 4095.
+    /// Builds a heartbeat that is due after `quiet_ticks` ticks of silence, 1 to 4095.
     pub fn after(quiet_ticks: u64) -> Self {
-        let header = u32::from(FORMAT_VERSION) << 28
-            | (FrameKind::Heartbeat as u32) << 24
-            | u32::from(HEARTBEAT_WORDS) << 16;
+        let header = u32::from(FORMAT_VERSION) << HEADER_VERSION_AT
+            | (FrameKind::Heartbeat as u32) << HEADER_KIND_AT
+            | u32::from(HEARTBEAT_WORDS) << HEADER_WORDS_AT;
         block! {
             Self {
                 header: Constant::new(u64::from(header).into()),
-                running_bit: Constant::new((1u64 << 31).into()),
+                running_bit: Constant::new((1u64 << HEARTBEAT_RUNNING_AT).into()),
                 quiet_ticks: Constant::new(quiet_ticks.into()),
                 light_ticks: Constant::new(LIGHT_TICKS.into()),
+                word_0_high: Constant::new(1u64.into()),
+                word_0_low: Constant::new(2u64.into()),
+                word_1_high: Constant::new(3u64.into()),
+                word_1_low: Constant::new(4u64.into()),
+                part_full: Constant::new(u64::from(u16::MAX).into()),
+                part_bits: Constant::new(u64::from(u16::BITS).into()),
             }
             default: clock, lost, sent, due, taken, step, group, light, was_lost, losses, is_due,
                 low, low_full, mid_step, mid, mid_full, high_step, high, quiet, quiet_enough,
@@ -136,12 +151,12 @@ impl Logic for Heartbeat {
             step_taken,
             next_group
         );
-        // Transmit clocks in three parts, the carry two clocks on its way: `mid` belongs to the `low`
-        // of two clocks before, `high` to that of three.
+        // The transmit clock has three parts, with a carry of two clocks: `mid` belongs to the `low` of two clocks before,
+        // `high` to that of three clocks before.
         self.low.d.next = self.low.q.val() + 1;
-        self.low_full.d.next = self.low.q.val() == 0xffff;
+        self.low_full.d.next = self.low.q.val() == self.part_full.val();
         self.mid_step.d.next = self.low_full.q.val();
-        self.mid_full.d.next = self.mid.q.val() == 0xffff;
+        self.mid_full.d.next = self.mid.q.val() == self.part_full.val();
         self.high_step.d.next = self.mid_step.q.val() & self.mid_full.q.val();
         if self.mid_step.q.val() {
             self.mid.d.next = self.mid.q.val() + 1;
@@ -175,7 +190,7 @@ impl Logic for Heartbeat {
             self.is_due.d.next = false;
             self.index.d.next = bits::<3>(0);
         }
-        // The comparison is two clocks late: for so long it still shows the silence that a heartbeat has ended.
+        // The comparison is two clocks late, so it is ignored for two clocks after a heartbeat was taken.
         if ((self.quiet_enough.q.val() & !self.taken.val()) & !self.take_low.q.val())
             & !self.take_mid.q.val()
         {
@@ -204,20 +219,21 @@ impl Logic for Heartbeat {
             self.index.d.next = self.index.q.val() + 1;
         }
         self.next_group.d.next = self.header.val();
-        if self.index.q.val() == 1 {
+        if self.index.q.val() == self.word_0_high.val() {
             self.next_group.d.next = bits::<32>(0);
             if !self.kept_lost.q.val() {
                 self.next_group.d.next = self.running_bit.val();
             }
         }
-        if self.index.q.val() == 2 {
+        if self.index.q.val() == self.word_0_low.val() {
             self.next_group.d.next = bit_cast::<32, 16>(self.kept_losses.q.val());
         }
-        if self.index.q.val() == 3 {
+        if self.index.q.val() == self.word_1_high.val() {
             self.next_group.d.next = bit_cast::<32, 16>(self.kept_high.q.val());
         }
-        if self.index.q.val() == 4 {
-            self.next_group.d.next = (bit_cast::<32, 16>(self.kept_mid.q.val()) << 16)
+        if self.index.q.val() == self.word_1_low.val() {
+            self.next_group.d.next = (bit_cast::<32, 16>(self.kept_mid.q.val())
+                << self.part_bits.val())
                 | bit_cast::<32, 16>(self.kept_low.q.val());
         }
         self.group.next = self.next_group.q.val();

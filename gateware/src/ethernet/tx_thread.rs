@@ -1,8 +1,7 @@
-//! Tx thread: blocks in the packet FIFO, and heartbeats, to the bytes of frames, addresses and counter
-//! included.
+//! Tx thread: sends blocks of the packet FIFO, and heartbeats, as the octets of frames, with addresses and frame counter.
 //!
-//! Waits until a whole block is available, reads its descriptor, then offers the frame byte by byte in
-//! groups of four (the first has two, so that words fall on group borders).
+//! It waits until a whole block is available, reads its descriptor, and then offers the frame to the GMAC octet by octet. Octets
+//! are sent in groups of four; the first group has two, so that words begin at the border of a group.
 //!
 //! ```text
 //! read_address -> block RAM -> word -> next -> shift -> data
@@ -14,17 +13,16 @@
 //! word            a a|b                one clock after the memory; b is needed from clock 4 on
 //! ```
 //!
-//! `next` takes its group on the clock after `shift` took the one before. The address moves with the
-//! last-but-one group of its word, so the memory may take up to [`MAX_READ_CLOCKS`] to answer: one, or two
-//! with its own output registers, as large memories need. Comparisons and carries stand in registers
-//! before they are needed, so no path is longer than one choice of `next`.
+//! `next` takes a group on the clock after `shift` took the one before. The address changes with the last but one group of a
+//! word, so the memory may take up to [`MAX_READ_CLOCKS`]: one clock, or two if it has output registers, as large memories
+//! need. Comparisons and carries are computed a clock ahead, so no path is longer than the selection of `next`.
 
-use hmtt_format::frame::{DESTINATION, ETHER_TYPE, SOURCE_PREFIX};
+use hmtt_format::frame::{DESTINATION, ETHER_TYPE, HEADER_WORDS_AT, SOURCE_PREFIX};
 use rust_hdl::prelude::*;
 
 use crate::reset::{Domain, KeptRegister, Register};
 
-/// Most clocks the memory may take from an address to its word on `read_high` and `read_low`.
+/// Most clocks that the memory may take from an address to its word on `read_high` and `read_low`.
 pub const MAX_READ_CLOCKS: usize = 3;
 
 #[derive(Copy, Clone, Debug, PartialEq, LogicState)]
@@ -33,7 +31,7 @@ enum State {
     Send,
 }
 
-/// What `next` holds, or takes on this clock: the group after the one being sent.
+/// The group that `next` contains, or takes on this clock: the one after the group that is sent.
 #[derive(Copy, Clone, Debug, PartialEq, LogicState)]
 enum Group {
     DestinationEnd,
@@ -51,35 +49,35 @@ pub struct TxThread<const N: usize> {
     pub clock: Signal<In, Domain>,
     /// End of the last complete block.
     pub available: Signal<In, Bits<N>>,
-    /// Word to read.
+    /// Address of the word to read.
     pub read_address: Signal<Out, Bits<N>>,
-    /// Bits 63..32 of the word addressed on the clock before, or up to [`MAX_READ_CLOCKS`] before.
+    /// Bits 63..32 of the word that was addressed on the clock before, or up to [`MAX_READ_CLOCKS`] before.
     pub read_high: Signal<In, Bits<32>>,
-    /// Bits 31..0.
+    /// Bits 31..0 of that word.
     pub read_low: Signal<In, Bits<32>>,
-    /// Start of the oldest block still needed.
+    /// Begin of the oldest block that is still needed.
     pub freed: Signal<Out, Bits<N>>,
-    /// Nothing of the FIFO is being sent or left to send.
+    /// No block is being sent, and none is left to send.
     pub drained: Signal<Out, Bit>,
-    /// Go back to the FIFO's first word; only while `drained`.
+    /// Go back to the first word of the FIFO; only while `drained`.
     pub rewind: Signal<In, Bit>,
-    /// A heartbeat is due; it goes before blocks.
+    /// A heartbeat is due; it is sent before blocks.
     pub beat: Signal<In, Bit>,
-    /// One is being started.
+    /// A heartbeat is begun.
     pub beat_taken: Signal<Out, Bit>,
-    /// A group of it was used.
+    /// A group of the heartbeat was used.
     pub beat_step: Signal<Out, Bit>,
-    /// Its payload header, then the halves of its words.
+    /// Payload header of the heartbeat, then the halves of its words.
     pub beat_group: Signal<In, Bits<32>>,
     /// A frame was sent.
     pub frame_sent: Signal<Out, Bit>,
     /// A frame is offered.
     pub valid: Signal<Out, Bit>,
-    /// Its next byte.
+    /// Next octet of the frame.
     pub data: Signal<Out, Bits<8>>,
-    /// It is the last one.
+    /// The octet is the last one of the frame.
     pub last: Signal<Out, Bit>,
-    /// The byte is taken.
+    /// The octet is taken.
     pub ready: Signal<In, Bit>,
     state: Register<State>,
     group: KeptRegister<Group>,
@@ -106,6 +104,11 @@ pub struct TxThread<const N: usize> {
     destination_end: Constant<Bits<32>>,
     source_prefix: Constant<Bits<32>>,
     ether_type: Constant<Bits<32>>,
+    words_at: Constant<Bits<5>>,
+    octet_at: Constant<Bits<5>>,
+    octet_bits: Constant<Bits<4>>,
+    address_start: Constant<Bits<2>>,
+    last_octet_but_one: Constant<Bits<2>>,
 }
 
 impl<const N: usize> Default for TxThread<N> {
@@ -119,6 +122,11 @@ impl<const N: usize> Default for TxThread<N> {
                 destination_end: word([c, d, e, f]),
                 source_prefix: word([SOURCE_PREFIX, 0, 0, 0]),
                 ether_type: Constant::new(u64::from(ETHER_TYPE).into()),
+                words_at: Constant::new(u64::from(HEADER_WORDS_AT).into()),
+                octet_at: Constant::new(24u64.into()),
+                octet_bits: Constant::new(8u64.into()),
+                address_start: Constant::new(1u64.into()),
+                last_octet_but_one: Constant::new(1u64.into()),
             }
             default: clock, available, read_address, read_high, read_low, freed, drained, rewind,
                 beat, beat_taken, beat_step, beat_group, frame_sent, valid, data, last, ready,
@@ -141,7 +149,7 @@ impl<const N: usize> Logic for TxThread<N> {
         self.read_address.next = self.read_at.q.val();
         self.freed.next = self.done_to.q.val();
         self.valid.next = self.offered.q.val();
-        self.data.next = self.shift.q.val().get_bits::<8>(24);
+        self.data.next = self.shift.q.val().get_bits::<8>(self.octet_at.val().index());
         self.last.next = self.at_last.q.val();
 
         self.pending.d.next = self.available.val() != self.read_at.q.val();
@@ -168,11 +176,13 @@ impl<const N: usize> Logic for TxThread<N> {
                 Group::Header => {
                     // The payload header is the low half of the descriptor.
                     self.next_group.d.next = self.word_low.q.val();
-                    self.words_left.d.next = self.word_low.q.val().get_bits::<8>(16);
+                    self.words_left.d.next =
+                        self.word_low.q.val().get_bits::<8>(self.words_at.val().index());
                     if self.beating.q.val() {
                         self.beat_step.next = true;
                         self.next_group.d.next = self.beat_group.val();
-                        self.words_left.d.next = self.beat_group.val().get_bits::<8>(16);
+                        self.words_left.d.next =
+                            self.beat_group.val().get_bits::<8>(self.words_at.val().index());
                     }
                 }
                 Group::High => {
@@ -191,7 +201,7 @@ impl<const N: usize> Logic for TxThread<N> {
                 }
             }
         }
-        // `next` comes after the header or a word's end, and no word is left to come.
+        // The group in `next` ends the header or a word, and no word follows.
         self.finishing.d.next =
             (self.words_left.q.val() == 0) & (self.group.q.val() == Group::High);
 
@@ -202,7 +212,7 @@ impl<const N: usize> Logic for TxThread<N> {
             State::AwaitBlock => {
                 self.group.d.next = Group::DestinationEnd;
                 self.shift.d.next = self.destination_start.val();
-                self.left.d.next = bits::<2>(1);
+                self.left.d.next = self.address_start.val();
                 self.reload.d.next = false;
                 self.beating.d.next = self.beat.val();
                 if self.pending.q.val() | self.beat.val() {
@@ -215,9 +225,11 @@ impl<const N: usize> Logic for TxThread<N> {
             State::Send => {
                 if self.ready.val() {
                     self.left.d.next = self.left.q.val() - 1;
-                    self.reload.d.next = (self.left.q.val() == 1) & !self.finishing.q.val();
-                    self.at_last.d.next = (self.left.q.val() == 1) & self.finishing.q.val();
-                    self.shift.d.next = self.shift.q.val() << 8;
+                    self.reload.d.next = (self.left.q.val() == self.last_octet_but_one.val())
+                        & !self.finishing.q.val();
+                    self.at_last.d.next = (self.left.q.val() == self.last_octet_but_one.val())
+                        & self.finishing.q.val();
+                    self.shift.d.next = self.shift.q.val() << self.octet_bits.val();
                     if self.reload.q.val() {
                         self.shift.d.next = self.next_group.q.val();
                         self.turn.d.next = true;
@@ -268,13 +280,13 @@ impl<const N: usize> Logic for TxThread<N> {
     }
 }
 
-/// The 40-bit frame counter, in parts: a carry waits a clock between them, which is over long before
-/// the next frame asks.
-#[derive(LogicBlock, Default)]
+/// The 40-bit frame counter, in parts. A carry takes a clock from part to part; it has passed long before the next frame
+/// reads the counter.
+#[derive(LogicBlock)]
 pub struct FrameCounter {
     /// Transmit clock.
     pub clock: Signal<In, Domain>,
-    /// Count one.
+    /// Count a frame.
     pub step: Signal<In, Bit>,
     /// Bits 39..32.
     pub high: Signal<Out, Bits<8>>,
@@ -289,6 +301,19 @@ pub struct FrameCounter {
     mid_full: Register<Bit>,
     high_step: Register<Bit>,
     high_part: Register<Bits<8>>,
+    part_full: Constant<Bits<16>>,
+}
+
+impl Default for FrameCounter {
+    fn default() -> Self {
+        block! {
+            Self {
+                part_full: Constant::new(u64::from(u16::MAX).into()),
+            }
+            default: clock, step, high, mid, low, low_part, low_full, mid_step, mid_part,
+                mid_full, high_step, high_part
+        }
+    }
 }
 
 impl Logic for FrameCounter {
@@ -300,8 +325,8 @@ impl Logic for FrameCounter {
         self.high.next = self.high_part.q.val();
         self.mid.next = self.mid_part.q.val();
         self.low.next = self.low_part.q.val();
-        self.low_full.d.next = self.low_part.q.val() == 0xffff;
-        self.mid_full.d.next = self.mid_part.q.val() == 0xffff;
+        self.low_full.d.next = self.low_part.q.val() == self.part_full.val();
+        self.mid_full.d.next = self.mid_part.q.val() == self.part_full.val();
         self.mid_step.d.next = self.step.val() & self.low_full.q.val();
         self.high_step.d.next = self.mid_step.q.val() & self.mid_full.q.val();
         if self.step.val() {

@@ -1,21 +1,24 @@
-//! Halves and words, one a clock, to writes into the packet FIFO: forms them, knows where in the block
-//! they go, and puts the descriptor in front of a block that is done.
+//! Writes halves and words into the packet FIFO: forms each word, keeps its address, and writes the descriptor of a finished
+//! block.
+//!
+//! The block writer commands it; at most one half or word is written in each clock.
 //!
 //! ```text
 //! clock      _/0\_/1\_/2\_/3\_
 //! source         <A >            with push_half or push_word
-//! chosen             <A >        the record of the clock before is at hand
+//! chosen             <A >        the record of the clock before is available
 //! write                  <A >    to the FIFO
 //! ```
 
 use hmtt_format::FORMAT_VERSION;
+use hmtt_format::frame::{HEADER_KIND_AT, HEADER_VERSION_AT, HEADER_WORDS_AT};
 use rust_hdl::prelude::*;
 
 use super::Record;
 use super::word_source::{Source, WordSource};
 use crate::reset::{ClearedRegister, Domain, Register};
 
-/// What a sync and a descriptor say of their block.
+/// What a sync and a descriptor state about their block.
 #[derive(Copy, Clone, Debug, Default, PartialEq, LogicStruct)]
 pub struct Heading {
     /// [`hmtt_format::frame::FrameKind`].
@@ -24,19 +27,19 @@ pub struct Heading {
     pub unit: Bits<4>,
     /// Segment before the first record.
     pub segment: Bits<12>,
-    /// Clock before it, bits 23..0.
+    /// Bits 23..0 of the clock before the first record.
     pub clock_low: Bits<24>,
-    /// Bits 47..24.
+    /// Bits 47..24 of that clock.
     pub clock_high: Bits<24>,
-    /// Records lost so far.
+    /// Records that were lost before.
     pub lost: Bits<24>,
-    /// Accesses so far, bits 19..0.
+    /// Accesses before, bits 19..0.
     pub accesses_low: Bits<20>,
-    /// Accesses so far, bits 39..20.
+    /// Accesses before, bits 39..20.
     pub accesses_high: Bits<20>,
 }
 
-/// A word on its way to the FIFO.
+/// A word that is written next.
 #[derive(Copy, Clone, Debug, Default, PartialEq, LogicStruct)]
 struct Chosen {
     source: Source,
@@ -50,43 +53,43 @@ struct Chosen {
 pub struct WordPort<const N: usize> {
     /// DDR clock.
     pub clock: Signal<In, Domain>,
-    /// Which word.
+    /// Source of the word.
     pub source: Signal<In, Source>,
-    /// The half, if it is one.
+    /// The half, if the source is a half.
     pub half: Signal<In, Bits<32>>,
-    /// Write the half: to the high side of a new word, or to the low side of the one begun.
+    /// Write the half: to the high side of a new word, or to the low side of an incomplete one.
     pub push_half: Signal<In, Bit>,
-    /// Write a word; none is begun.
+    /// Write a word; no word is incomplete.
     pub push_word: Signal<In, Bit>,
-    /// Write the descriptor: the block is done.
+    /// Write the descriptor: the block is complete.
     pub describe: Signal<In, Bit>,
-    /// The word after the next clock is the first of a block.
+    /// The word after the next clock is the first word of a block.
     pub restart: Signal<In, Bit>,
-    /// Words of a data block.
+    /// Words after which a data block is closed.
     pub threshold: Signal<In, Bits<8>>,
-    /// For syncs and descriptors.
+    /// Values for syncs and descriptors.
     pub heading: Signal<In, Heading>,
-    /// The record, on the clock after the source.
+    /// The record, one clock after the source.
     pub record: Signal<In, Record>,
-    /// The other unit's word on that clock, bits 63..32.
+    /// Bits 63..32 of another unit's word, on that clock.
     pub other_high: Signal<In, Bits<32>>,
-    /// Bits 31..0.
+    /// Bits 31..0 of that word.
     pub other_low: Signal<In, Bits<32>>,
-    /// A word is begun: its low half is missing.
+    /// A word is incomplete: its low half is missing.
     pub low_turn: Signal<Out, Bit>,
-    /// The block holds `threshold` words, or will after those on their way.
+    /// The block has `threshold` words, or will have with those in the stages.
     pub full: Signal<Out, Bit>,
-    /// It may have no room for the longest record.
+    /// The block may have no room for the longest record.
     pub tight: Signal<Out, Bit>,
     /// Write the high half of a word to the FIFO.
     pub write_high_enable: Signal<Out, Bit>,
     /// Write the low half of a word to the FIFO.
     pub write_low_enable: Signal<Out, Bit>,
-    /// Where.
+    /// Address of the word.
     pub write_address: Signal<Out, Bits<N>>,
-    /// Bits 63..32.
+    /// Bits 63..32 of the word.
     pub write_high: Signal<Out, Bits<32>>,
-    /// Bits 31..0.
+    /// Bits 31..0 of the word.
     pub write_low: Signal<Out, Bits<32>>,
     /// End of the last complete block.
     pub committed: Signal<Out, Bits<N>>,
@@ -111,18 +114,24 @@ pub struct WordPort<const N: usize> {
     lost: Signal<Local, Bits<24>>,
     version: Constant<Bits<32>>,
     tight_below: Constant<Bits<8>>,
+    kind_at: Constant<Bits<5>>,
+    words_at: Constant<Bits<5>>,
+    one_word: Constant<Bits<8>>,
 }
 
-/// Clocks from `describe` to telling the FIFO of the block: by then it is stored.
+/// Clocks from `describe` until `committed` includes the block, which is stored by then.
 pub const COMMIT_CLOCKS: u64 = 3;
 
 impl<const N: usize> Default for WordPort<N> {
     fn default() -> Self {
         block! {
             Self {
-                version: Constant::new((u64::from(FORMAT_VERSION) << 28).into()),
-                // The longest record has three words, and two more may be on their way.
+                version: Constant::new((u64::from(FORMAT_VERSION) << HEADER_VERSION_AT).into()),
+                // The longest record has three words, and two words may be in the stages.
                 tight_below: Constant::new(5u64.into()),
+                kind_at: Constant::new(u64::from(HEADER_KIND_AT).into()),
+                words_at: Constant::new(u64::from(HEADER_WORDS_AT).into()),
+                one_word: Constant::new(1u64.into()),
             }
             default: clock, source, half, push_half, push_word, describe, restart, threshold,
                 heading, record, other_high, other_low, low_turn, full, tight, write_high_enable,
@@ -182,8 +191,8 @@ impl<const N: usize> Logic for WordPort<N> {
             self.start.d.next = self.at.q.val();
         }
         self.low_turn.next = self.is_low_turn.q.val();
-        self.full.next =
-            (self.left.q.val() == 0) | ((self.left.q.val() == 1) & self.chosen.q.val().to_low);
+        self.full.next = (self.left.q.val() == 0)
+            | ((self.left.q.val() == self.one_word.val()) & self.chosen.q.val().to_low);
         self.is_tight.d.next = self.left.q.val() < self.tight_below.val();
         self.tight.next = self.is_tight.q.val();
 
@@ -198,8 +207,8 @@ impl<const N: usize> Logic for WordPort<N> {
         self.words.accesses_high.next = self.heading.val().accesses_high;
         self.lost.next = self.heading.val().lost;
         self.words.header.next = self.version.val()
-            | (bit_cast::<32, 4>(self.heading.val().kind) << 24)
-            | (bit_cast::<32, 8>(self.count.q.val()) << 16)
+            | (bit_cast::<32, 4>(self.heading.val().kind) << self.kind_at.val())
+            | (bit_cast::<32, 8>(self.count.q.val()) << self.words_at.val())
             | bit_cast::<32, 16>(self.lost.val().get_bits::<16>(0));
         self.number_segment.next = self.record.val().segment;
         self.delta.next = self.record.val().delta;
@@ -220,7 +229,7 @@ impl<const N: usize> Logic for WordPort<N> {
         self.start_stored.d.next = self.start_written.q.val();
         self.out_at.d.next = self.at.q.val();
         if self.chosen.q.val().source == Source::Descriptor {
-            // `start` has moved on by now.
+            // `start` is that of the next block already.
             self.out_at.d.next = self.start_written.q.val();
         }
         self.write_high.next = self.out_high.q.val();

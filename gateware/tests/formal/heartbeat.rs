@@ -110,7 +110,7 @@ fn a_heartbeat_says_what_was_true_when_it_was_taken() {
     low.refutes("high_step$d = mid_step$q & mid_full$q", "high_step$d = mid_step$q");
     proof.refutes("lost & ~was_lost$q", "lost");
     proof.refutes("kept_lost$d = was_lost$q", "kept_lost$d = lost");
-    proof.refutes("if (index$q == 32'h2)", "if (index$q == 32'h3)");
+    proof.refutes("if (index$q == word_0_low)", "if (index$q == word_1_high)");
 }
 
 /// The frame counter, beginning with some value.
