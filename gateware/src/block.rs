@@ -1,9 +1,51 @@
-//! Shortens the constructors of blocks.
+//! Helpers to write blocks: short constructors, and updates that are split over several modules.
+
+use rust_hdl::prelude::*;
 
 /// Constructs a block: the fields that are given, and the defaults of those that are named after `default:`. As in any
 /// struct literal each field appears once, so that a constant that is not given is an error.
 macro_rules! block {
     ($type:ident { $($given:ident $(: $value:expr)?),* $(,)? } default: $($field:ident),* $(,)?) => {
         $type { $($given $(: $value)?,)* $($field: Default::default(),)* }
+    };
+}
+
+/// A part of the update of a block. `P` names the part; its `#[hdl_gen] fn update` is in a module of its own.
+pub(crate) trait Part<P> {
+    /// Assigns what this part of the block decides.
+    fn update(&mut self);
+    /// Marks the signals that the part assigns as connected.
+    fn connect(&mut self);
+    /// Returns the Verilog of the part.
+    fn hdl(&self) -> Verilog;
+}
+
+/// Returns the statements of all parts as one `always` block.
+///
+/// # Panics
+/// When a part is not the output of `#[hdl_gen]`.
+pub(crate) fn joined<const PARTS: usize>(parts: [Verilog; PARTS]) -> Verilog {
+    let statements = parts.into_iter().flat_map(|part| match part {
+        Verilog::Combinatorial(statements) => statements,
+        _ => panic!("a part that #[hdl_gen] did not make"),
+    });
+    Verilog::Combinatorial(statements.collect())
+}
+
+/// The functions of [`Logic`] of a block whose update consists of parts ([`Part`]). They are evaluated in the given
+/// order, so a later part overrides what an earlier one has assigned.
+macro_rules! update_in_parts {
+    ($($part:ty),+ $(,)?) => {
+        fn update(&mut self) {
+            $(<Self as $crate::block::Part<$part>>::update(self);)+
+        }
+
+        fn connect(&mut self) {
+            $(<Self as $crate::block::Part<$part>>::connect(self);)+
+        }
+
+        fn hdl(&self) -> Verilog {
+            $crate::block::joined([$(<Self as $crate::block::Part<$part>>::hdl(self)),+])
+        }
     };
 }

@@ -1,8 +1,12 @@
-//! Items to words of frames: the statistics unit (SU).
+//! The statistics unit (SU): turns items into records, and records into words of frames.
 //!
-//! `traces` cuts each item the way its mode needs it and merges accesses into records; `block_writer`
-//! packs records into words and words into blocks, each of which becomes a frame that decodes alone.
-//! `frequency` and `totals` count what passes.
+//! ```text
+//! config -> traces, waiting_record -> record_intake, block_writer -> word_port, word_source -> fifo
+//!                  frequency, totals (counts) -> slice_words, report_words, other_words --^
+//! ```
+//!
+//! `traces` merges accesses into records as the mode in force requires. `block_writer` packs records into words and words into
+//! blocks. Each block becomes a frame that can be decoded without the frames before it.
 
 pub mod accounts;
 pub mod address_views;
@@ -21,7 +25,7 @@ pub mod word_source;
 
 use rust_hdl::prelude::*;
 
-/// What a record is.
+/// Kind of a record.
 #[allow(missing_docs)]
 #[derive(Copy, Clone, Debug, PartialEq, LogicState)]
 pub enum RecordKind {
@@ -34,7 +38,7 @@ pub enum RecordKind {
     Fault,
     Overrun,
     Page,
-    /// Time that passed, nothing else.
+    /// Time without an access.
     Skip,
     Slice,
     /// One word of the analysis.
@@ -47,49 +51,54 @@ pub enum RecordKind {
     Stop,
 }
 
-/// A finished record on its way to the block writer.
+/// A complete record, for the block writer.
 #[derive(Copy, Clone, Debug, Default, PartialEq, LogicStruct)]
 pub struct Record {
-    /// What it is.
+    /// Kind.
     pub kind: RecordKind,
     /// The access is a WRITE.
     pub write: Bit,
-    /// Low bits of the unit number. Others than Access and Page: bits 25..0 of the value.
+    /// Low bits of the unit number. Kinds other than Access and Page: bits 25..0 of the value.
     pub number: Bits<26>,
-    /// High bits of the unit number. Others: bits 37..26 of the value.
+    /// High bits of the unit number. Other kinds: bits 37..26 of the value.
     pub segment: Bits<12>,
-    /// Clocks since the timed record before.
+    /// Clocks since the last record that has a time.
     pub delta: Bits<25>,
     /// Page: READs.
     pub reads: Bits<12>,
     /// Page: WRITEs.
     pub writes: Bits<12>,
-    /// Page: clocks from first to last access.
+    /// Page: clocks from the first to the last access.
     pub duration: Bits<20>,
 }
 
-/// What passes the statistics unit on one clock, whatever is recorded of it.
+/// The item that passes the statistics unit in one clock, whether it is recorded or not.
 #[derive(Copy, Clone, Debug, Default, PartialEq, LogicStruct)]
 pub struct Observed {
-    /// An access, seen while capturing.
+    /// An access during a capture.
     pub access: Bit,
-    /// It is a WRITE.
+    /// The access is a WRITE.
     pub write: Bit,
-    /// It lies in the tag window.
+    /// The access is in the tag window.
     pub tag: Bit,
     /// A completed software mark.
     pub mark: Bit,
     /// A fault.
     pub fault: Bit,
-    /// What the access found in its row buffer.
+    /// State of the row buffer at the access.
     pub row_state: Bits<2>,
     /// Rank * 16 + bank of the access.
     pub bank: Bits<6>,
-    /// Its page, bits 39..12 of the address.
+    /// Page of the access, bits 39..12 of the address.
     pub page: Bits<28>,
 }
 
-/// Clock of the slot as a report or a slice states it.
+impl SlotClock {
+    /// Bits of `low`.
+    pub const LOW_BITS: u32 = 24;
+}
+
+/// Clock of the slot, as reports and slices state it.
 #[derive(Copy, Clone, Debug, Default, PartialEq, LogicStruct)]
 pub struct SlotClock {
     /// Bits 23..0.
