@@ -1,18 +1,17 @@
-//! Accesses to hot pages, reuse distances and the use of banks: what the card finds out by itself.
+//! The analysis: hot pages, reuse distances and bank use, computed on the card from the accesses that the traces see.
 //!
-//! Beside the traces, from the same accesses, in block RAM of fixed size:
+//! It runs in parallel with the traces, in block RAM of fixed size:
 //!
 //! ```text
 //! observed -> page_runs -> hot_pages    a majority vote in each of 256 buckets
 //!                      -> reuse         order of use of the sampled pages
 //!          -> tallies                   row hits, misses, conflicts; reuse distances
-//!                          dump_unit    one table after the other to records
+//!                          dump_unit    sends one table after the other as records
 //! ```
 //!
-//! Nothing here can hold up the traces. What finds a unit busy is counted as skipped, and the counts go
-//! out with the results, so that every bound holds. Results leave in dumps ([`dump_unit`]), record by
-//! record when the traces have none, and clear what they sent. What they guarantee is in `docs/format.md`,
-//! section "Analysis".
+//! The analysis never delays the traces. Events that arrive while a unit is busy are counted as skipped, and the counts are
+//! sent with the results, so each bound holds. Results are sent in dumps ([`dump_unit`]), one record at a time when the traces
+//! have none, and each dump clears what it sends. `docs/format.md`, section "Analysis", states what the results guarantee.
 
 pub mod dump_unit;
 pub mod hot_pages;
@@ -22,7 +21,10 @@ pub mod reuse;
 pub mod tallies;
 pub mod unit;
 
-/// Ticks from one dump to the next, of at most 2^15 clocks each; as many dumps as the table of hot pages
-/// has parts make a round. Every table is emptied within a round and so counts less than 2^27 accesses,
-/// at most one a clock; what was skipped is told by every dump, so less than 2^23.
+/// Place of the table, which is the group of its counts, in the index of a tally.
+pub(crate) const TABLE_AT: u32 = 6;
+
+/// Ticks from one dump to the next, of at most 2^15 clocks each. A round has as many dumps as the table of hot pages has
+/// parts. Each table is emptied once in a round, so it counts less than 2^27 accesses, at most one in each clock. Each
+/// dump sends and restarts the counts of skipped events, so they stay below 2^23.
 pub const DUMP_TICKS: u64 = 128;

@@ -1,14 +1,15 @@
-//! Row outcomes and reuse distances to counts: one block RAM of counters, each read, added to and
-//! written back.
+//! Counts row outcomes and reuse distances in one block RAM of counters, by read, add and write.
 //!
-//! Counter `state * 64 + rank * 16 + bank` counts row hits (0), misses (1) and conflicts (2), counter
-//! 192 + bucket reuse distances. Outcomes of one counter gather until one of another comes; that one is
-//! counted as skipped if the first cannot go on because its counter is on its way already. Reuse distances
-//! come when there is room. A counter is taken out, and starts from 0 again, by a read like any other that
-//! writes 0 back; it waits until the memory is free and the counter not on its way.
+//! Outcomes come from the traces, distances from `reuse`; `dump_unit` reads the counters. Counter `state * 64 + rank * 16 +
+//! bank` counts row hits (0), misses (1) and conflicts (2); counter 192 + bucket counts reuse distances. Outcomes of one counter
+//! are summed until an outcome of another counter comes. If the sum cannot be added then, because its counter is in the stages,
+//! the new outcome is counted as skipped. Reuse distances wait until the stages are free. A counter is taken out when no sum
+//! reads: it is read, and 0 is written back.
 
+use hmtt_format::record::CountGroup;
 use rust_hdl::prelude::*;
 
+use super::TABLE_AT;
 use crate::fifo::block_ram::BlockRam;
 use crate::reset::{ClearedRegister, Domain, Register};
 
@@ -28,33 +29,33 @@ pub struct Tallies {
     pub clock: Signal<In, Domain>,
     /// An access.
     pub access: Signal<In, Bit>,
-    /// What it found in its row buffer.
+    /// State of the row buffer at the access.
     pub row_state: Signal<In, Bits<2>>,
-    /// Rank * 16 + bank.
+    /// Rank * 16 + bank of the access.
     pub bank: Signal<In, Bits<6>>,
-    /// A reuse distance.
+    /// There is a reuse distance.
     pub offer: Signal<In, Bit>,
-    /// Its bucket.
+    /// Bucket of the distance.
     pub bucket: Signal<In, Bits<4>>,
-    /// It is taken on this clock.
+    /// The distance is taken on this clock.
     pub taken: Signal<Out, Bit>,
-    /// Skip the outcomes that come.
+    /// Skip outcomes.
     pub frozen: Signal<In, Bit>,
-    /// Let nothing wait; no outcome is gathered.
+    /// Store the sum that waits; no outcome comes.
     pub drain: Signal<In, Bit>,
-    /// Nothing is on its way.
+    /// Nothing is in the stages.
     pub idle: Signal<Out, Bit>,
     /// Take a counter out.
     pub take_out: Signal<In, Bit>,
-    /// Which one.
+    /// Counter to take out.
     pub index: Signal<In, Bits<8>>,
-    /// It is taken out on this clock.
+    /// The counter is taken out on this clock.
     pub taken_out: Signal<Out, Bit>,
-    /// Its value, one clock later.
+    /// Value of the counter, one clock later.
     pub value: Signal<Out, Bits<28>>,
-    /// Row outcomes skipped.
+    /// Row outcomes that were skipped.
     pub skipped: Signal<Out, Bits<23>>,
-    /// Count them anew.
+    /// Restart the count of skipped outcomes.
     pub clear_skipped: Signal<In, Bit>,
     counters: BlockRam<Bits<28>, 8>,
     draining: Register<Bit>,
@@ -77,6 +78,7 @@ pub struct Tallies {
     sum: Signal<Local, Bits<28>>,
     most_times: Constant<Bits<4>>,
     reuse_index: Constant<Bits<8>>,
+    table_at: Constant<Bits<4>>,
 }
 
 impl Default for Tallies {
@@ -85,7 +87,8 @@ impl Default for Tallies {
             Self {
                 counters: BlockRam::zeroed(),
                 most_times: Constant::new(15u64.into()),
-                reuse_index: Constant::new(192u64.into()),
+                reuse_index: Constant::new(((CountGroup::Reuse as u64) << TABLE_AT).into()),
+                table_at: Constant::new(u64::from(TABLE_AT).into()),
             }
             default: clock, access, row_state, bank, offer, bucket, taken, frozen, drain, idle,
                 take_out, index, taken_out, value, skipped, clear_skipped, draining, came, refused,
@@ -118,11 +121,11 @@ impl Logic for Tallies {
 
         self.draining.d.next = self.drain.val();
         self.came.d.next = self.access.val() & !self.frozen.val();
-        self.came_index.d.next =
-            (bit_cast::<8, 2>(self.row_state.val()) << 6) | bit_cast::<8, 6>(self.bank.val());
+        self.came_index.d.next = (bit_cast::<8, 2>(self.row_state.val()) << self.table_at.val())
+            | bit_cast::<8, 6>(self.bank.val());
         self.same.next = (self.came_index.q.val() == self.waiting.q.val().index)
             & (self.waiting.q.val().times != self.most_times.val());
-        // Outcomes of one counter gather until another one's comes, so that none comes too soon.
+        // Outcomes of one counter are summed until an outcome of another counter comes, so the memory has time.
         self.wanted.next = (self.came.q.val() & !self.same.val())
             | (!self.came.q.val() & (self.offer.val() | self.draining.q.val()));
         self.take.next = self.waiting.q.val().valid
