@@ -1,5 +1,7 @@
-//! Commands to what each finds: whether its bank is open, what its row has seen since ACTIVATE, and
-//! which JEDEC distances still run.
+//! Keeps the state of each bank and rank, and looks it up for each command: whether the bank is open, whether its row was
+//! accessed since the ACTIVATE, and which JEDEC distances have not passed.
+//!
+//! The state machine sends commands and judges what is found.
 //!
 //! ```text
 //! clock         _/0\_/1\_/2\_/3\_
@@ -7,13 +9,13 @@
 //! found                 .   <A ><B >   two edges later
 //! ```
 //!
-//! The first edge spreads a command to one select line for each bank; at the second each bank and rank
-//! changes its own state by itself, and what was there before is gathered. So a command meets all that
-//! earlier ones did, one clock before included, and no path is longer than a gather. The Verilog has
-//! only the banks, ranks and timers the memory has; the model knows them by number.
+//! The first edge decodes a command into one select line for each bank. At the second edge each bank and rank changes its
+//! state by itself, and the state before that edge is gathered into `found`. So a command sees the effect of all commands
+//! before it, even of the one a clock earlier, and no path is longer than the gathering. The Verilog has only the banks,
+//! ranks and timers that the memory has; the model has them in lists.
 //!
-//! A bank has one timer: tRCD while it is open, tRP while it is closed. A rank has one as well, for
-//! tRFC, tXS or tMRD: in each of them all banks are closed and ACTIVATE is refused.
+//! A bank has one timer: tRCD while it is open, tRP while it is closed. A rank has one timer for tRFC, tXS and tMRD: during
+//! each of them all banks are closed and ACTIVATE is forbidden.
 
 use hmtt_format::MemoryDescription;
 use hmtt_format::address_map::Axis;
@@ -22,121 +24,74 @@ use rust_hdl::prelude::*;
 use crate::reset::domain::Edge;
 use crate::reset::{Domain, Edges};
 
+use model::{Shape, Spread, State};
+
+mod model;
 mod verilog;
 
-/// Place of each kind of command in `op`, a bit each; no bit for a clock without command.
+/// One line for each kind of command. At most one is high; none in a clock without a command.
 #[allow(missing_docs)] // the names are JEDEC's
-pub mod op {
-    pub const ACTIVATE: u32 = 0;
-    pub const READ: u32 = 1;
-    pub const WRITE: u32 = 2;
-    pub const PRECHARGE: u32 = 3;
-    pub const PRECHARGE_ALL: u32 = 4;
+#[derive(Copy, Clone, Debug, Default, PartialEq, LogicStruct)]
+pub struct CommandLines {
+    pub activate: Bit,
+    pub read: Bit,
+    pub write: Bit,
+    pub precharge: Bit,
+    pub precharge_all: Bit,
     /// REFRESH; self-refresh entry where CKE falls.
-    pub const REFRESH: u32 = 5;
-    pub const MODE_REGISTER_SET: u32 = 6;
-    pub const ZQ_CALIBRATION: u32 = 7;
-    pub const RESERVED: u32 = 8;
-    pub const BURST_TERMINATE: u32 = 9;
+    pub refresh: Bit,
+    pub mode_register_set: Bit,
+    pub zq_calibration: Bit,
+    pub reserved: Bit,
+    pub burst_terminate: Bit,
+}
+
+impl CommandLines {
+    fn any(self) -> bool {
+        self != Self::default()
+    }
+}
+
+/// The JEDEC distance that a rank is within.
+#[derive(Copy, Clone, Debug, PartialEq, LogicState)]
+pub enum Window {
+    /// No distance, or it has passed.
+    Elapsed,
+    /// tRFC.
+    Rfc,
+    /// tXS.
+    Xs,
+    /// tMRD.
+    Mrd,
 }
 
 /// What a command finds.
 #[derive(Copy, Clone, Debug, Default, PartialEq, LogicStruct)]
 pub struct Found {
-    /// The command, see [`op`].
-    pub op: Bits<10>,
-    /// Lowest rank it goes to.
+    /// The command.
+    pub op: CommandLines,
+    /// Lowest rank that the command addresses.
     pub rank: Bits<2>,
-    /// Bank address; pins the memory lacks are 0.
+    /// Bank address; pins that the memory does not have are 0.
     pub ba: Bits<4>,
-    /// It goes to several ranks.
+    /// The command addresses several ranks.
     pub several: Bit,
-    /// Its bank is open.
+    /// The bank is open.
     pub open: Bit,
-    /// No READ or WRITE since the ACTIVATE.
+    /// The bank had no READ or WRITE since its ACTIVATE.
     pub fresh: Bit,
-    /// A PRECHARGE of just this bank had closed its row before, and no PRECHARGE ALL or REFRESH came since.
+    /// A PRECHARGE of just this bank has closed its row, and no PRECHARGE ALL or REFRESH followed.
     pub conflict: Bit,
-    /// Its bank is within tRCD or tRP.
+    /// The bank is within tRCD or tRP.
     pub bank_busy: Bit,
-    /// Any bank of its ranks is open.
+    /// A bank of the addressed ranks is open.
     pub any_open: Bit,
-    /// Any bank of its ranks is within tRP.
+    /// A bank of the addressed ranks is within tRP.
     pub any_in_rp: Bit,
-    /// Its lowest busy rank is within: 0 none, 1 tRFC, 2 tXS, 3 tMRD.
-    pub window: Bits<2>,
-    /// Ranks whose REFRESH is overdue since this clock, whatever the command.
+    /// The distance that the lowest busy rank of those addressed is within.
+    pub window: Window,
+    /// Ranks whose REFRESH becomes overdue in this clock, with or without a command.
     pub overdue: Bits<4>,
-}
-
-/// Place of the windows in [`Found::window`].
-const RFC: u8 = 1;
-const XS: u8 = 2;
-const MRD: u8 = 3;
-
-/// Sizes and distances of a memory.
-#[derive(Clone, Debug)]
-struct Shape {
-    ranks: usize,
-    banks: usize,
-    trcd: u32,
-    trp: u32,
-    windows: [u32; 4],
-    refresh_limit: u32,
-}
-
-/// A command, spread out: the first edge.
-#[derive(Clone, Copy, Debug, Default)]
-struct Spread {
-    op: u32,
-    a10: bool,
-    ranks: u8,
-    asleep: u8,
-    woken: u8,
-    ba: usize,
-}
-
-#[derive(Clone, Copy, Debug, Default)]
-struct Bank {
-    open: bool,
-    fresh: bool,
-    conflict: bool,
-    left: u32,
-}
-
-#[derive(Clone, Copy, Debug, Default)]
-struct Rank {
-    window: u8,
-    left: u32,
-    self_refresh: bool,
-    refreshes: bool,
-    since: u32,
-    overdue: bool,
-}
-
-/// All state.
-#[derive(Clone, Debug)]
-struct State {
-    spread: Spread,
-    /// A distance runs, so that a clock without command changes something.
-    running: bool,
-    banks: Vec<Bank>,
-    ranks: [Rank; 4],
-}
-
-impl State {
-    fn at_power_on(banks: usize) -> Self {
-        Self {
-            spread: Spread::default(),
-            running: false,
-            banks: vec![Bank::default(); banks],
-            ranks: [Rank::default(); 4],
-        }
-    }
-
-    fn clear(&mut self) {
-        *self = Self::at_power_on(self.banks.len());
-    }
 }
 
 /// See the module's description.
@@ -144,29 +99,29 @@ impl State {
 pub struct BankTable {
     /// DDR clock.
     pub clock: Signal<In, Domain>,
-    /// Command, see [`op`].
-    pub op: Signal<In, Bits<10>>,
+    /// Command.
+    pub op: Signal<In, CommandLines>,
     /// Address pin A10.
     pub a10: Signal<In, Bit>,
-    /// Ranks the command goes to; none without command.
+    /// Ranks that the command addresses; none without a command.
     pub ranks: Signal<In, Bits<4>>,
-    /// Those of them whose CKE falls.
+    /// Addressed ranks whose CKE falls.
     pub asleep: Signal<In, Bits<4>>,
-    /// Ranks whose CKE rises, command or not.
+    /// Ranks whose CKE rises, with or without a command.
     pub woken: Signal<In, Bits<4>>,
     /// Bank address pins.
     pub ba: Signal<In, Bits<4>>,
-    /// What the command of two clocks before finds.
+    /// State that the command of two clocks before finds.
     pub found: Signal<Out, Found>,
     _shape: Shape,
     _state: State,
-    /// What an edge brought, taken in after it.
+    /// The command that was sampled at the last edge; it is stored after the edge.
     _incoming: Option<Spread>,
     _edges: Edges,
 }
 
 impl BankTable {
-    /// The banks and ranks of one memory.
+    /// Builds the table for one memory.
     pub fn new(memory: &MemoryDescription) -> Self {
         let ranks = usize::from(memory.ranks());
         let banks = 1 << memory.bits(Axis::Bank);
@@ -177,12 +132,9 @@ impl BankTable {
                     banks,
                     trcd: memory.trcd_clocks.into(),
                     trp: memory.trp_clocks.into(),
-                    windows: [
-                        0,
-                        memory.trfc_clocks.into(),
-                        memory.txs_clocks.into(),
-                        memory.tmrd_clocks.into(),
-                    ],
+                    trfc: memory.trfc_clocks.into(),
+                    txs: memory.txs_clocks.into(),
+                    tmrd: memory.tmrd_clocks.into(),
                     refresh_limit: memory.refresh_limit_clocks,
                 },
                 _state: State::at_power_on(ranks * banks),
@@ -195,141 +147,13 @@ impl BankTable {
     fn spread(&self) -> Spread {
         let present = (1 << self._shape.ranks) - 1;
         Spread {
-            op: self.op.val().index() as u32,
+            op: self.op.val(),
             a10: self.a10.val(),
             ranks: self.ranks.val().index() as u8 & present,
             asleep: self.asleep.val().index() as u8,
             woken: self.woken.val().index() as u8,
             ba: self.ba.val().index() & (self._shape.banks - 1),
         }
-    }
-}
-
-fn is(op: u32, kind: u32) -> bool {
-    op >> kind & 1 != 0
-}
-
-/// Clocks left after the one that starts a distance of `clocks`.
-fn left(clocks: u32) -> u32 {
-    clocks.saturating_sub(1)
-}
-
-impl Shape {
-    /// What the spread command finds.
-    fn found(&self, state: &State) -> Found {
-        let Spread { op, ranks, ba, .. } = state.spread;
-        let chosen = |rank: &usize| ranks >> rank & 1 != 0;
-        let banks = |rank: usize| &state.banks[rank * self.banks..(rank + 1) * self.banks];
-        let mut found =
-            Found { op: u64::from(op).into(), ba: (ba as u64).into(), ..Default::default() };
-        for (number, rank) in state.ranks[..self.ranks].iter().enumerate() {
-            found.overdue = found.overdue.replace_bit(number, rank.overdue);
-        }
-        if op == 0 {
-            return found;
-        }
-        found.several = ranks.count_ones() > 1;
-        for rank in (0..self.ranks).rev().filter(chosen) {
-            let bank = banks(rank)[ba];
-            found.rank = (rank as u64).into();
-            found.open |= bank.open;
-            found.fresh |= bank.fresh;
-            found.conflict |= bank.conflict;
-            found.bank_busy |= bank.left != 0;
-            found.any_open |= banks(rank).iter().any(|bank| bank.open);
-            found.any_in_rp |= banks(rank).iter().any(|bank| !bank.open && bank.left != 0);
-            if state.ranks[rank].left != 0 {
-                found.window = u64::from(state.ranks[rank].window).into();
-            }
-        }
-        found
-    }
-
-    /// The second edge.
-    fn advance(&self, state: &mut State) {
-        let Spread { op, woken, .. } = state.spread;
-        let quiet = op == 0 && woken == 0 && !state.running;
-        state.running = false;
-        for rank in 0..self.ranks {
-            let banks = rank * self.banks..(rank + 1) * self.banks;
-            let any_open = !quiet && state.banks[banks.clone()].iter().any(|bank| bank.open);
-            for (bank, number) in banks.zip(0..).filter(|_| !quiet) {
-                state.banks[bank] = self.bank(state, rank, number, state.banks[bank]);
-                state.running |= state.banks[bank].left != 0;
-            }
-            state.ranks[rank] = self.rank(&state.spread, rank, state.ranks[rank], any_open);
-            state.running |= state.ranks[rank].left != 0;
-        }
-    }
-
-    fn bank(&self, state: &State, rank: usize, number: usize, mut bank: Bank) -> Bank {
-        let Spread { op, a10, ranks, ba, .. } = state.spread;
-        bank.left = bank.left.saturating_sub(1);
-        if op == 0 || ranks >> rank & 1 == 0 {
-            return bank;
-        }
-        let one_rank = ranks.is_power_of_two();
-        if is(op, op::PRECHARGE_ALL) && bank.open {
-            bank.left = left(self.trp);
-        }
-        if is(op, op::REFRESH) {
-            bank.left = if bank.open { 0 } else { bank.left };
-        }
-        if is(op, op::PRECHARGE_ALL) || is(op, op::REFRESH) {
-            bank.open = false;
-            bank.conflict = false;
-        }
-        if number != ba {
-            return bank;
-        }
-        let column = is(op, op::READ) || is(op, op::WRITE);
-        if is(op, op::ACTIVATE) {
-            let was_open = bank.open;
-            bank.open = !was_open && state.ranks[rank].left == 0 && one_rank;
-            bank.fresh = true;
-            bank.conflict &= !was_open;
-            bank.left = if bank.open { left(self.trcd) } else { 0 };
-        } else if column {
-            bank.fresh &= !bank.open || !one_rank;
-            if a10 {
-                bank.left = if bank.open { 0 } else { bank.left };
-                bank.open = false;
-                bank.conflict = false;
-            }
-        } else if is(op, op::PRECHARGE) && bank.open {
-            bank.open = false;
-            bank.conflict = true;
-            bank.left = left(self.trp);
-        }
-        bank
-    }
-
-    fn rank(&self, spread: &Spread, number: usize, mut rank: Rank, any_open: bool) -> Rank {
-        let bit = |ranks: u8| ranks >> number & 1 != 0;
-        let busy = rank.left != 0;
-        let command = |kind| is(spread.op, kind) && bit(spread.ranks);
-        let refresh = command(op::REFRESH) && !bit(spread.asleep);
-        let entry = command(op::REFRESH) && bit(spread.asleep);
-        let exit = rank.self_refresh && bit(spread.woken);
-        rank.left = rank.left.saturating_sub(1);
-        if refresh && !any_open {
-            (rank.window, rank.left) = (RFC, left(self.windows[usize::from(RFC)]));
-        } else if exit {
-            (rank.window, rank.left) = (XS, left(self.windows[usize::from(XS)]));
-        } else if command(op::MODE_REGISTER_SET) && !busy && !any_open {
-            (rank.window, rank.left) = (MRD, left(self.windows[usize::from(MRD)]));
-        }
-        rank.self_refresh = entry || rank.self_refresh && !bit(spread.woken);
-        // A period is overdue once, and the next one starts with a REFRESH.
-        let due = rank.refreshes && rank.since == self.refresh_limit;
-        rank.overdue = due && !refresh && !entry && !exit;
-        rank.since += u32::from(rank.refreshes);
-        if refresh || exit {
-            (rank.refreshes, rank.since) = (self.refresh_limit != 0, 1);
-        } else if entry || due {
-            rank.refreshes = false;
-        }
-        rank
     }
 }
 
@@ -346,7 +170,7 @@ impl Logic for BankTable {
         }
         match edge {
             Some(Edge::Rising) => {
-                // A second evaluation on this edge finds the same.
+                // A second evaluation at this edge finds the same.
                 let found = self._shape.found(&self._state);
                 if self.found.val() != found {
                     self.found.next = found;

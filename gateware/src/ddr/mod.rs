@@ -1,4 +1,9 @@
-//! The DDR command pins to located accesses and faults: DCBU, DSMU, address matrix, event queue.
+//! Decodes the DDR command pins into accesses with physical addresses, faults and commands of the card.
+//!
+//! ```text
+//! pins -> command_buffer (DCBU) -> bank_table, state_machine (DSMU) -> event_source -> event_queue -> config
+//!                                                   address_matrix, sequence --^
+//! ```
 
 pub mod address_matrix;
 pub mod bank_table;
@@ -10,10 +15,15 @@ pub mod state_machine;
 
 use rust_hdl::prelude::*;
 
-/// Edges from the one that samples the pins to the one that brings out their verdict.
+/// Clock edges from the sample of the pins to the verdict on it.
 pub const VERDICT_LATENCY: u64 = 7;
 
-/// What the state machine must know of a command; DESELECT, NOP and power-down entry are `Quiet`.
+/// Bits of the bank address in `rank * 16 + bank`.
+pub const BANK_BITS: u64 = 4;
+/// Place of the code in [`SlotEvent::low`] of a fault.
+pub const FAULT_CODE_AT: u64 = 8;
+
+/// Kinds of commands that the state machine distinguishes. DESELECT, NOP and power-down entry are `Quiet`.
 #[allow(missing_docs)] // the names are JEDEC's
 #[derive(Copy, Clone, Debug, PartialEq, LogicState)]
 pub enum CommandCode {
@@ -34,11 +44,11 @@ pub enum CommandCode {
 /// A decoded command, one clock long.
 #[derive(Copy, Clone, Debug, Default, PartialEq, LogicStruct)]
 pub struct SlotCommand {
-    /// What to do.
+    /// Kind of the command.
     pub code: CommandCode,
-    /// Ranks that are to do it, rank 0 lowest; none when `Quiet`.
+    /// Ranks that the command addresses, rank 0 lowest; none when `Quiet`.
     pub ranks: Bits<4>,
-    /// Those of them whose CKE falls.
+    /// Addressed ranks whose CKE falls.
     pub asleep: Bits<4>,
     /// Ranks whose CKE rises, whatever the command.
     pub woken: Bits<4>,
@@ -48,12 +58,12 @@ pub struct SlotCommand {
     pub a: Bits<18>,
 }
 
-/// What the state machine made of a clock; access and fault never come together.
+/// Verdict of the state machine on one clock. It is never both an access and a fault.
 #[derive(Copy, Clone, Debug, Default, PartialEq, LogicStruct)]
 pub struct Verdict {
     /// A READ or WRITE to an open row.
     pub access: Bit,
-    /// It is a WRITE.
+    /// The access is a WRITE.
     pub write: Bit,
     /// Code of the fault, 0 for none.
     pub fault: Bits<6>,
@@ -64,23 +74,23 @@ pub struct Verdict {
     /// Address pins; where the mode register sets the burst length, low column pins point to the start
     /// of the burst.
     pub a: Bits<18>,
-    /// What an access met. 0 row hit: not the first since the ACTIVATE. 1 row miss: the first, in a
-    /// bank that auto-precharge, PRECHARGE ALL, REFRESH, self refresh or power-up had closed. 2 row
-    /// conflict: the first, in a bank whose former row, maybe the same one, a PRECHARGE of just this bank
-    /// had closed, and to which no PRECHARGE ALL, REFRESH or self-refresh entry has come since.
+    /// State of the row buffer at the access. 0, row hit: not the first access since the ACTIVATE. 1, row miss: the first
+    /// access, and auto-precharge, PRECHARGE ALL, REFRESH, self refresh or power-up had closed the bank. 2, row conflict:
+    /// the first access, and a PRECHARGE of just this bank had closed its row (maybe the same row), without a later
+    /// PRECHARGE ALL, REFRESH or self-refresh entry.
     pub row_state: Bits<2>,
 }
 
-/// Everything that happened on one clock; several flags may be set at once.
+/// All events of one clock; several flags may be set.
 #[derive(Copy, Clone, Debug, Default, PartialEq, LogicStruct)]
 pub struct SlotEvent {
-    /// Bits 31..0 of the address, or what the flag says.
+    /// Bits 31..0 of the address; for a fault and an overrun, see there.
     pub low: Bits<32>,
     /// Bits 39..32 of the address.
     pub high: Bits<8>,
-    /// Clocks since the event before; the first: since clock 0.
+    /// Clocks since the event before; for the first event since clock 0.
     pub gap: Bits<16>,
-    /// Any of `run_change`, `slice` and `tick`, or a command that is kept without its access.
+    /// The event steers the card: `run_change`, `slice`, `tick`, or a command that is stored without its access.
     pub steers: Bit,
     /// The run switch changed to `run`.
     pub run_change: Bit,
@@ -88,20 +98,19 @@ pub struct SlotEvent {
     pub run: Bit,
     /// A time slice ended before this clock.
     pub slice: Bit,
-    /// A tick: records that wait are let go.
+    /// A tick: records that wait are passed on.
     pub tick: Bit,
     /// An access.
     pub access: Bit,
     /// A fault: `low` holds code * 256 + bank.
     pub fault: Bit,
-    /// `low` accesses and `high` (without [`event_queue::COMMAND_LOST`]) faults before this event did not
-    /// fit the queue; it holds neither itself, but may steer or complete a command.
+    /// Before this event `low` accesses and `high` faults (without [`event_queue::COMMAND_LOST`]) did not fit the queue.
+    /// The event itself is no access and no fault, but it may steer the card or complete a command.
     pub overrun: Bit,
     /// The access is a WRITE.
     pub write: Bit,
-    /// The access completes a command, whose register its address names. If the access itself did not fit
-    /// the queue, `write`, `row_state` and `bank` hold the register, high bits first, and the access is in no
-    /// overrun.
+    /// The access completes a command; its address names the register. If the access itself did not fit the queue,
+    /// `write`, `row_state` and `bank` hold the register, high bits first, and no overrun counts the access.
     pub command: Bit,
     /// [`Verdict::row_state`] of the access.
     pub row_state: Bits<2>,

@@ -1,10 +1,11 @@
-//! The shape of a bank table to its Verilog: state and timers for what the memory has, and no more.
+//! Writes the Verilog of a bank table: the state and the timers of the banks and ranks that the memory has.
 
 use std::fmt::Write as _;
 
-use super::{MRD, RFC, Shape, XS, left, op};
+use super::model::{Shape, left};
+use super::{CommandLines, Window};
 
-/// The body of the module.
+/// Returns the body of the module.
 pub fn of(shape: &Shape) -> String {
     let mut text = spread(shape);
     for rank in 0..shape.ranks {
@@ -17,12 +18,12 @@ pub fn of(shape: &Shape) -> String {
     text + &gather(shape)
 }
 
-/// Bits that hold `value`.
+/// Returns the number of bits that hold `value`.
 fn width(value: u32) -> u32 {
     (u32::BITS - value.leading_zeros()).max(1)
 }
 
-/// Registers that the reset clears, and the statements that give them their values at an edge.
+/// Returns an `always` block: the reset clears the named registers, and `edge` assigns them.
 fn registers(names: &[String], edge: &str) -> String {
     let zeros: Vec<String> = names.iter().map(|name| format!("{name} <= 0;")).collect();
     format!(
@@ -31,20 +32,20 @@ fn registers(names: &[String], edge: &str) -> String {
     )
 }
 
-/// The names of registers that each bank, rank or edge has.
+/// Returns the names of the registers of bank, rank or edge `n`.
 fn named(names: &[&str], n: impl std::fmt::Display) -> Vec<String> {
     names.iter().map(|name| format!("{name}{n}")).collect()
 }
 
-/// `expression` for each rank, put together.
+/// Joins `expression` of each rank with `operator`.
 fn of_ranks(shape: &Shape, operator: &str, expression: impl Fn(usize) -> String) -> String {
     (0..shape.ranks).map(expression).collect::<Vec<_>>().join(operator)
 }
 
-/// What is registered of a command for each rank.
+/// Registers of the first edge for each rank.
 const RANK_LINES: [&str; 7] = ["chosen", "closes", "refresh", "entry", "mode", "woken", "all"];
 
-/// The first edge: the command, a select line for each bank, and what ranks do.
+/// Returns the registers of the first edge: the command, a select line for each bank, and the lines of each rank.
 fn spread(shape: &Shape) -> String {
     let pins = shape.banks.trailing_zeros();
     let mut text = String::from(
@@ -58,7 +59,8 @@ fn spread(shape: &Shape) -> String {
         .collect();
     let several = if several.is_empty() { "1'b0".into() } else { several.join(" | ") };
     let _ = writeln!(edge, "    several1 <= {several};");
-    let (read, write) = (op::READ, op::WRITE);
+    let lines = CommandLines::default();
+    let (read, write) = (lines.get_my_offset_read(), lines.get_my_offset_write());
     let _ = writeln!(edge, "    column1 <= op[{read}] | op[{write}];");
     let _ = writeln!(edge, "    precharges1 <= (op[{read}] | op[{write}]) & a10;");
     if shape.ranks > 1 {
@@ -76,7 +78,8 @@ fn spread(shape: &Shape) -> String {
             "reg chosen{rank} = 0, closes{rank} = 0, refresh{rank} = 0, entry{rank} = 0, \
              mode{rank} = 0, woken{rank} = 0, all{rank} = 0;"
         );
-        let (all, refresh, mode) = (op::PRECHARGE_ALL, op::REFRESH, op::MODE_REGISTER_SET);
+        let (all, refresh) = (lines.get_my_offset_precharge_all(), lines.get_my_offset_refresh());
+        let mode = lines.get_my_offset_mode_register_set();
         let _ = writeln!(
             edge,
             "    chosen{rank} <= ranks[{rank}];\n    all{rank} <= ranks[{rank}] & op[{all}];\n    \
@@ -100,10 +103,11 @@ fn spread(shape: &Shape) -> String {
     text + &registers(&names, &edge)
 }
 
-/// A bank's row and timer.
+/// Returns the registers of a bank: its row and its timer.
 fn bank_state(shape: &Shape, rank: usize, bank: usize) -> String {
     let n = format!("{rank}_{bank}");
-    let (activate, precharge) = (op::ACTIVATE, op::PRECHARGE);
+    let lines = CommandLines::default();
+    let (activate, precharge) = (lines.get_my_offset_activate(), lines.get_my_offset_precharge());
     let mut text = format!(
         "reg open{n} = 0, fresh{n} = 0, conflict{n} = 0;\n\
          wire activate{n} = select{n} & op1[{activate}];\n\
@@ -134,9 +138,11 @@ fn bank_state(shape: &Shape, rank: usize, bank: usize) -> String {
     text + &registers(&named(&["left"], &n), &edge)
 }
 
-/// A rank's tRFC, tXS and tMRD. `busy` is a register of its own: ACTIVATE waits for it.
+/// Returns the timer of a rank: tRFC, tXS, tMRD. `busy` is a separate register, because the path to ACTIVATE is long.
 fn rank_window(shape: &Shape, rank: usize) -> String {
-    let [rfc, xs, mrd] = [RFC, XS, MRD].map(|window| left(shape.windows[usize::from(window)]));
+    let windows = [Window::Rfc, Window::Xs, Window::Mrd];
+    let [rfc, xs, mrd] = windows.map(|window| left(shape.clocks(window)));
+    let [in_rfc, in_xs, in_mrd] = windows.map(|window| window as u32);
     let open = (0..shape.banks).map(|bank| format!("open{rank}_{bank}")).collect::<Vec<_>>();
     let in_rp = (0..shape.banks)
         .map(|bank| format!("(timed{rank}_{bank} & ~open{rank}_{bank})"))
@@ -155,11 +161,11 @@ fn rank_window(shape: &Shape, rank: usize) -> String {
          \x20   wait{rank} <= wait{rank} - 1'b1;\n\
          \x20   if (wait{rank} == 1) busy{rank} <= 1'b0;\n\
          \x20   if (refresh{rank} & ~any_open{rank}) begin\n\
-         \x20       window{rank} <= 2'd{RFC};\n        wait{rank} <= {rfc};\n        busy{rank} <= 1'b{rfc_starts};\n\
+         \x20       window{rank} <= 2'd{in_rfc};\n        wait{rank} <= {rfc};\n        busy{rank} <= 1'b{rfc_starts};\n\
          \x20   end else if (exit{rank}) begin\n\
-         \x20       window{rank} <= 2'd{XS};\n        wait{rank} <= {xs};\n        busy{rank} <= 1'b{xs_starts};\n\
+         \x20       window{rank} <= 2'd{in_xs};\n        wait{rank} <= {xs};\n        busy{rank} <= 1'b{xs_starts};\n\
          \x20   end else if (mode{rank} & ~busy{rank} & ~any_open{rank}) begin\n\
-         \x20       window{rank} <= 2'd{MRD};\n        wait{rank} <= {mrd};\n        busy{rank} <= 1'b{mrd_starts};\n\
+         \x20       window{rank} <= 2'd{in_mrd};\n        wait{rank} <= {mrd};\n        busy{rank} <= 1'b{mrd_starts};\n\
          \x20   end\n",
         rfc_starts = starts(rfc),
         xs_starts = starts(xs),
@@ -168,7 +174,7 @@ fn rank_window(shape: &Shape, rank: usize) -> String {
     text + &registers(&named(&["asleep", "busy", "window", "wait"], rank), &edge)
 }
 
-/// A rank's time since its last REFRESH. The comparison is a clock ahead, so that it is a register.
+/// Returns the time since the last REFRESH of a rank. It is compared a clock ahead, so the result is a register.
 fn rank_refresh(shape: &Shape, rank: usize) -> String {
     let limit = shape.refresh_limit;
     if limit == 0 {
@@ -190,7 +196,7 @@ fn rank_refresh(shape: &Shape, rank: usize) -> String {
     text + &registers(&named(&["refreshes", "due", "overdue", "since"], rank), &edge)
 }
 
-/// The second edge: what the chosen bank and ranks were before it.
+/// Returns the second edge: it gathers the state of the addressed bank and ranks.
 fn gather(shape: &Shape) -> String {
     let any = |name: &str| {
         let terms: Vec<String> = (0..shape.ranks)
