@@ -1,23 +1,23 @@
-//! Runs to the pages with most accesses: a majority vote in each bucket, one run a clock.
+//! Finds the pages with most accesses: a majority vote in each bucket, one run in each clock.
 //!
-//! A bucket holds a page, its count C and the votes V of all its runs. A run of n accesses adds n to V;
-//! of the same page it adds n to C, of another it takes n from C; when C would fall below 0, the page is
-//! replaced and C becomes what is left of n. So of the accesses since the bucket was empty its page had
-//! at least C and at most (V + C) / 2, and any other page of the bucket at most (V - C) / 2 (Boyer and
-//! Moore's vote, weighted; the bounds are those of MV-Sketch).
+//! Runs come from `page_runs`; `dump_unit` reads the buckets. A bucket holds a page, its count C, and the votes V of all its
+//! runs. A run of n accesses adds n to V. A run of the same page adds n to C; a run of another page subtracts n from C. If C
+//! would fall below 0, the page is replaced, and C becomes the rest of n. So of the accesses since the bucket was empty, its
+//! page had at least C and at most (V + C) / 2, and each other page of the bucket at most (V - C) / 2 (Boyer and Moore's vote,
+//! weighted; the bounds are those of MV-Sketch).
 //!
 //! ```text
 //! clock      _/0\_/1\_/2\_/3\_/4\_
 //! run        <A >
 //! arrived        <A >              its bucket is known
-//! waiting            <A >          the bucket's address
-//! reading                <A >      what it holds: sums and differences
-//! writing                    <A >  what it shall hold
+//! waiting            <A >          the bucket is read
+//! reading                <A >      sums and differences of the old entry
+//! writing                    <A >  the new entry
 //! ```
 //!
-//! A run waits while one of the same bucket is on its way; a run that finds another one waiting is
-//! counted as skipped. An entry is taken out by a read like any other that writes an empty one back, when
-//! no run reads. Runs into the part whose entries are taken out are counted as skipped.
+//! A run waits while an earlier run of its bucket is in the stages. A run that finds another one waiting is counted as
+//! skipped. An entry is taken out when no run reads: it is read, and an empty entry is written back. Runs into the part whose
+//! entries are taken out are counted as skipped.
 
 use hmtt_format::MemoryDescription;
 use hmtt_format::record::{HOT_BUCKETS_LOG2, HOT_PARTS_LOG2};
@@ -28,14 +28,17 @@ use super::page_spread::PageSpread;
 use crate::fifo::block_ram::BlockRam;
 use crate::reset::{ClearedRegister, Domain, Register};
 
-/// What a bucket holds.
+/// Place of the bits of a page number that an entry stores.
+const HIGH_AT: u64 = (HOT_PARTS_LOG2 + HOT_BUCKETS_LOG2) as u64;
+
+/// Entry of a bucket.
 #[derive(Copy, Clone, Debug, Default, PartialEq, LogicStruct)]
 pub struct Entry {
-    /// Bits 27..8 of its page.
+    /// Bits 27..8 of the page number.
     pub page: Bits<20>,
-    /// C.
+    /// Count C of the page.
     pub count: Bits<27>,
-    /// V; 0 in an empty one.
+    /// Votes V; 0 in an empty entry.
     pub votes: Bits<27>,
 }
 
@@ -69,39 +72,39 @@ struct Outcome {
 pub struct HotPages {
     /// DDR clock.
     pub clock: Signal<In, Domain>,
-    /// A run.
+    /// A run has ended.
     pub run_valid: Signal<In, Bit>,
-    /// Its page.
+    /// Page of the run.
     pub run_page: Signal<In, Bits<28>>,
-    /// Its accesses, at most 512.
+    /// Accesses of the run, at most 512.
     pub run_accesses: Signal<In, Bits<10>>,
-    /// The run is skipped whatever its page.
+    /// Skip the run, whatever its page.
     pub frozen: Signal<In, Bit>,
-    /// It is skipped if it falls into `next_part`.
+    /// Skip the run if its page is in `next_part`.
     pub blocks: Signal<In, Bit>,
-    /// First part not dumped in this round.
+    /// First part that was not dumped in this round.
     pub next_part: Signal<In, Bits<4>>,
-    /// Way in which that one spreads; the parts before it have changed to the other.
+    /// Spread of that part; the parts before it have the other one.
     pub turn: Signal<In, Bit>,
-    /// Nothing is on its way.
+    /// No run is in the stages.
     pub idle: Signal<Out, Bit>,
-    /// Take an entry out; no run of its part is on its way.
+    /// Take an entry out; no run of its part is in the stages.
     pub take_out: Signal<In, Bit>,
-    /// Which bucket: part * 16 + bucket.
+    /// Entry to take out: part * 16 + bucket.
     pub index: Signal<In, Bits<8>>,
-    /// It is taken out on this clock.
+    /// The entry is taken out on this clock.
     pub taken_out: Signal<Out, Bit>,
-    /// Its page, one clock later.
+    /// Page of the entry, one clock later.
     pub page: Signal<Out, Bits<28>>,
-    /// It holds something, two clocks later.
+    /// The entry is not empty, two clocks later.
     pub used: Signal<Out, Bit>,
-    /// Its C, from two clocks later until the next is taken out.
+    /// C of the entry, from two clocks later until the next entry is taken out.
     pub taken_count: Signal<Out, Bits<27>>,
-    /// Its V, likewise.
+    /// V of the entry, in the same clocks.
     pub taken_votes: Signal<Out, Bits<27>>,
-    /// Accesses skipped.
+    /// Accesses that were skipped.
     pub skipped: Signal<Out, Bits<23>>,
-    /// Count them anew.
+    /// Restart the count of skipped accesses.
     pub clear_skipped: Signal<In, Bit>,
     buckets: BlockRam<Entry, 8>,
     into: PageSpread,
@@ -133,16 +136,24 @@ pub struct HotPages {
     votes: Signal<Local, Bits<27>>,
     held: Signal<Local, Bits<20>>,
     high_mask: Constant<Bits<20>>,
+    high_at: Constant<Bits<5>>,
+    bucket_at: Constant<Bits<5>>,
+    part_at: Constant<Bits<4>>,
+    borrow_at: Constant<Bits<5>>,
 }
 
 impl HotPages {
-    /// The table of one memory.
+    /// Builds the table for one memory.
     pub fn new(memory: &MemoryDescription) -> Self {
         assert_eq!((HOT_PARTS_LOG2, HOT_BUCKETS_LOG2), (4, 4), "the widths below");
         block! {
             Self {
                 buckets: BlockRam::zeroed(),
-                high_mask: Constant::new((page_mask(memory) >> 8).into()),
+                high_mask: Constant::new((page_mask(memory) >> HIGH_AT).into()),
+                high_at: Constant::new(HIGH_AT.into()),
+                bucket_at: Constant::new(u64::from(HOT_PARTS_LOG2).into()),
+                part_at: Constant::new(u64::from(HOT_BUCKETS_LOG2).into()),
+                borrow_at: Constant::new(27u64.into()),
             }
             default: clock, run_valid, run_page, run_accesses, frozen, blocks, next_part, turn,
                 idle, take_out, index, taken_out, page, used, taken_count, taken_votes, skipped,
@@ -165,19 +176,20 @@ impl Logic for HotPages {
         self.buckets.write_clock.next = self.clock.val();
 
         self.part.next = self.run_page.val().get_bits::<4>(0);
-        self.into.high.next = self.run_page.val().get_bits::<20>(8);
+        self.into.high.next = self.run_page.val().get_bits::<20>(self.high_at.val().index());
         self.into.turn.next = self.turn.val() ^ (self.part.val() < self.next_part.val());
-        self.bucket.next = self.run_page.val().get_bits::<4>(4) ^ self.into.spread.val();
+        self.bucket.next = self.run_page.val().get_bits::<4>(self.bucket_at.val().index())
+            ^ self.into.spread.val();
         self.skips_run.next = self.run_valid.val()
             & (self.frozen.val() | (self.blocks.val() & (self.part.val() == self.next_part.val())));
         self.arrived.d.next.valid = self.run_valid.val() & !self.skips_run.val();
         self.arrived.d.next.takes_out = false;
-        self.arrived.d.next.index =
-            (bit_cast::<8, 4>(self.part.val()) << 4) | bit_cast::<8, 4>(self.bucket.val());
-        self.arrived.d.next.page = self.run_page.val().get_bits::<20>(8);
+        self.arrived.d.next.index = (bit_cast::<8, 4>(self.part.val()) << self.part_at.val())
+            | bit_cast::<8, 4>(self.bucket.val());
+        self.arrived.d.next.page = self.run_page.val().get_bits::<20>(self.high_at.val().index());
         self.arrived.d.next.accesses = self.run_accesses.val();
 
-        // A run waits while its bucket is read or written; what is before it was compared when it came.
+        // A run waits while its bucket is read or written. It was compared with the runs before it when it came.
         self.take.next =
             self.waiting.q.val().valid & !self.just_taken.q.val() & !self.being_read.q.val();
         self.lost.d.next = bits::<10>(0);
@@ -213,11 +225,11 @@ impl Logic for HotPages {
             & !self.reading.q.val().valid
             & !self.writing.q.val().valid;
 
-        // Its bucket is read.
+        // The bucket is read.
         self.takes_out.next = self.take_out.val() & !self.take.val();
         self.taken_out.next = self.takes_out.val();
         self.buckets.read_address.next = self.waiting.q.val().index;
-        // Bits no page has are known to be 0, so that they take no room.
+        // Bits that no page number has are constant 0, so they need no logic.
         self.held.next = self.buckets.read_data.val().page & self.high_mask.val();
         self.reading.d.next = self.waiting.q.val();
         self.reading.d.next.valid = self.take.val() | self.takes_out.val();
@@ -227,7 +239,7 @@ impl Logic for HotPages {
             self.reading.d.next.index = self.index.val();
         }
 
-        // What may become of it.
+        // All possible new values.
         self.sum.next =
             self.buckets.read_data.val().count + bit_cast::<27, 10>(self.reading.q.val().accesses);
         self.difference.next = bit_cast::<28, 27>(self.buckets.read_data.val().count)
@@ -238,7 +250,7 @@ impl Logic for HotPages {
         self.writing.d.next.takes_out = self.reading.q.val().takes_out;
         self.writing.d.next.index = self.reading.q.val().index;
         self.writing.d.next.same = self.held.val() == self.reading.q.val().page;
-        self.writing.d.next.below = self.difference.val().get_bit(27);
+        self.writing.d.next.below = self.difference.val().get_bit(self.borrow_at.val().index());
         self.writing.d.next.kept = self.held.val();
         self.writing.d.next.taken = self.reading.q.val().page;
         self.writing.d.next.sum = self.sum.val();
@@ -248,7 +260,7 @@ impl Logic for HotPages {
             self.buckets.read_data.val().votes + bit_cast::<27, 10>(self.reading.q.val().accesses);
         self.writing.d.next.votes = self.votes.val();
 
-        // What becomes of it.
+        // The new entry.
         self.buckets.write_address.next = self.writing.q.val().index;
         self.buckets.write_enable.next = self.writing.q.val().valid;
         self.buckets.write_data.next.page = self.writing.q.val().kept;
@@ -266,19 +278,19 @@ impl Logic for HotPages {
             self.buckets.write_data.next.votes = bits::<27>(0);
         }
 
-        // What the entry says that is taken out.
+        // The entry that is taken out.
         if self.reading.q.val().takes_out {
             self.out_count.d.next = self.buckets.read_data.val().count;
             self.out_votes.d.next = self.buckets.read_data.val().votes;
         }
         self.taken_count.next = self.out_count.q.val();
         self.taken_votes.next = self.out_votes.q.val();
-        self.dumped_part.next = self.index.val().get_bits::<4>(4);
+        self.dumped_part.next = self.index.val().get_bits::<4>(self.part_at.val().index());
         self.from.high.next = self.held.val();
         self.from.turn.next = self.turn.val() ^ (self.dumped_part.val() < self.next_part.val());
         self.low.next = self.index.val().get_bits::<4>(0) ^ self.from.spread.val();
-        self.page.next = (bit_cast::<28, 20>(self.held.val()) << 8)
-            | (bit_cast::<28, 4>(self.low.val()) << 4)
+        self.page.next = (bit_cast::<28, 20>(self.held.val()) << self.high_at.val())
+            | (bit_cast::<28, 4>(self.low.val()) << self.bucket_at.val())
             | bit_cast::<28, 4>(self.dumped_part.val());
         self.holds.d.next = self.buckets.read_data.val().votes != 0;
         self.used.next = self.holds.q.val();

@@ -1,18 +1,23 @@
-//! Accesses to runs: consecutive accesses to one page, summed up.
+//! Joins consecutive accesses to one page into runs.
+//!
+//! Accesses come from the traces; runs go to `hot_pages`, begins of runs to `reuse`.
 //!
 //! ```text
 //! clock     _/0\_/1\_/2\_
 //! access       <A >        compared with the page before
-//! begins           <A >    of another page; run_valid: the run before it ends
+//! begins           <A >    the access is to another page; run_valid: the run before it has ended
 //! ```
 //!
-//! A run of 512 accesses is handed on, and the next one counts the rest.
+//! A run of 512 accesses is passed on, and the next run has the rest.
 
 use hmtt_format::MemoryDescription;
 use hmtt_format::memory::PAGE_LOG2;
 use rust_hdl::prelude::*;
 
 use crate::reset::{ClearedRegister, Domain, Register};
+
+/// Accesses after which a run is passed on, a power of two.
+const MAX_RUN_ACCESSES: u64 = 512;
 
 /// See the module's description.
 #[derive(LogicBlock)]
@@ -21,21 +26,21 @@ pub struct PageRuns {
     pub clock: Signal<In, Domain>,
     /// An access.
     pub access: Signal<In, Bit>,
-    /// Its page.
+    /// Page of the access.
     pub page: Signal<In, Bits<28>>,
-    /// Hand on the run that has begun.
+    /// End the current run.
     pub flush: Signal<In, Bit>,
-    /// The next access begins a run, whatever was before.
+    /// The next access begins a run, whatever its page.
     pub forget: Signal<In, Bit>,
     /// An access begins a run.
     pub begins: Signal<Out, Bit>,
-    /// Of this page.
+    /// Page of the run that begins.
     pub begun: Signal<Out, Bits<28>>,
     /// A run, or 512 accesses of it, has ended.
     pub run_valid: Signal<Out, Bit>,
-    /// Its page.
+    /// Page of the run that has ended.
     pub run_page: Signal<Out, Bits<28>>,
-    /// Its accesses.
+    /// Accesses of the run that has ended.
     pub run_accesses: Signal<Out, Bits<10>>,
     seen: Register<Bit>,
     same: Register<Bit>,
@@ -51,19 +56,19 @@ pub struct PageRuns {
     full_bit: Constant<Bits<10>>,
 }
 
-/// The bits a page number of this memory can have.
+/// Returns the bits that a page number of this memory can have.
 pub fn page_mask(memory: &MemoryDescription) -> u64 {
     let highest = u64::BITS - memory.map.named_bits().leading_zeros();
     ((1u64 << highest) - 1) >> PAGE_LOG2 & 0xfff_ffff
 }
 
 impl PageRuns {
-    /// The runs of one memory: bits no page number has are left out.
+    /// Builds the unit for one memory. Bits that no page number has are left out.
     pub fn new(memory: &MemoryDescription) -> Self {
         block! {
             Self {
                 page_mask: Constant::new(page_mask(memory).into()),
-                full_bit: Constant::new(512u64.into()),
+                full_bit: Constant::new(MAX_RUN_ACCESSES.into()),
             }
             default: clock, access, page, flush, forget, begins, begun, run_valid, run_page,
                 run_accesses, seen, same, known, last, open, current, accesses, masked, full, ends

@@ -1,8 +1,8 @@
-//! High bits of a page number to what they add (XOR) to its bucket.
+//! Computes the part of a bucket number that depends on the high bits of the page number.
 //!
-//! Bits 3..0 of a page number choose the part of the table of hot pages and bits 7..4, XORed with this,
-//! the bucket; so the bucket and bits 27..8 give the page back. Two ways to spread take turns, so that
-//! pages that share a bucket in one interval seldom do in the next.
+//! Bits 3..0 of a page number select the part of the table of hot pages. Bits 7..4 XOR this value select the bucket. So the
+//! bucket and bits 27..8 determine the page. There are two such functions, used in turn, so pages that share a bucket in one
+//! interval rarely share one in the next.
 
 use rust_hdl::prelude::*;
 
@@ -11,13 +11,13 @@ use rust_hdl::prelude::*;
 pub struct PageSpread {
     /// Bits 27..8 of the page number.
     pub high: Signal<In, Bits<20>>,
-    /// Which of the two ways.
+    /// Selects one of the two functions.
     pub turn: Signal<In, Bit>,
-    /// What to XOR.
+    /// Value to XOR.
     pub spread: Signal<Out, Bits<4>>,
 }
 
-/// The bits of `high` whose XOR is bit `to` of the spread.
+/// Returns the bits of `high` whose XOR is bit `to` of the spread.
 const fn taps(turn: bool, to: u32) -> u32 {
     let mut mask = 0;
     let mut bit = 0;
@@ -37,7 +37,7 @@ const fn taps(turn: bool, to: u32) -> u32 {
     mask
 }
 
-/// The spread of a page, as a plain function.
+/// Returns the spread of a page.
 pub fn spread(high: u32, turn: bool) -> u32 {
     (0..4).map(|to| ((high & taps(turn, to)).count_ones() & 1) << to).sum()
 }

@@ -1,11 +1,10 @@
-//! Runs of sampled pages to their reuse distance: how many other sampled pages were used since the page
-//! was last used.
+//! Measures the reuse distance of sampled pages: how many other sampled pages were used since a page was last used.
 //!
-//! A page is sampled when the XOR of the 6-bit pieces of its number is 0: one page in 64, one in every
-//! aligned 64, so bits 27..6 tell sampled pages apart. A stack in block RAM keeps the 256 used last in
-//! the order of their use. A run's page is looked for from the top, one position a clock; on the way
-//! every entry moves down by one, until the page's own place is filled. Its position is the distance.
-//! The run after the one that waits for the stack is counted as skipped.
+//! Runs of pages come from `page_runs`; distances go to `tallies`. A page is sampled if the XOR of the 6-bit pieces of its
+//! number is 0. That is one page in 64, and exactly one of each aligned 64, so bits 27..6 identify a sampled page. A stack in
+//! block RAM holds the 256 pages that were used last, in the order of their use. The page of a run is searched from the top,
+//! one position in each clock. Each entry on the way moves down by one, until the old position of the page is overwritten. That
+//! position is the distance. One run can wait for the stack; another one is counted as skipped.
 
 use hmtt_format::MemoryDescription;
 use hmtt_format::record::{REUSE_COLD, REUSE_DEPTH_LOG2, REUSE_SAMPLE_LOG2};
@@ -30,23 +29,23 @@ pub struct Reuse {
     pub clock: Signal<In, Domain>,
     /// A run begins.
     pub begins: Signal<In, Bit>,
-    /// Its page.
+    /// Page of the run.
     pub page: Signal<In, Bits<28>>,
-    /// Skip the runs that begin.
+    /// Skip runs that begin.
     pub frozen: Signal<In, Bit>,
-    /// Forget the order of use; nothing is on its way.
+    /// Clear the order of use; no run is in the unit.
     pub forget: Signal<In, Bit>,
-    /// A distance.
+    /// There is a distance.
     pub offer: Signal<Out, Bit>,
-    /// Its bucket: 0 for 0, k from 2^(k-1), [`REUSE_COLD`] beyond the stack.
+    /// Bucket of the distance: 0 for 0, k from 2^(k-1), [`REUSE_COLD`] beyond the stack.
     pub bucket: Signal<Out, Bits<4>>,
-    /// It is taken on this clock.
+    /// The distance is taken on this clock.
     pub taken: Signal<In, Bit>,
-    /// Nothing is on its way.
+    /// No run is in the unit.
     pub idle: Signal<Out, Bit>,
-    /// Runs skipped.
+    /// Runs that were skipped.
     pub skipped: Signal<Out, Bits<23>>,
-    /// Count them anew.
+    /// Restart the count of skipped runs.
     pub clear_skipped: Signal<In, Bit>,
     stack: BlockRam<Bits<22>, 8>,
     state: Register<State>,
@@ -72,10 +71,14 @@ pub struct Reuse {
     key_mask: Constant<Bits<22>>,
     full_bit: Constant<Bits<9>>,
     cold: Constant<Bits<4>>,
+    piece_1: Constant<Bits<5>>,
+    piece_2: Constant<Bits<5>>,
+    piece_3: Constant<Bits<5>>,
+    piece_4: Constant<Bits<5>>,
 }
 
 impl Reuse {
-    /// The stack of one memory.
+    /// Builds the unit for one memory.
     pub fn new(memory: &MemoryDescription) -> Self {
         assert_eq!((REUSE_SAMPLE_LOG2, REUSE_DEPTH_LOG2), (6, 8), "the widths below");
         block! {
@@ -83,6 +86,10 @@ impl Reuse {
                 key_mask: Constant::new((page_mask(memory) >> REUSE_SAMPLE_LOG2).into()),
                 full_bit: Constant::new((1u64 << REUSE_DEPTH_LOG2).into()),
                 cold: Constant::new(u64::from(REUSE_COLD).into()),
+                piece_1: Constant::new(u64::from(REUSE_SAMPLE_LOG2).into()),
+                piece_2: Constant::new(u64::from(2 * REUSE_SAMPLE_LOG2).into()),
+                piece_3: Constant::new(u64::from(3 * REUSE_SAMPLE_LOG2).into()),
+                piece_4: Constant::new(u64::from(4 * REUSE_SAMPLE_LOG2).into()),
             }
             default: clock, begins, page, frozen, forget, offer, bucket, taken, idle, skipped,
                 clear_skipped, stack, state, came, came_key, waits, waiting, key, carried, position,
@@ -102,12 +109,12 @@ impl Logic for Reuse {
         self.stack.write_clock.next = self.clock.val();
 
         self.folded.next = self.page.val().get_bits::<6>(0)
-            ^ self.page.val().get_bits::<6>(6)
-            ^ self.page.val().get_bits::<6>(12)
-            ^ self.page.val().get_bits::<6>(18)
-            ^ bit_cast::<6, 4>(self.page.val().get_bits::<4>(24));
+            ^ self.page.val().get_bits::<6>(self.piece_1.val().index())
+            ^ self.page.val().get_bits::<6>(self.piece_2.val().index())
+            ^ self.page.val().get_bits::<6>(self.piece_3.val().index())
+            ^ bit_cast::<6, 4>(self.page.val().get_bits::<4>(self.piece_4.val().index()));
         self.came.d.next = self.begins.val() & (self.folded.val() == 0);
-        self.came_key.d.next = self.page.val().get_bits::<22>(6);
+        self.came_key.d.next = self.page.val().get_bits::<22>(self.piece_1.val().index());
         self.starts.next = self.waits.q.val() & (self.state.q.val() == State::Idle);
         self.skip.d.next = false;
         if self.starts.val() {
@@ -134,7 +141,7 @@ impl Logic for Reuse {
         self.idle.next =
             !self.came.q.val() & !self.waits.q.val() & (self.state.q.val() == State::Idle);
 
-        // Bits no page has are known to be 0, so that they take no room.
+        // Bits that no page number has are constant 0, so they need no logic.
         self.held.next = self.stack.read_data.val() & self.key_mask.val();
         self.stack.read_address.next = self.ahead.q.val();
         self.stack.write_address.next = self.position.q.val();
@@ -159,7 +166,7 @@ impl Logic for Reuse {
                 self.state.d.next = State::Scan;
             }
             State::Scan => {
-                // The comparison only sets a register, so it takes effect a clock later.
+                // The result of the comparison is registered, so it takes effect a clock later.
                 if self.found.q.val() {
                     self.state.d.next = State::Tell;
                 } else {
@@ -170,7 +177,7 @@ impl Logic for Reuse {
                     self.left.d.next = self.left.q.val() - 1;
                     self.stack.write_enable.next = true;
                     if self.left.q.val() == 0 {
-                        // Beyond a full stack there is no place: its last entry is forgotten.
+                        // A full stack does not grow: its last entry is lost.
                         self.state.d.next = State::Tell;
                         self.stack.write_enable.next = !self.is_full.val();
                         if !self.is_full.val() {
@@ -195,6 +202,7 @@ impl Logic for Reuse {
             self.depth.d.next = bits::<9>(0);
         }
 
+        // Bucket k has the distances whose highest bit is bit k - 1.
         self.at.next = self.reached.q.val();
         self.bucket.next = bits::<4>(0);
         if !self.found.q.val() {

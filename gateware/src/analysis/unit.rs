@@ -1,4 +1,4 @@
-//! What passes the statistics unit to the analysis and its records. Wires the units together.
+//! The analysis unit: connects its blocks to each other, to the traces and to the block writer.
 
 use hmtt_format::MemoryDescription;
 use rust_hdl::prelude::*;
@@ -19,35 +19,35 @@ use crate::statistics::{Observed, RecordKind, SlotClock};
 pub struct Analysis {
     /// DDR clock.
     pub clock: Signal<In, Domain>,
-    /// What passes.
+    /// The item that passes.
     pub observed: Signal<In, Observed>,
     /// Settings in force.
     pub settings: Signal<In, Settings>,
     /// The capture runs.
     pub running: Signal<In, Bit>,
-    /// What the configuration unit asks.
+    /// Requests of the configuration unit.
     pub steering: Signal<In, Steering>,
     /// Clock of the slot.
     pub now: Signal<In, SlotClock>,
-    /// Records may be handed on.
+    /// Records may be passed on.
     pub flowing: Signal<In, Bit>,
-    /// The record handed on is taken on this clock.
+    /// The record is taken on this clock.
     pub taken: Signal<In, Bit>,
-    /// Kind of the record that the block writer holds.
+    /// Kind of the record that the block writer has.
     pub held: Signal<In, RecordKind>,
-    /// Which word of the record it wants.
+    /// Index of the word that the block writer needs.
     pub word: Signal<In, Bits<6>>,
-    /// There is a record to hand on, and it may be.
+    /// There is a record, and it may be passed on.
     pub offers: Signal<Out, Bit>,
-    /// Its kind.
+    /// Kind of the record.
     pub tell: Signal<Out, RecordKind>,
     /// Bits 63..32 of the word.
     pub high: Signal<Out, Bits<32>>,
-    /// Bits 31..0.
+    /// Bits 31..0 of the word.
     pub low: Signal<Out, Bits<32>>,
-    /// No dump is under way or asked for.
+    /// No dump is in progress or requested.
     pub dumped: Signal<Out, Bit>,
-    /// It is time for a dump, and none is under way.
+    /// A dump is due, and none is in progress.
     pub interval: Signal<Out, Bit>,
     runs: PageRuns,
     hot_pages: HotPages,
@@ -59,15 +59,16 @@ pub struct Analysis {
     access: Signal<Local, Bit>,
     skips: Signal<Local, Bit>,
     analysis_mode: Constant<Bits<2>>,
+    second_word_at: Constant<Bits<1>>,
 }
 
 impl Analysis {
-    /// The analysis of one memory.
+    /// Builds the unit for one memory.
     pub fn new(memory: &MemoryDescription) -> Self {
         Self::with_ticks(memory, DUMP_TICKS)
     }
 
-    /// `ticks` from dump to dump.
+    /// Builds the unit with `ticks` from one dump to the next.
     pub fn with_ticks(memory: &MemoryDescription, ticks: u64) -> Self {
         block! {
             Self {
@@ -76,6 +77,7 @@ impl Analysis {
                 reuse: Reuse::new(memory),
                 dump_unit: DumpUnit::new(memory, ticks),
                 analysis_mode: Constant::new((hmtt_format::config::Mode::Analysis as u64).into()),
+                second_word_at: Constant::new(0u64.into()),
             }
             default: clock, observed, settings, running, steering, now, flowing, taken, held, word,
                 offers, tell, high, low, dumped, interval, tallies, on, wanted, access, skips
@@ -91,7 +93,7 @@ impl Logic for Analysis {
         self.wanted.next =
             self.settings.val().analysis | (self.settings.val().mode == self.analysis_mode.val());
         self.on.d.next = self.wanted.val();
-        // While the capture is stopped there is nothing to dump, and nobody would close the block.
+        // While the capture is stopped there is nothing to dump, and nothing would close the block.
         self.dump_unit.turns_off.next = self.on.q.val() & !self.wanted.val() & self.running.val();
         self.skips.next = self.dump_unit.frozen.val() & !self.dump_unit.flush.val();
         self.access.next = self.observed.val().access & self.on.q.val();
@@ -133,7 +135,7 @@ impl Logic for Analysis {
         self.dump_unit.taken.next = self.taken.val();
         self.dump_unit.held.next = self.held.val();
         self.dump_unit.now.next = self.now.val();
-        self.dump_unit.second.next = self.word.val().get_bit(0);
+        self.dump_unit.second.next = self.word.val().get_bit(self.second_word_at.val().index());
         self.dump_unit.settled.next = self.hot_pages.idle.val() & self.tallies.idle.val();
         self.dump_unit.reuse_settled.next = self.reuse.idle.val();
         self.dump_unit.entry_taken.next = self.hot_pages.taken_out.val();

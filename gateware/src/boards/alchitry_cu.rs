@@ -1,6 +1,7 @@
 //! Alchitry Cu: iCE40 HX8K-CB132, 100 MHz oscillator, eight LEDs, one button; slot and PHY on bank A.
 
 use hmtt_format::MemoryDescription;
+use hmtt_format::command::ALL_RANKS;
 use hmtt_format::config::{DEFAULT_SLICE_CODE, Granularity, Mode};
 use rust_hdl::prelude::*;
 
@@ -27,7 +28,7 @@ pub const BOARD: Board = Board {
     verilog,
 };
 
-/// Pins of the board to ports of the card.
+/// The board: connects pins to the ports of the card.
 #[derive(LogicBlock)]
 pub struct AlchitryCu<const N: usize> {
     /// Oscillator.
@@ -78,16 +79,20 @@ pub struct AlchitryCu<const N: usize> {
     cke_of_ranks: Signal<Local, Bits<4>>,
     cs_n_of_ranks: Signal<Local, Bits<4>>,
     straps: Constant<Bits<16>>,
+    all_ranks: Constant<Bits<4>>,
+    other_ranks: Constant<Bits<4>>,
 }
 
 impl<const N: usize> AlchitryCu<N> {
-    /// The board with a card for one memory: line mode at power-on.
+    /// Builds the board with a card for one memory, in line mode at power-on.
     pub fn new(memory: &MemoryDescription) -> Self {
         let straps = crate::straps(Mode::Line, Granularity::Line, false, DEFAULT_SLICE_CODE, false);
         block! {
             Self {
                 card: Card::new(memory),
                 straps: Constant::new(u64::from(straps).into()),
+                all_ranks: Constant::new(u64::from(ALL_RANKS).into()),
+                other_ranks: Constant::new(u64::from(ALL_RANKS & !1).into()),
             }
             default: clock_100, ddr_clock, cke, cs_n, ras_n, cas_n, we_n, ba, a, run, gmii_gtx_clk,
                 gmii_txd, gmii_tx_en, gmii_tx_er, led, pll, lock_reset, clock_input, cke_pad,
@@ -108,8 +113,8 @@ impl<const N: usize> Logic for AlchitryCu<N> {
         self.card.tx_reset.next = self.lock_reset.reset.val();
         self.card.ddr_clock.next = self.clock_input.clock.val();
 
-        // One register more than the DCBU has by itself: its own would land in the fabric, with a
-        // different delay from each pad.
+        // A pad register in addition to the register of the DCBU, which is in the fabric, at a different delay from each
+        // pad.
         self.cke_pad.clock.next = self.clock_input.clock.val();
         self.cs_n_pad.clock.next = self.clock_input.clock.val();
         self.ras_n_pad.clock.next = self.clock_input.clock.val();
@@ -126,11 +131,11 @@ impl<const N: usize> Logic for AlchitryCu<N> {
         self.a_pads.pads.next = self.a.val();
         self.cke_of_ranks.next = bits::<4>(0);
         if self.cke_pad.sampled.val() {
-            self.cke_of_ranks.next = bits::<4>(15);
+            self.cke_of_ranks.next = self.all_ranks.val();
         }
-        self.cs_n_of_ranks.next = bits::<4>(14);
+        self.cs_n_of_ranks.next = self.other_ranks.val();
         if self.cs_n_pad.sampled.val() {
-            self.cs_n_of_ranks.next = bits::<4>(15);
+            self.cs_n_of_ranks.next = self.all_ranks.val();
         }
         self.card.cke.next = self.cke_of_ranks.val();
         self.card.cs_n.next = self.cs_n_of_ranks.val();

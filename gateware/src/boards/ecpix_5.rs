@@ -7,9 +7,8 @@
 //! TXC     ___/~~~\___/~~~      2 ns later: the delay RGMII wants between data and clock
 //! ```
 //!
-//! The KSZ9031 adds no delay to TXC until it is told to over MDIO; here none is needed. Its mode
-//! straps are the RXD pins, high for RGMII at all speeds: nothing on the board pulls them, so the FPGA
-//! does.
+//! The KSZ9031 adds no delay to TXC unless it is programmed over MDIO, which is not necessary here. Its mode straps are the
+//! RXD pins, high for RGMII at all speeds. The board has no pull-ups for them, so the FPGA pulls them up.
 
 use hmtt_format::MemoryDescription;
 use hmtt_format::address_map::Axis;
@@ -39,7 +38,7 @@ pub const BOARD: Board = Board {
     verilog,
 };
 
-/// Pins of the board to ports of the card.
+/// The board: connects pins to the ports of the card.
 #[derive(LogicBlock)]
 pub struct Ecpix5<const N: usize> {
     /// Oscillator.
@@ -94,16 +93,18 @@ pub struct Ecpix5<const N: usize> {
     tx_ctl: Signal<Local, Bit>,
     card: Card<N>,
     straps: Constant<Bits<16>>,
+    high_nibble_at: Constant<Bits<3>>,
 }
 
 impl<const N: usize> Ecpix5<N> {
-    /// The board with a card for one memory: line mode at power-on.
+    /// Builds the board with a card for one memory, in line mode at power-on.
     pub fn new(memory: &MemoryDescription) -> Self {
         let straps = crate::straps(Mode::Line, Granularity::Line, false, DEFAULT_SLICE_CODE, false);
         block! {
             Self {
                 card: Card::new(memory),
                 straps: Constant::new(u64::from(straps).into()),
+                high_nibble_at: Constant::new(4u64.into()),
             }
             default: clock_100, ddr_clock, cke, cs_n, ras_n, cas_n, we_n, ba, a, run, rgmii_rxd,
                 rgmii_txc, rgmii_txd, rgmii_tx_ctl, phy_reset_n, led_n, pll, lock_reset, cke_pads,
@@ -123,8 +124,8 @@ impl<const N: usize> Logic for Ecpix5<N> {
         self.card.tx_reset.next = self.lock_reset.reset.val();
         self.card.ddr_clock.next = self.ddr_clock.val();
 
-        // One register more than the DCBU has by itself: its own would land in the fabric, with a
-        // different delay from each pad.
+        // A pad register in addition to the register of the DCBU, which is in the fabric, at a different delay from each
+        // pad.
         self.cke_pads.clock.next = self.ddr_clock.val();
         self.cs_n_pads.clock.next = self.ddr_clock.val();
         self.ras_n_pad.clock.next = self.ddr_clock.val();
@@ -152,7 +153,7 @@ impl<const N: usize> Logic for Ecpix5<N> {
 
         // RGMII 2.0: TX_EN with the low nibble, TX_EN xor TX_ER with the high one.
         self.low.next = self.card.gmii_txd.val().get_bits::<4>(0);
-        self.high.next = self.card.gmii_txd.val().get_bits::<4>(4);
+        self.high.next = self.card.gmii_txd.val().get_bits::<4>(self.high_nibble_at.val().index());
         self.tx_ctl.next = self.card.gmii_tx_en.val() ^ self.card.gmii_tx_er.val();
         self.txd_pads.clock.next = self.pll.clock_out.val();
         self.txd_pads.rising.next = self.low.val();

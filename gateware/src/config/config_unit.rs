@@ -1,17 +1,32 @@
-//! Configuration unit (CU): events to items, carrying out what events and commands ask.
+//! Configuration unit (CU): passes events on as items, and carries out requests of events and commands.
 //!
-//! Accesses and faults flow on, one a clock ([`super::event_intake`]). An event that steers the card (run
-//! switch, end of a slice, tick) first lets the time it came at pass on, with the count of what was missed
-//! before it. It waits until everything recorded before has left the statistics unit's pipeline; then
-//! [`super::plan`] says which steps it takes:
+//! Accesses and faults pass, one in each clock ([`super::event_intake`]). An event that steers the card (run switch, end of a
+//! slice, tick) first becomes an item with its time and with the count of missed events before it. Then the unit waits until
+//! all earlier items have left the statistics unit, and takes the steps that [`super::plan`] chooses:
 //!
 //! ```text
-//! flush what waits -> end the slice -> ask for a dump -> tell the framer -> settle -> apply -> start
+//! flush the waiting record -> end the slice -> request a dump -> inform the block writer -> settle -> apply -> start
 //! ```
 //!
-//! A completed command takes the same steps. While the capture is stopped commands are carried out, but
-//! nothing is recorded. Settings change only after everything seen under the old ones has been framed.
-//! Dumps of the analysis leave while items flow; nothing here waits for them.
+//! A completed command takes the same steps. While the capture is stopped, commands are carried out, but nothing is recorded.
+//! Settings change only after all records of the old settings have been framed. Dumps of the analysis are sent while items
+//! pass; nothing here waits for them.
+//!
+//! ```text
+//! State      waits for                           next
+//! Flow       an event that steers, a command     Drain
+//! Drain      empty stages                        Choose
+//! Choose                                         Flush; a mark or a lost command: Drain; nothing is due: Flow
+//! Flush      the block writer, with a record     Silence
+//! Silence    the block writer, after silence     Slice
+//! Slice      the block writer, with a slice      SliceTold; without a slice: Dump
+//! SliceTold  the block writer                    Dump
+//! Dump                                           Tell
+//! Tell       the block writer                    Settle
+//! Settle     closed blocks, if the step asks it  Apply
+//! Apply                                          Choose; to start: Resume
+//! Resume     the block writer                    Drain
+//! ```
 
 use hmtt_format::{MemoryDescription, config};
 use rust_hdl::prelude::*;
@@ -22,6 +37,7 @@ use super::settings::SettingsRegister;
 use super::steering::{Progress, Steering};
 use super::{Item, ItemKind, Settings};
 use crate::ddr::SlotEvent;
+use crate::ddr::event_queue::COMMAND_LOST_AT;
 use crate::reset::{ClearedRegister, Domain, Register};
 use crate::statistics::RecordKind;
 use crate::table::Table;
@@ -49,9 +65,9 @@ pub struct ConfigUnit {
     pub clock: Signal<In, Domain>,
     /// Oldest event.
     pub slot_event: Signal<In, SlotEvent>,
-    /// There is one.
+    /// There is an event.
     pub event_valid: Signal<In, Bit>,
-    /// It has been dealt with.
+    /// The event is taken.
     pub pop: Signal<Out, Bit>,
     /// Strap pins.
     pub straps: Signal<In, Bits<16>>,
@@ -59,22 +75,22 @@ pub struct ConfigUnit {
     pub item: Signal<Out, Item>,
     /// The item passes on this clock.
     pub advance: Signal<In, Bit>,
-    /// How far the units behind are.
+    /// State of the units behind.
     pub progress: Signal<In, Progress>,
-    /// What they shall do.
+    /// Requests to the units behind.
     pub steering: Signal<Out, Steering>,
     /// Settings in force.
     pub settings: Signal<Out, Settings>,
     /// The capture runs.
     pub running: Signal<Out, Bit>,
-    /// Time slices are wanted.
+    /// Time slices are on.
     pub slices: Signal<Out, Bit>,
     /// Clocks of a time slice, less one.
     pub slice_last: Signal<Out, Bits<32>>,
     /// The length of slices has changed.
     pub slice_restart: Signal<Out, Bit>,
-    /// Nothing is asked of the units behind: others may hand on records. A clock late, and some clocks before anything
-    /// is asked.
+    /// Nothing is requested of the units behind, so others may pass records on. A clock late, and ends some clocks before
+    /// a request.
     pub flowing: Signal<Out, Bit>,
     intake: EventIntake,
     plan: Plan,
@@ -84,7 +100,7 @@ pub struct ConfigUnit {
     sliced: Register<Bit>,
     state: Register<State>,
     flows: Register<Bit>,
-    /// `state` is `Choose`, decoded a clock ahead.
+    /// `state` is `Choose`; decoded a clock ahead.
     chooses: Register<Bit>,
     asked: ClearedRegister<Steering>,
     may_flow: Register<Bit>,
@@ -95,10 +111,11 @@ pub struct ConfigUnit {
     event_high: Signal<Local, Bits<8>>,
     frequency_mode: Constant<Bits<2>>,
     analysis_mode: Constant<Bits<2>>,
+    command_lost_at: Constant<Bits<3>>,
 }
 
 impl ConfigUnit {
-    /// The unit for one memory.
+    /// Builds the unit for one memory.
     pub fn new(memory: &MemoryDescription) -> Self {
         let lengths = (0..32).map(|code| config::slice_clocks(code, memory.tck_ps) - 1);
         block! {
@@ -107,6 +124,7 @@ impl ConfigUnit {
                 slice_table: Table::new(lengths.map(u64::from)),
                 frequency_mode: Constant::new((config::Mode::Frequency as u64).into()),
                 analysis_mode: Constant::new((config::Mode::Analysis as u64).into()),
+                command_lost_at: Constant::new(COMMAND_LOST_AT.into()),
             }
             default: clock, slot_event, event_valid, pop, straps, item, advance, progress, steering,
                 settings, running, slices, slice_last, slice_restart, flowing, plan, register,
@@ -135,7 +153,7 @@ impl Logic for ConfigUnit {
             | (self.register.settings.val().mode == self.frequency_mode.val());
         self.slices.next = self.sliced.q.val();
 
-        // Items flow unless an event steers or a command is completed.
+        // Items pass until an event steers the card or a command is completed.
         self.intake.slot_event.next = self.slot_event.val();
         self.intake.event_valid.next = self.event_valid.val();
         self.intake.flows.next = self.flows.q.val();
@@ -147,12 +165,13 @@ impl Logic for ConfigUnit {
         self.item.next = self.intake.item.val();
         self.pop.next = self.intake.take.val();
         self.event_high.next = self.slot_event.val().high;
-        // What comes last is known last.
+        // `take` and `complete` arrive last, so they are used last.
         self.flows.d.next = (self.flows.q.val() & !self.plan.ends.val())
             | (self.let_go.val() & !self.intake.owes.val());
         if self.intake.take.val()
             & (self.slot_event.val().steers
-                | (self.slot_event.val().overrun & self.event_high.val().get_bit(7)))
+                | (self.slot_event.val().overrun
+                    & self.event_high.val().get_bit(self.command_lost_at.val().index())))
         {
             self.flows.d.next = false;
         }
@@ -180,7 +199,7 @@ impl Logic for ConfigUnit {
         self.plan.choose.next = self.choose.val();
         self.plan.resume.next = false;
 
-        // What is asked arrives a clock late, so nothing more is asked meanwhile.
+        // A request arrives a clock late, so the next one waits.
         self.steering.next = self.asked.q.val();
         self.free.next = self.progress.val().free
             & !self.asked.q.val().flush
@@ -194,7 +213,7 @@ impl Logic for ConfigUnit {
         self.chooses.d.next = false;
         match self.state.q.val() {
             State::Flow => {
-                // The first event finds the flow stopped, and nothing to be done.
+                // After power-on the flow is stopped, and nothing is due.
                 if !self.flows.q.val() {
                     self.state.d.next = State::Drain;
                 }
@@ -252,7 +271,7 @@ impl Logic for ConfigUnit {
                 }
             }
             State::SliceTold => {
-                // The framer reads the slice where it is counted.
+                // The block writer reads the counts of the slice, so they restart afterwards.
                 if self.free.val() {
                     self.asked.d.next.restart_slice = true;
                     self.state.d.next = State::Dump;
@@ -269,8 +288,8 @@ impl Logic for ConfigUnit {
                 }
             }
             State::Settle => {
-                // A record that was just asked for does not show in `idle` yet. Before the end is told
-                // the block holds nothing but results of the analysis, which no setting changes.
+                // `idle` does not show a record that was just requested. Before the end is recorded, the open block contains
+                // only results of the analysis, which no setting changes.
                 if (self.free.val() & (self.progress.val().idle | self.plan.unended.val()))
                     | !self.plan.steps.val().settle
                 {

@@ -1,10 +1,9 @@
-//! Events to items, one a clock while they flow.
+//! Turns events into items, one in each clock.
 //!
-//! Of an event that steers the card the time it came at passes first, with the count of what was missed
-//! before it; what else it holds follows when it has been carried out. A command that the queue kept
-//! without the access that completes it is such an event: the access is counted as missed just before the
-//! command, which comes after it. A completed mark becomes an item
-//! here, too, and so does the loss of a command in the event queue: a fault, once the capture runs.
+//! Events come from the event queue; items go to the statistics unit. An event that steers the card becomes two items: first
+//! its time, with the count of missed events before it; then, when its request has been carried out, its access or fault. A
+//! command that the queue stored without its access is such an event: the access is counted as missed just before the command.
+//! Two more items are made here: a completed mark, and, during a capture, a fault for a command that the queue lost.
 //!
 //! ```text
 //! clock      _/0\_/1\_/2\_/3\_
@@ -16,7 +15,8 @@ use hmtt_format::{FaultKind, MemoryDescription};
 use rust_hdl::prelude::*;
 
 use super::{Item, ItemKind};
-use crate::ddr::SlotEvent;
+use crate::ddr::event_queue::{COMMAND_LOST_AT, COMMAND_ROW_STATE_AT, COMMAND_WRITE_AT};
+use crate::ddr::{FAULT_CODE_AT, SlotEvent};
 use crate::reset::{Domain, Register};
 
 /// See the module's description.
@@ -26,27 +26,27 @@ pub struct EventIntake {
     pub clock: Signal<In, Domain>,
     /// Oldest event.
     pub slot_event: Signal<In, SlotEvent>,
-    /// There is one.
+    /// There is an event.
     pub event_valid: Signal<In, Bit>,
     /// Events may be taken.
     pub flows: Signal<In, Bit>,
-    /// It is taken on this clock.
+    /// The event is taken on this clock.
     pub take: Signal<Out, Bit>,
     /// The capture runs.
     pub running: Signal<In, Bit>,
     /// The loss of a command is the next item.
     pub tell_loss: Signal<In, Bit>,
-    /// It is to be told, now or once what the event that steered holds besides has passed.
+    /// A loss of a command must be recorded, now or after the second item of the event.
     pub owes: Signal<Out, Bit>,
-    /// It can be told now; a clock late.
+    /// The loss can be recorded now; a clock late.
     pub may_tell: Signal<Out, Bit>,
     /// The item that passes completes a command.
     pub complete: Signal<Out, Bit>,
-    /// Register of the command completed last.
+    /// Register of the last completed command.
     pub register: Signal<Out, Bits<9>>,
     /// The item passes on this clock.
     pub advance: Signal<In, Bit>,
-    /// All is carried out: what the event that steered holds besides is the next item.
+    /// The request is carried out: the second item of the event is next.
     pub let_go: Signal<In, Bit>,
     /// A mark is the next item.
     pub mark: Signal<In, Bit>,
@@ -65,15 +65,21 @@ pub struct EventIntake {
     address: Signal<Local, Bits<32>>,
     stride: Constant<Bits<32>>,
     lost_command: Constant<Bits<32>>,
+    command_lost_at: Constant<Bits<3>>,
+    row_state_at: Constant<Bits<4>>,
+    write_bit: Constant<Bits<9>>,
 }
 
 impl EventIntake {
-    /// The intake for one memory.
+    /// Builds the block for one memory.
     pub fn new(memory: &MemoryDescription) -> Self {
         block! {
             Self {
                 stride: Constant::new(u64::from(memory.config_stride_log2).into()),
-                lost_command: Constant::new((u64::from(FaultKind::CommandLost.code()) << 8).into()),
+                lost_command: Constant::new((u64::from(FaultKind::CommandLost.code()) << FAULT_CODE_AT).into()),
+                command_lost_at: Constant::new(COMMAND_LOST_AT.into()),
+                row_state_at: Constant::new(COMMAND_ROW_STATE_AT.into()),
+                write_bit: Constant::new((1u64 << COMMAND_WRITE_AT).into()),
             }
             default: clock, slot_event, event_valid, flows, take, running, tell_loss, owes,
                 may_tell, complete, register, advance, let_go, mark, item, made, steered, left_kind,
@@ -86,7 +92,7 @@ impl Logic for EventIntake {
     #[hdl_gen]
     fn update(&mut self) {
         dff_setup!(self, clock, made, steered, left_kind, left_command, named, lost, telling);
-        // A command is carried out before anything that comes after the access that completed it.
+        // A command is carried out before any event after its last access.
         self.owes.next = self.lost.q.val() & self.running.val();
         self.may_tell.next = self.telling.q.val();
         self.telling.d.next = self.owes.val()
@@ -115,7 +121,7 @@ impl Logic for EventIntake {
             self.made.d.next.command = false;
         }
         self.event_high.next = self.slot_event.val().high;
-        // Shifts are slow to simulate, and commands are few.
+        // A shift is slow to simulate, so it is left out in most clocks.
         self.address.next = bits::<32>(0);
         if self.slot_event.val().command {
             self.address.next = self.slot_event.val().low >> self.stride.val();
@@ -125,15 +131,19 @@ impl Logic for EventIntake {
                 self.named.d.next = self.address.val().get_bits::<9>(0);
                 if !self.slot_event.val().access {
                     self.named.d.next = bit_cast::<9, 6>(self.slot_event.val().bank)
-                        | (bit_cast::<9, 2>(self.slot_event.val().row_state) << 6);
+                        | (bit_cast::<9, 2>(self.slot_event.val().row_state)
+                            << self.row_state_at.val());
                     if self.slot_event.val().write {
                         self.named.d.next = bit_cast::<9, 6>(self.slot_event.val().bank)
-                            | (bit_cast::<9, 2>(self.slot_event.val().row_state) << 6)
-                            | 256;
+                            | (bit_cast::<9, 2>(self.slot_event.val().row_state)
+                                << self.row_state_at.val())
+                            | self.write_bit.val();
                     }
                 }
             }
-            if self.slot_event.val().overrun & self.event_high.val().get_bit(7) {
+            if self.slot_event.val().overrun
+                & self.event_high.val().get_bit(self.command_lost_at.val().index())
+            {
                 self.lost.d.next = true;
             }
             self.made.d.next.write = self.slot_event.val().write;

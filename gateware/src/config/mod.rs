@@ -1,5 +1,11 @@
-//! Events to the items the statistics unit records, and commands to settings: the configuration unit
-//! (CU).
+//! The configuration unit (CU): turns events into items for the statistics unit, and commands into settings.
+//!
+//! ```text
+//! event_queue -> event_intake -> items -> statistics
+//!                     | commands
+//!                     v
+//!                plan (steps) -> config_unit (carries the steps out) -> settings
+//! ```
 
 pub mod config_unit;
 pub mod event_intake;
@@ -9,12 +15,12 @@ pub mod steering;
 
 use rust_hdl::prelude::*;
 
-/// What an item is.
+/// Kind of an item.
 #[allow(missing_docs)]
 #[derive(Copy, Clone, Debug, PartialEq, LogicState)]
 pub enum ItemKind {
     Nothing,
-    /// Time passed.
+    /// Only time passed.
     Time,
     Access,
     /// A completed software mark.
@@ -23,37 +29,37 @@ pub enum ItemKind {
     Overrun,
 }
 
-/// One thing to record, in the order it happened.
+/// An event for the statistics unit, in the order of clocks.
 #[derive(Copy, Clone, Debug, Default, PartialEq, LogicStruct)]
 pub struct Item {
-    /// What it is.
+    /// Kind.
     pub kind: ItemKind,
     /// The access is a WRITE.
     pub write: Bit,
-    /// Bits 31..0 of the address; mark: register; fault: code * 256 + bank; overrun: accesses missed.
+    /// Bits 31..0 of the address. Mark: register. Fault: code * 256 + bank. Overrun: accesses missed.
     pub low: Bits<32>,
-    /// Bits 39..32 of the address; overrun: faults missed.
+    /// Bits 39..32 of the address. Overrun: faults missed.
     pub high: Bits<8>,
     /// Clocks since the item before.
     pub gap: Bits<16>,
-    /// A command is completed: to be carried out once the item has passed.
+    /// The item completes a command, which is carried out when the item has passed.
     pub command: Bit,
-    /// What the access found in its row buffer ([`crate::ddr::Verdict`]).
+    /// State of the row buffer at the access ([`crate::ddr::Verdict`]).
     pub row_state: Bits<2>,
     /// Rank * 16 + bank of the access.
     pub bank: Bits<6>,
 }
 
-/// The settings software can change, and what follows from them.
+/// The settings that commands change.
 #[derive(Copy, Clone, Debug, Default, PartialEq, LogicStruct)]
 pub struct Settings {
     /// [`hmtt_format::config::Mode`].
     pub mode: Bits<2>,
     /// Line records name bursts.
     pub burst: Bit,
-    /// Frequency slices beside line or page records.
+    /// Frequency slices in addition to line or page records.
     pub frequency: Bit,
-    /// Hot pages, reuse distances and bank use beside anything else.
+    /// Hot pages, reuse distances and bank use in any mode.
     pub analysis: Bit,
     /// Time slice code.
     pub slice: Bits<5>,

@@ -1,22 +1,21 @@
-//! What events and commands ask to the steps that carry it out, one after the other.
+//! Chooses the steps that carry out the requests of events and commands, one request after the other.
 //!
-//! Commands come before the run switch, that before the end of a slice and a tick: a command was
-//! completed by an access before the event that stopped the flow. Whether the capture runs is known here,
-//! since that decides which steps there are.
+//! The order is: command, run switch, end of a slice, tick. A command comes first because an access before the event completed
+//! it. Whether the capture runs is kept here, because the steps depend on it.
 //!
-//! A stop asks the analysis for its results, and the end is told once they have left, as an event of its
-//! own, so that nothing waits for them. A start that comes first has the end told before it; the results
-//! then follow in the new capture.
+//! A stop requests the results of the analysis. The end of the capture is recorded when the results have been sent, as a request
+//! of its own, so nothing waits for them. If a start comes first, the end is recorded before it, and the results follow in the
+//! new capture.
 //!
-//! What is due is summarised on the clock before, so that what acts on it is short; between an event and the first
-//! choice, and between two choices, pass at least two clocks.
+//! Due requests are summarised a clock earlier, to keep the path short. So at least two clocks pass between an event and the
+//! first choice, and between two choices.
 //!
 //! ```text
 //! clock      _/0\_/1\_/2\_/3\_/4\_
-//! take           <A >                    an event that steers
-//! done       ~~~~~~~~~~~~\_______        a clock late; again once all it asks is chosen
+//! take           <A >                    an event that steers the card
+//! done       ~~~~~~~~~~~~\_______        a clock late; high again when all its requests are chosen
 //! choose                     <A >
-//! steps                          <A .... until the next is chosen
+//! steps                          <A .... until the next choice
 //! ```
 
 use rust_hdl::prelude::*;
@@ -25,22 +24,22 @@ use crate::ddr::SlotEvent;
 use crate::reset::{Domain, Register};
 use crate::statistics::RecordKind;
 
-/// Which steps an event or command takes.
+/// Steps of a request.
 #[derive(Copy, Clone, Debug, Default, PartialEq, LogicStruct)]
 pub struct Steps {
-    /// Hand on the record that waits.
+    /// Pass the waiting record on.
     pub flush: Bit,
-    /// Hand it on if it can take no more accesses.
+    /// Pass it on if no access can be added to it.
     pub flush_stale: Bit,
-    /// Tell of a long silence.
+    /// Record a long silence.
     pub silence: Bit,
     /// End the slice.
     pub end_slice: Bit,
-    /// Ask for a dump of the analysis.
+    /// Request a dump of the analysis.
     pub dump: Bit,
-    /// Tell the framer.
+    /// Pass a record of this kind to the block writer.
     pub tell: RecordKind,
-    /// Wait until everything is framed.
+    /// Wait until all records are framed.
     pub settle: Bit,
     /// Carry out the command.
     pub apply: Bit,
@@ -55,39 +54,39 @@ pub struct Plan {
     pub clock: Signal<In, Domain>,
     /// Oldest event.
     pub slot_event: Signal<In, SlotEvent>,
-    /// It is taken on this clock.
+    /// The event is taken on this clock.
     pub take: Signal<In, Bit>,
-    /// A command is completed; what it is, the ports below say by the time it is chosen.
+    /// A command is completed; the ports below describe it when it is chosen.
     pub complete: Signal<In, Bit>,
-    /// It is a software mark.
+    /// The command is a software mark.
     pub is_mark: Signal<In, Bit>,
-    /// Start.
+    /// The command is start.
     pub is_start: Signal<In, Bit>,
-    /// Stop.
+    /// The command is stop.
     pub is_stop: Signal<In, Bit>,
-    /// Reset.
+    /// The command is reset.
     pub is_reset: Signal<In, Bit>,
-    /// It changes settings.
+    /// The command changes settings.
     pub changes: Signal<In, Bit>,
     /// An interval of the analysis has ended.
     pub interval: Signal<In, Bit>,
     /// The analysis is on.
     pub analysed: Signal<In, Bit>,
-    /// No dump of the analysis is under way or asked for.
+    /// No dump of the analysis is in progress or requested.
     pub dumped: Signal<In, Bit>,
-    /// An end is to be told, and nothing is left to wait for.
+    /// An end must be recorded, and nothing is left to wait for.
     pub ends: Signal<Out, Bit>,
-    /// An end is still to be told: the framer's block stays open.
+    /// An end must still be recorded: the block stays open.
     pub unended: Signal<Out, Bit>,
-    /// Choose what is carried out next.
+    /// Choose the next request.
     pub choose: Signal<In, Bit>,
     /// The capture runs from now on.
     pub resume: Signal<In, Bit>,
-    /// What is to be carried out is a mark: no steps, but an item if the capture runs.
+    /// The next request is a mark: no steps, but an item if the capture runs.
     pub marks: Signal<Out, Bit>,
-    /// Nothing is left to be carried out.
+    /// No request is due.
     pub done: Signal<Out, Bit>,
-    /// The steps of what was chosen.
+    /// Steps of the chosen request.
     pub steps: Signal<Out, Steps>,
     /// The capture runs.
     pub running: Signal<Out, Bit>,
@@ -100,9 +99,9 @@ pub struct Plan {
     switched_on: Register<Bit>,
     stopped: Register<Bit>,
     runs: Register<Bit>,
-    /// The capture has stopped, and its end has not been told yet.
+    /// The capture has stopped, and its end is not recorded yet.
     ending: Register<Bit>,
-    /// `marks`, `done` and `ends`, of the clock before.
+    /// `marks`, `done` and `ends`, computed a clock ahead.
     mark_due: Register<Bit>,
     nothing_due: Register<Bit>,
     may_end: Register<Bit>,
@@ -157,7 +156,7 @@ impl Logic for Plan {
             self.command_due.d.next = true;
         }
         if self.choose.val() {
-            // Nothing is left to be done unless one of the causes below says so.
+            // No step, unless one of the requests below sets it.
             self.chosen.d.next.flush = false;
             self.chosen.d.next.flush_stale = false;
             self.chosen.d.next.silence = false;
@@ -195,7 +194,7 @@ impl Logic for Plan {
                     self.chosen.d.next.end_slice = self.runs.q.val();
                     self.chosen.d.next.settle = true;
                     self.chosen.d.next.apply = true;
-                    // A start, too: a report says what holds from here on.
+                    // The capture starts again, with a report of the new settings.
                     self.chosen.d.next.resume = self.runs.q.val();
                     if self.runs.q.val() {
                         self.chosen.d.next.tell = RecordKind::Change;
@@ -238,7 +237,7 @@ impl Logic for Plan {
             }
             if self.starts.val() {
                 self.chosen.d.next.resume = true;
-                // The end of the capture before comes first.
+                // The end of the earlier capture comes first.
                 if self.ending.q.val() {
                     self.chosen.d.next.tell = RecordKind::Stop;
                 }

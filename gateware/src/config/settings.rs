@@ -1,6 +1,6 @@
-//! Completed commands to settings: what each configuration register changes.
+//! Keeps the settings, and changes them as completed commands say.
 //!
-//! Power-on settings come from the straps; `restore` brings them back.
+//! The straps give the power-on settings; `restore` sets these again.
 
 use hmtt_format::config::{self, Granularity, Mode};
 use rust_hdl::prelude::*;
@@ -9,7 +9,13 @@ use super::Settings;
 use crate::reset::{Domain, Register};
 use crate::table::Table;
 
-/// The level of the 16 strap pins for given power-on settings.
+/// Places of the power-on settings on the strap pins; the mode is at 0.
+const STRAP_BURST_AT: u8 = 2;
+const STRAP_FREQUENCY_AT: u8 = 3;
+const STRAP_SLICE_AT: u8 = 4;
+const STRAP_ANALYSIS_AT: u8 = 9;
+
+/// Returns the levels of the 16 strap pins for given power-on settings.
 pub fn straps(
     mode: Mode,
     granularity: Granularity,
@@ -18,10 +24,10 @@ pub fn straps(
     analysis: bool,
 ) -> u16 {
     mode as u16
-        | u16::from(granularity == Granularity::Burst) << 2
-        | u16::from(frequency) << 3
-        | u16::from(slice_code.min(config::SLICE_CODES - 1)) << 4
-        | u16::from(analysis) << 9
+        | u16::from(granularity == Granularity::Burst) << STRAP_BURST_AT
+        | u16::from(frequency) << STRAP_FREQUENCY_AT
+        | u16::from(slice_code.min(config::SLICE_CODES - 1)) << STRAP_SLICE_AT
+        | u16::from(analysis) << STRAP_ANALYSIS_AT
 }
 
 /// See the module's description.
@@ -29,25 +35,25 @@ pub fn straps(
 pub struct SettingsRegister {
     /// DDR clock.
     pub clock: Signal<In, Domain>,
-    /// Strap pins, laid out as [`straps`] says.
+    /// Strap pins, in the layout of [`straps`].
     pub straps: Signal<In, Bits<16>>,
-    /// Back to the power-on settings.
+    /// Set the power-on settings.
     pub restore: Signal<In, Bit>,
-    /// Carry out the command of `register`.
+    /// Carry out the command.
     pub apply: Signal<In, Bit>,
-    /// The command.
+    /// Register of the command.
     pub register: Signal<In, Bits<9>>,
-    /// The command changes settings (it is no mark and not start, stop or reset); a clock late.
+    /// The command changes settings (no mark, start, stop or reset); a clock late.
     pub changes: Signal<Out, Bit>,
     /// The command changes the length of slices; a clock late.
     pub changes_slice: Signal<Out, Bit>,
     /// The command is a software mark; a clock late.
     pub is_mark: Signal<Out, Bit>,
-    /// Start; a clock late.
+    /// The command is start; a clock late.
     pub is_start: Signal<Out, Bit>,
-    /// Stop; a clock late.
+    /// The command is stop; a clock late.
     pub is_stop: Signal<Out, Bit>,
-    /// Reset; a clock late.
+    /// The command is reset; a clock late.
     pub is_reset: Signal<Out, Bit>,
     /// Settings in force.
     pub settings: Signal<Out, Settings>,
@@ -89,6 +95,17 @@ pub struct SettingsRegister {
     reset: Constant<Bits<9>>,
     thresholds: Table<3, 8>,
     power_on_threshold: Constant<Bits<8>>,
+    line: Constant<Bits<2>>,
+    page: Constant<Bits<2>>,
+    frequency: Constant<Bits<2>>,
+    analysis: Constant<Bits<2>>,
+    free_mark_at: Constant<Bits<4>>,
+    nibble_bits: Constant<Bits<3>>,
+    top_nibble_at: Constant<Bits<5>>,
+    burst_strap: Constant<Bits<4>>,
+    frequency_strap: Constant<Bits<4>>,
+    slice_strap: Constant<Bits<4>>,
+    analysis_strap: Constant<Bits<4>>,
 }
 
 impl Default for SettingsRegister {
@@ -121,6 +138,17 @@ impl Default for SettingsRegister {
                 reset: register(config::RESET),
                 thresholds: Table::new((0..8).map(|offset| config::threshold_words(offset).into())),
                 power_on_threshold: Constant::new(u64::from(config::threshold_words(7)).into()),
+                line: Constant::new((Mode::Line as u64).into()),
+                page: Constant::new((Mode::Page as u64).into()),
+                frequency: Constant::new((Mode::Frequency as u64).into()),
+                analysis: Constant::new((Mode::Analysis as u64).into()),
+                free_mark_at: Constant::new(u64::from(config::MARK_FREE_FIRST.trailing_zeros()).into()),
+                nibble_bits: Constant::new(4u64.into()),
+                top_nibble_at: Constant::new(28u64.into()),
+                burst_strap: Constant::new(u64::from(STRAP_BURST_AT).into()),
+                frequency_strap: Constant::new(u64::from(STRAP_FREQUENCY_AT).into()),
+                slice_strap: Constant::new(u64::from(STRAP_SLICE_AT).into()),
+                analysis_strap: Constant::new(u64::from(STRAP_ANALYSIS_AT).into()),
             }
             default: clock, straps, restore, apply, register, changes, changes_slice, is_mark,
                 is_start, is_stop, is_reset, settings, current, ready, changing, slicing, marking,
@@ -147,8 +175,8 @@ impl Logic for SettingsRegister {
         self.ready.d.next = true;
         self.thresholds.index.next = self.register.val().get_bits::<3>(0);
         self.settings.next = self.current.q.val();
-        // Marks for free use fill the upper half of the registers.
-        self.marking.d.next = self.register.val().get_bit(8)
+        // Marks for free use are the upper half of the registers.
+        self.marking.d.next = self.register.val().get_bit(self.free_mark_at.val().index())
             | (self.register.val() == self.kernel_enter.val())
             | (self.register.val() == self.kernel_exit.val());
         self.in_slices.next = (self.register.val() >= self.slice_first.val())
@@ -177,13 +205,13 @@ impl Logic for SettingsRegister {
         self.offset.next = self.register.val() - self.slice_first.val();
         if self.apply.val() {
             if self.register.val() == self.mode_line.val() {
-                self.current.d.next.mode = bits::<2>(0);
+                self.current.d.next.mode = self.line.val();
             } else if self.register.val() == self.mode_page.val() {
-                self.current.d.next.mode = bits::<2>(1);
+                self.current.d.next.mode = self.page.val();
             } else if self.register.val() == self.mode_frequency.val() {
-                self.current.d.next.mode = bits::<2>(2);
+                self.current.d.next.mode = self.frequency.val();
             } else if self.register.val() == self.mode_analysis.val() {
-                self.current.d.next.mode = bits::<2>(3);
+                self.current.d.next.mode = self.analysis.val();
             } else if self.register.val() == self.analysis_on.val() {
                 self.current.d.next.analysis = true;
             } else if self.register.val() == self.analysis_off.val() {
@@ -205,18 +233,24 @@ impl Logic for SettingsRegister {
             } else if self.in_thresholds.val() {
                 self.current.d.next.threshold = self.thresholds.word.val();
             } else if self.in_nibbles.val() {
-                self.current.d.next.tag_high = (self.current.q.val().tag_high << 4)
-                    | bit_cast::<8, 4>(self.base.val().get_bits::<4>(28));
-                self.current.d.next.tag_low = (self.base.val() << 4)
+                self.current.d.next.tag_high = (self.current.q.val().tag_high
+                    << self.nibble_bits.val())
+                    | bit_cast::<8, 4>(
+                        self.base.val().get_bits::<4>(self.top_nibble_at.val().index()),
+                    );
+                self.current.d.next.tag_low = (self.base.val() << self.nibble_bits.val())
                     | bit_cast::<32, 4>(self.register.val().get_bits::<4>(0));
             }
         }
         if self.restore.val() | !self.ready.q.val() {
             self.current.d.next.mode = self.straps.val().get_bits::<2>(0);
-            self.current.d.next.burst = self.straps.val().get_bit(2);
-            self.current.d.next.frequency = self.straps.val().get_bit(3);
-            self.current.d.next.slice = self.straps.val().get_bits::<5>(4);
-            self.current.d.next.analysis = self.straps.val().get_bit(9);
+            self.current.d.next.burst = self.straps.val().get_bit(self.burst_strap.val().index());
+            self.current.d.next.frequency =
+                self.straps.val().get_bit(self.frequency_strap.val().index());
+            self.current.d.next.slice =
+                self.straps.val().get_bits::<5>(self.slice_strap.val().index());
+            self.current.d.next.analysis =
+                self.straps.val().get_bit(self.analysis_strap.val().index());
             self.current.d.next.threshold = self.power_on_threshold.val();
             self.current.d.next.tag = false;
             self.current.d.next.tag_low = bits::<32>(0);

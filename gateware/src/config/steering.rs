@@ -1,45 +1,45 @@
-//! What the configuration unit and the units behind it tell each other.
+//! Signals between the configuration unit and the units behind it.
 
 use rust_hdl::prelude::*;
 
 use crate::statistics::RecordKind;
 
-/// What the statistics unit and the framer say of themselves.
+/// State of the statistics unit, the analysis and the block writer.
 #[derive(Copy, Clone, Debug, Default, PartialEq, LogicStruct)]
 pub struct Progress {
     /// No item is on its way to the traces.
     pub drained: Bit,
-    /// A record waits in a trace.
+    /// A record waits.
     pub waiting: Bit,
-    /// It can take no more accesses.
+    /// No access can be added to the waiting record.
     pub stale: Bit,
     /// A long time has passed since the last record, and none waits.
     pub silent: Bit,
-    /// The slice holds an access.
+    /// The slice has an access.
     pub counted: Bit,
-    /// The framer can take a record on this clock.
+    /// The block writer can take a record on this clock.
     pub free: Bit,
-    /// The framer has no record and no open block.
+    /// The block writer has no record and no open block.
     pub idle: Bit,
-    /// No dump of the analysis is under way or asked for.
+    /// No dump of the analysis is in progress or requested.
     pub dumped: Bit,
-    /// An interval of the analysis has ended, and no dump is under way.
+    /// An interval of the analysis has ended, and no dump is in progress.
     pub interval: Bit,
 }
 
-/// What the configuration unit asks of the statistics unit, for one clock.
+/// Requests of the configuration unit, each for one clock.
 #[derive(Copy, Clone, Debug, Default, PartialEq, LogicStruct)]
 pub struct Steering {
-    /// Hand on the waiting record.
+    /// Pass the waiting record on.
     pub flush: Bit,
-    /// Hand on a record of this kind.
+    /// Pass a record of this kind on.
     pub tell: RecordKind,
     /// Begin a slice now.
     pub restart_slice: Bit,
-    /// Time is told anew: nothing has passed since the last record.
+    /// Restart the time since the last record.
     pub restart_time: Bit,
-    /// Dump the analysis: the part whose turn it is.
+    /// Begin a dump of the next part of the analysis.
     pub dump: Bit,
-    /// With `dump`: everything.
+    /// With `dump`: of all tables.
     pub dump_all: Bit,
 }

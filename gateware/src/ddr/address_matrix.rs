@@ -1,15 +1,14 @@
-//! Rank, row, bank and column pins to the physical address: the inverse of the memory's address map as a
-//! flat XOR network, one parity per address bit.
+//! Computes the physical address of an access from rank, row, bank and column pins.
 //!
-//! Purely combinational. The column is taken straight from the address pins it travels on, so the
-//! network also undoes the detour around A10 and A12. The model computes the parities with masks;
-//! the Verilog spells them out.
+//! It is the inverse of the memory's address map: a flat XOR network, one parity for each address bit. Purely
+//! combinational. The column is read from the address pins, so the network also leaves out A10 and A12 where they are no
+//! column bits. The model computes the parities with masks; the Verilog lists the terms.
 
 use hmtt_format::MemoryDescription;
 use hmtt_format::address_map::{ADDRESS_BITS, AddressMap, Axis};
 use rust_hdl::prelude::*;
 
-/// Where row, bank, address pins and rank sit in one word.
+/// Places of bank, address pins and rank in one word; the row is at 0.
 const BANK_AT: u32 = 18;
 const PINS_AT: u32 = 22;
 const RANK_AT: u32 = 40;
@@ -34,7 +33,7 @@ pub struct AddressMatrix {
 }
 
 impl AddressMatrix {
-    /// The network of one memory.
+    /// Builds the network for one memory.
     pub fn new(memory: &MemoryDescription) -> Self {
         let mut masks = [0; ADDRESS_BITS];
         for (bit, mask) in masks.iter_mut().enumerate() {
@@ -50,7 +49,7 @@ impl AddressMatrix {
     }
 }
 
-/// Packed coordinate bits to bits of {rank, pins, bank, row}.
+/// Converts packed coordinate bits to bits of {rank, pins, bank, row}.
 fn pin_mask(memory: &MemoryDescription, coordinates: u64) -> u64 {
     let place = |axis, bit: u8| match axis {
         Axis::Row => u32::from(bit),

@@ -1,7 +1,8 @@
-//! DDR command buffer unit (DCBU): pin levels to commands.
+//! DDR command buffer unit (DCBU): decodes pin levels into commands.
 //!
-//! Every pin is registered once, then decoded by the truth table of the generation (JESD79, -2, -3,
-//! -4: command truth tables) and registered again. Pins of mirrored ranks are put back in order.
+//! The pins come from the board, the commands go to the state machine. Each pin is registered once, then decoded by the
+//! truth table of the generation (JESD79, -2, -3, -4: command truth tables), and registered again. The mirrored pins of odd
+//! ranks are swapped back.
 //!
 //! ```text
 //! clock     _/0\_/1\_/2\_
@@ -9,9 +10,10 @@
 //! command       .   <A ><B >   two edges later
 //! ```
 //!
-//! Before the first sample the command is `Quiet` and CKE counts as what the first sample says.
+//! Before the first sample the command is `Quiet`, and CKE is assumed to have had the level of the first sample.
 
 use hmtt_format::address_map::Axis;
+use hmtt_format::command::A10;
 use hmtt_format::{Generation, MemoryDescription};
 use rust_hdl::prelude::*;
 
@@ -37,9 +39,9 @@ struct Sample {
 pub struct CommandBuffer {
     /// DDR clock.
     pub clock: Signal<In, Domain>,
-    /// Clock enable pins, rank 0 lowest; where ranks share one, it drives all of theirs.
+    /// Clock enable pins, rank 0 lowest; a pin that ranks share drives the bits of all of them.
     pub cke: Signal<In, Bits<4>>,
-    /// Chip select pins, rank 0 lowest; absent ones tied high.
+    /// Chip select pins, rank 0 lowest; absent pins are tied high.
     pub cs_n: Signal<In, Bits<4>>,
     /// ACTIVATE pin (DDR4; tied high elsewhere).
     pub act_n: Signal<In, Bit>,
@@ -49,9 +51,9 @@ pub struct CommandBuffer {
     pub cas_n: Signal<In, Bit>,
     /// Write enable pin.
     pub we_n: Signal<In, Bit>,
-    /// Bank address pins; absent ones tied low.
+    /// Bank address pins; absent pins are tied low.
     pub ba: Signal<In, Bits<4>>,
-    /// Address pins; absent ones tied low.
+    /// Address pins; absent pins are tied low.
     pub a: Signal<In, Bits<18>>,
     /// The command of two clocks before.
     pub command: Signal<Out, SlotCommand>,
@@ -94,10 +96,18 @@ pub struct CommandBuffer {
     a14: Constant<Bits<18>>,
     a15: Constant<Bits<18>>,
     a16: Constant<Bits<18>>,
+    a10: Constant<Bits<4>>,
+    even_ranks: Constant<Bits<4>>,
+    bank_low: Constant<Bits<4>>,
+    bank_high: Constant<Bits<4>>,
+    ba0: Constant<Bits<4>>,
+    ba1: Constant<Bits<4>>,
+    ba2: Constant<Bits<4>>,
+    ba3: Constant<Bits<4>>,
 }
 
 impl CommandBuffer {
-    /// A buffer for one memory.
+    /// Builds the unit for one memory.
     pub fn new(memory: &MemoryDescription) -> Self {
         let generation = memory.generation;
         let mirrors_group = generation.has_act_n() && memory.bits(Axis::Bank) > 3;
@@ -120,6 +130,14 @@ impl CommandBuffer {
                 a14: Constant::new((1 << 14).into()),
                 a15: Constant::new((1 << 15).into()),
                 a16: Constant::new((1 << 16).into()),
+                a10: Constant::new(u64::from(A10.trailing_zeros()).into()),
+                even_ranks: Constant::new(0b0101u64.into()),
+                bank_low: Constant::new(0b0011u64.into()),
+                bank_high: Constant::new(0b1100u64.into()),
+                ba0: Constant::new(0b0001u64.into()),
+                ba1: Constant::new(0b0010u64.into()),
+                ba2: Constant::new(0b0100u64.into()),
+                ba3: Constant::new(0b1000u64.into()),
             }
             default: clock, cke, cs_n, act_n, ras_n, cas_n, we_n, ba, a, command, valid, sample,
                 cke_was_low, decoded, decoded_valid, selects, strobed, low, low_before, awake,
@@ -158,7 +176,7 @@ impl Logic for CommandBuffer {
                     }
                 } else {
                     self.strobed.next = CommandCode::Precharge;
-                    if self.pins.val().get_bit(10) {
+                    if self.pins.val().get_bit(self.a10.val().index()) {
                         self.strobed.next = CommandCode::PrechargeAll;
                     }
                 }
@@ -183,8 +201,8 @@ impl Logic for CommandBuffer {
             }
         }
 
-        // A CKE that is low at the first sample has been low for long. While it is low, and on the edge
-        // where it rises, the pins mean nothing to its rank.
+        // A CKE that is low at the first sample is assumed to have been low before. While CKE is low, and at the edge
+        // where it rises, a rank ignores the other pins.
         self.low.next = !self.sample.q.val().cke;
         self.low_before.next = self.cke_was_low.q.val();
         if !self.decoded_valid.q.val() {
@@ -211,12 +229,12 @@ impl Logic for CommandBuffer {
             }
         }
 
-        // A command to odd ranks only has their order of pins; to several, that of the even ones.
+        // A command to odd ranks only has mirrored pins; one to several ranks has the pins of the even ranks.
         self.straight.next = self.pins.val();
         self.bank_straight.next = self.bank_pins.val();
         self.crossed.next = self.pins.val();
         self.bank_crossed.next = self.bank_pins.val();
-        if self.has_mirror.val() & ((self.selected.val() & 5) == 0) {
+        if self.has_mirror.val() & ((self.selected.val() & self.even_ranks.val()) == 0) {
             self.crossed.next = (self.pins.val() & self.kept.val())
                 | ((self.pins.val() & self.lower.val()) << 1)
                 | ((self.pins.val() & self.upper.val()) >> 1);
@@ -226,18 +244,18 @@ impl Logic for CommandBuffer {
                     | ((self.crossed.val() & self.a11.val()) << 2)
                     | ((self.crossed.val() & self.a13.val()) >> 2);
             }
-            self.bank_crossed.next = (self.bank_pins.val() & 12)
-                | ((self.bank_pins.val() & 1) << 1)
-                | ((self.bank_pins.val() & 2) >> 1);
+            self.bank_crossed.next = (self.bank_pins.val() & self.bank_high.val())
+                | ((self.bank_pins.val() & self.ba0.val()) << 1)
+                | ((self.bank_pins.val() & self.ba1.val()) >> 1);
             self.bank_straight.next = self.bank_crossed.val();
             if self.mirrors_group.val() {
-                self.bank_straight.next = (self.bank_crossed.val() & 3)
-                    | ((self.bank_crossed.val() & 4) << 1)
-                    | ((self.bank_crossed.val() & 8) >> 1);
+                self.bank_straight.next = (self.bank_crossed.val() & self.bank_low.val())
+                    | ((self.bank_crossed.val() & self.ba2.val()) << 1)
+                    | ((self.bank_crossed.val() & self.ba3.val()) >> 1);
             }
         }
 
-        // DDR4 ACTIVATE: A14 to A16 are the strobe pins, which are not mirrored.
+        // In a DDR4 ACTIVATE the strobe pins are A14 to A16; they are not mirrored.
         self.with_a14.next = self.straight.val();
         self.with_a15.next = self.straight.val();
         self.with_a16.next = self.straight.val();

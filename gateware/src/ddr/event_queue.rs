@@ -1,15 +1,19 @@
-//! Events wait here while what follows is busy with another one.
+//! Queues events while the configuration unit processes an earlier one.
 //!
-//! The card makes at most one event a clock and takes one a clock, except where an event steers it, so
-//! the queue stays nearly empty. Should it fill, accesses and faults are counted instead of stored; the
-//! last places are kept for events that steer the card (ticks, slices, the run switch). The count
-//! follows in order as an `overrun`: in the next event that steers, or in an event of its own once there
-//! is room. So it is told before the run switch goes off. Should slices take all but the last of those
-//! places too, they end no more: the slice goes on, and its record states its length. Completed commands
-//! are kept like slices, with or without the access that completes them; one that finds no place is lost,
-//! and the next count says so. The access of a command that is kept without it is in no count: it comes
-//! between what steers on its clock and its command, so whoever takes the command counts it. An event leaves with the number of clocks since the one before it, so that
-//! nobody behind needs a clock of its own.
+//! The event source stores at most one event in each clock, and the configuration unit takes one in each clock unless an
+//! event steers the card. So the queue is nearly empty most of the time. Each event leaves it with the number of clocks
+//! since the event before, so no later stage needs a clock counter.
+//!
+//! When the queue fills:
+//!
+//! - Accesses and faults are counted instead of stored. The last [`KEPT`] entries are reserved for events that steer the card
+//!   (ticks, ends of slices, the run switch) and for completed commands.
+//! - The count follows in order as an `overrun`: in the next event that steers the card, or in an event of its own once
+//!   there is space. So it is recorded before the run switch ends the capture.
+//! - When only [`KEPT_FROM_SLICES`] entries are left, the end of a slice is not stored: the slice continues, and its record
+//!   states its length. A completed command is lost then, and the next overrun says so.
+//! - A command may be stored without the access that completes it. No overrun counts that access. It belongs between the
+//!   event that steers the card in its clock and its command, so the configuration unit counts it.
 //!
 //! ```text
 //! clock      _/0\_/1\_/2\_/3\_/4\_
@@ -25,33 +29,39 @@ use crate::reset::{Domain, Register};
 
 /// log2 of the number of events that fit.
 pub const DEPTH_LOG2: usize = 8;
-/// Places kept for events that steer the card.
+/// Entries reserved for events that steer the card, and for commands.
 pub const KEPT: u64 = 32;
-/// Of them, places not for slices and commands.
+/// Of these, entries that slices and commands do not get.
 pub const KEPT_FROM_SLICES: u64 = 12;
-/// Most faults one overrun can count.
+/// Most faults that one overrun can count.
 pub const MAX_MISSED_FAULTS: u64 = 63;
+/// Place of the bit of an overrun's `high` that says that a command was lost.
+pub const COMMAND_LOST_AT: u64 = 7;
 /// Bit of an overrun's `high`: a command was lost.
-pub const COMMAND_LOST: u64 = 1 << 7;
+pub const COMMAND_LOST: u64 = 1 << COMMAND_LOST_AT;
+/// Place of `row_state` in the register of a command that is kept without its access; `bank` has the bits below.
+pub const COMMAND_ROW_STATE_AT: u64 = 6;
+/// Place of `write` in that register.
+pub const COMMAND_WRITE_AT: u64 = 8;
 
 /// See the module's description.
 #[derive(LogicBlock)]
 pub struct EventQueue {
     /// DDR clock.
     pub clock: Signal<In, Domain>,
-    /// Event to store; its `gap` is filled in here.
+    /// Event to store. Its `gap` is computed here.
     pub slot_event: Signal<In, SlotEvent>,
-    /// Register of the command that it completes.
+    /// Register of the command that the event completes.
     pub register: Signal<In, Bits<9>>,
-    /// Store it.
+    /// Store the event.
     pub push: Signal<In, Bit>,
     /// A clock of the slot has passed.
     pub clocked: Signal<In, Bit>,
     /// Oldest event.
     pub head: Signal<Out, SlotEvent>,
-    /// There is one.
+    /// `head` is an event.
     pub head_valid: Signal<Out, Bit>,
-    /// Drop it.
+    /// Remove the oldest event.
     pub pop: Signal<In, Bit>,
     events: BlockRam<SlotEvent, DEPTH_LOG2>,
     entry: Register<SlotEvent>,
@@ -66,9 +76,9 @@ pub struct EventQueue {
     crowded: Register<Bit>,
     nearly_full: Register<Bit>,
     valid: Register<Bit>,
-    /// The head was dropped on the clock before.
+    /// An event was removed in the clock before.
     popped: Register<Bit>,
-    /// More than 0, 1 and 2 events were stored, had none been dropped on the clock before.
+    /// More than 0, 1 and 2 events are stored, if none was removed in the clock before.
     holds_one: Register<Bit>,
     holds_two: Register<Bit>,
     holds_three: Register<Bit>,
@@ -95,6 +105,8 @@ pub struct EventQueue {
     crowded_to: Constant<Bits<8>>,
     nearly_full_from: Constant<Bits<8>>,
     most_faults: Constant<Bits<8>>,
+    row_state_place: Constant<Bits<4>>,
+    write_place: Constant<Bits<4>>,
 }
 
 impl Default for EventQueue {
@@ -106,6 +118,8 @@ impl Default for EventQueue {
                 crowded_to: Constant::new((1 << (DEPTH_LOG2 - 1)).into()),
                 nearly_full_from: Constant::new(((1 << DEPTH_LOG2) - KEPT_FROM_SLICES).into()),
                 most_faults: Constant::new(MAX_MISSED_FAULTS.into()),
+                row_state_place: Constant::new(COMMAND_ROW_STATE_AT.into()),
+                write_place: Constant::new(COMMAND_WRITE_AT.into()),
             }
             default: clock, slot_event, register, push, clocked, head, head_valid, pop, events,
                 entry, entering, write_at, read_at, read_after, read_next, used, any, another,
@@ -143,13 +157,13 @@ impl Logic for EventQueue {
         self.events.read_clock.next = self.clock.val();
         self.events.write_clock.next = self.clock.val();
 
-        // The address after next is at hand, so a pop only chooses.
+        // Both possible addresses are known, so `pop` only selects one.
         self.read_after.next = self.read_at.q.val() + 1;
         self.read_next.next = self.read_at.q.val();
         if self.pop.val() {
             self.read_next.next = self.read_after.val();
         }
-        // `pop` is known late, so the places are compared a clock before, for whatever `pop` is until then.
+        // `pop` arrives late, so the addresses are compared a clock earlier, for both values of `pop`.
         self.popped.d.next = self.pop.val();
         self.write_next.next = self.write_at.q.val();
         if self.entering.q.val() {
@@ -173,7 +187,7 @@ impl Logic for EventQueue {
         self.read_at.d.next = self.read_next.val();
         self.events.read_address.next = self.read_next.val();
         self.used.next = self.write_at.q.val() - self.read_at.q.val();
-        // Once crowded it drains for a while: one long gap rather than many short ones.
+        // After overflow the queue drains to one half: one long gap instead of many short ones.
         self.crowded.d.next = (self.used.val() >= self.crowded_from.val())
             | (self.crowded.q.val() & (self.used.val() >= self.crowded_to.val()));
         self.nearly_full.d.next = self.used.val() >= self.nearly_full_from.val();
@@ -198,12 +212,14 @@ impl Logic for EventQueue {
         self.entry.d.next.command = self.keeps_command.val();
         self.register_low.next = self.register.val();
         if self.counts.val() {
-            // The count before it passes first, then its own access.
+            // The overrun comes first, then the access of the command.
             self.entry.d.next.steers = self.slot_event.val().steers | self.keeps_command.val();
             self.entry.d.next.access = false;
             self.entry.d.next.fault = false;
-            self.entry.d.next.write = self.register_low.val().get_bit(8);
-            self.entry.d.next.row_state = self.register_low.val().get_bits::<2>(6);
+            self.entry.d.next.write =
+                self.register_low.val().get_bit(self.write_place.val().index());
+            self.entry.d.next.row_state =
+                self.register_low.val().get_bits::<2>(self.row_state_place.val().index());
             self.entry.d.next.bank = self.register_low.val().get_bits::<6>(0);
         }
         if self.nearly_full.q.val() {
@@ -216,7 +232,7 @@ impl Logic for EventQueue {
             self.entry.d.next.steers = false;
             self.entry.d.next.command = false;
         }
-        // Nothing overtakes the count of what was missed before it: what is stored next carries it.
+        // The next event that is stored carries the count of all events that were not stored before it.
         if self.misses.q.val() {
             self.entry.d.next.overrun = true;
             self.entry.d.next.low = self.missed.q.val();
@@ -236,8 +252,8 @@ impl Logic for EventQueue {
         if self.missed_fault.val() & (self.missed_faults.q.val() != self.most_faults.val()) {
             self.missed_faults.d.next = self.missed_faults.q.val() + 1;
         }
-        // While something was missed, `store` is no more than this. An access or a fault beside an event that steers
-        // comes after it; the access of a command that is kept is not among them.
+        // While events are counted, `store` implies this. An access or a fault in the same clock as an event that steers
+        // the card comes after that event, so it begins the next count. The access of a stored command is not counted.
         self.tells.next = !self.crowded.q.val();
         if self.push.val() {
             self.tells.next = self.steers.val() | self.keeps_command.val();

@@ -1,17 +1,16 @@
-//! Verdicts to the card's events: locates each access, recognises commands, and adds the run switch,
-//! ticks and ends of time slices.
+//! Turns verdicts into the card's events: computes the address of each access, recognises commands, and adds changes of the
+//! run switch, ticks and ends of time slices.
 //!
-//! The first clock is the first edge the pins were sampled on, and everything keeps step with the
-//! pins, so an event belongs to the edge that caused it however deep the pipeline is. Everything
-//! downstream is ordered by these events alone: no later stage looks at real time, which is what makes
-//! a capture reproducible.
+//! Verdicts come from the state machine; events go to the event queue. Clock 0 is the first edge at which the pins were
+//! sampled, and all stages are delayed like the pins, so an event has the number of the clock that caused it. All later
+//! stages depend on the order of these events only, never on real time. This makes captures reproducible.
 
 use hmtt_format::{MemoryDescription, config};
 use rust_hdl::prelude::*;
 
 use super::address_matrix::AddressMatrix;
 use super::sequence::Sequence;
-use super::{SlotEvent, Verdict};
+use super::{BANK_BITS, FAULT_CODE_AT, SlotEvent, VERDICT_LATENCY, Verdict};
 use crate::reset::{ClearedRegister, Domain, Register};
 
 /// See the module's description.
@@ -31,12 +30,11 @@ pub struct EventSource {
     pub slice_last: Signal<In, Bits<32>>,
     /// Time slices are wanted.
     pub slices: Signal<In, Bit>,
-    /// The length of slices has changed: begin one.
+    /// The length of slices has changed: begin a slice.
     pub slice_restart: Signal<In, Bit>,
-    /// What happened on one clock, [`super::VERDICT_LATENCY`] + 3 clocks after the edge; its `gap` is
-    /// left open.
+    /// Events of one clock, [`super::VERDICT_LATENCY`] + 3 clocks after its edge, without `gap`.
     pub slot_event: Signal<Out, SlotEvent>,
-    /// `slot_event` holds anything.
+    /// `slot_event` has an event.
     pub happened: Signal<Out, Bit>,
     /// `slot_event` is of a clock of the slot.
     pub clocked: Signal<Out, Bit>,
@@ -68,10 +66,13 @@ pub struct EventSource {
     steers: Signal<Local, Bit>,
     tick_last: Constant<Bits<16>>,
     beyond_registers: Constant<Bits<32>>,
+    run_last: Constant<Bits<3>>,
+    bank_bits: Constant<Bits<3>>,
+    fault_code_at: Constant<Bits<4>>,
 }
 
 impl EventSource {
-    /// The source for one memory.
+    /// Builds the event source for one memory.
     pub fn new(memory: &MemoryDescription) -> Self {
         let window = config::REGISTERS_LOG2 + memory.config_stride_log2;
         block! {
@@ -80,6 +81,9 @@ impl EventSource {
                 detector: Sequence::new(memory),
                 tick_last: Constant::new(u64::from(memory.tick_clocks - 1).into()),
                 beyond_registers: Constant::new((0xffff_ffff_u64 >> window << window).into()),
+                run_last: Constant::new((VERDICT_LATENCY - 3).into()),
+                bank_bits: Constant::new(BANK_BITS.into()),
+                fault_code_at: Constant::new(FAULT_CODE_AT.into()),
             }
             default: clock, valid, run, verdict, row, slice_last, slices, slice_restart, slot_event,
                 happened, clocked, register, located_valid, located, made, made_valid, made_any,
@@ -122,28 +126,30 @@ impl Logic for EventSource {
         self.matrix.ba.next = self.verdict.val().ba;
         self.matrix.a.next = self.verdict.val().a;
 
-        // The switch passes two synchronizing registers and then keeps step with the pins.
+        // The switch passes two synchronizing registers and then as many stages as the pins.
         self.run_sampled.d.next = self.run.val();
         self.run_stable.d.next = self.run_sampled.q.val();
         self.run_aligned.d.next = self.run_aligned.q.val() << 1;
         if self.run_stable.q.val() {
             self.run_aligned.d.next = (self.run_aligned.q.val() << 1) | 1;
         }
-        self.run_located.d.next = self.run_aligned.q.val().get_bit(4);
+        self.run_located.d.next = self.run_aligned.q.val().get_bit(self.run_last.val().index());
 
         self.located_valid.d.next = self.valid.val();
         self.located.d.next.access = self.verdict.val().access;
         self.located.d.next.write = self.verdict.val().write;
         self.located.d.next.row_state = self.verdict.val().row_state;
-        self.located.d.next.bank = (bit_cast::<6, 2>(self.verdict.val().rank) << 4)
+        self.located.d.next.bank = (bit_cast::<6, 2>(self.verdict.val().rank)
+            << self.bank_bits.val())
             | bit_cast::<6, 4>(self.verdict.val().ba);
         self.located.d.next.high = self.matrix.high.val();
         self.located.d.next.low = self.matrix.low.val();
         self.located.d.next.fault = self.verdict.val().fault != 0;
         if self.verdict.val().fault != 0 {
             self.located.d.next.high = bits::<8>(0);
-            self.located.d.next.low = (bit_cast::<32, 6>(self.verdict.val().fault) << 8)
-                | (bit_cast::<32, 2>(self.verdict.val().rank) << 4)
+            self.located.d.next.low = (bit_cast::<32, 6>(self.verdict.val().fault)
+                << self.fault_code_at.val())
+                | (bit_cast::<32, 2>(self.verdict.val().rank) << self.bank_bits.val())
                 | bit_cast::<32, 4>(self.verdict.val().ba);
         }
 
@@ -160,7 +166,7 @@ impl Logic for EventSource {
         self.made_valid.d.next = self.located_valid.q.val();
         self.made_any.d.next = self.located_valid.q.val()
             & (self.steers.val() | self.located.q.val().access | self.located.q.val().fault);
-        // Known a clock ahead: no slice is shorter than a few clocks.
+        // The end of a slice is computed a clock ahead. This is possible because a slice has many clocks.
         self.slice_before.d.next = self.slice_last.val() - 1;
         if self.located_valid.q.val() {
             self.run_seen.d.next = self.run_located.q.val();
@@ -181,7 +187,7 @@ impl Logic for EventSource {
             & (self.located.q.val().high == 0)
             & ((self.located.q.val().low & self.beyond_registers.val()) == 0);
         self.detector.low.next = self.located.q.val().low;
-        // Whether an access completes a command is known a clock after the access.
+        // An access is known to complete a command one clock later.
         self.named.d.next = self.detector.register.val();
         self.sent.d.next = self.made.q.val();
         self.sent.d.next.command = self.detector.complete.val();

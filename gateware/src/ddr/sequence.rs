@@ -1,9 +1,8 @@
-//! Accesses to completed commands: counts consecutive accesses to one configuration register.
+//! Recognises completed commands: counts consecutive accesses to one configuration register.
 //!
-//! `consecutive` is judged among accesses to the window only: other traffic interleaves freely,
-//! another register starts over, and so does a silence as long as the timeout (the MTT paper,
-//! section 3.2). Every access is judged on its own clock, before the event queue, so a command is
-//! recognised whatever becomes of the accesses that make it.
+//! Accesses come from the event source, in each clock and before the event queue. So a command is recognised even if its
+//! accesses do not fit the queue. Only accesses to the register window count: other accesses may come between them. An
+//! access to another register starts a new count, and so does a silence as long as the timeout (the MTT paper, section 3.2).
 //!
 //! ```text
 //! clock         _/0\_/1\_/2\_
@@ -23,18 +22,18 @@ pub struct Sequence {
     pub clock: Signal<In, Domain>,
     /// A clock of the slot passes.
     pub passes: Signal<In, Bit>,
-    /// It has an access to the window.
+    /// The clock has an access to the window.
     pub in_registers: Signal<In, Bit>,
-    /// Bits 31..0 of its address.
+    /// Bits 31..0 of the address of that access.
     pub low: Signal<In, Bits<32>>,
     /// The access of the clock before completes a command.
     pub complete: Signal<Out, Bit>,
-    /// Register it names.
+    /// Register of the command.
     pub register: Signal<Out, Bits<9>>,
     named_now: Register<Bit>,
     named: Register<Bits<9>>,
     last: Register<Bits<9>>,
-    /// It is the register before, soon enough.
+    /// The access is to the same register as the one before, within the timeout.
     follows: Register<Bit>,
     counting: Register<Bit>,
     /// Clocks since the last access to the window, up to the timeout.
@@ -47,16 +46,18 @@ pub struct Sequence {
     register_before: Signal<Local, Bits<9>>,
     stride: Constant<Bits<32>>,
     two_before: Constant<Bits<8>>,
+    timeout_at: Constant<Bits<4>>,
 }
 
 impl Sequence {
-    /// Looks for sequences of the length and register spacing a memory asks for.
+    /// Builds the detector for one memory.
     pub fn new(memory: &MemoryDescription) -> Self {
         assert_eq!(config::DEFAULT_TIMEOUT, 1 << 12, "the width of `since`");
         block! {
             Self {
                 stride: Constant::new(u64::from(memory.config_stride_log2).into()),
                 two_before: Constant::new(u64::from(memory.config_count - 2).into()),
+                timeout_at: Constant::new(u64::from(config::DEFAULT_TIMEOUT.ilog2()).into()),
             }
             default: clock, passes, in_registers, low, complete, register, named_now, named, last,
                 follows, counting, since, count, nearly, shifted, goes_on, silent, register_before
@@ -68,7 +69,7 @@ impl Logic for Sequence {
     #[hdl_gen]
     fn update(&mut self) {
         dff_setup!(self, clock, named_now, named, last, follows, counting, since, count, nearly);
-        // Shifts are slow to simulate, and idle clocks are many.
+        // A shift is slow to simulate, so it is left out in most clocks.
         self.shifted.next = bits::<32>(0);
         if self.in_registers.val() {
             self.shifted.next = self.low.val() >> self.stride.val();
@@ -79,8 +80,8 @@ impl Logic for Sequence {
         if self.named_now.q.val() {
             self.register_before.next = self.named.q.val();
         }
-        // The timeout is a power of two: its bit says that the silence is as long.
-        self.silent.next = self.since.q.val().get_bit(12);
+        // The timeout is a power of two, so one bit of the counter says that it has passed.
+        self.silent.next = self.since.q.val().get_bit(self.timeout_at.val().index());
         self.follows.d.next = (self.shifted.val().get_bits::<9>(0) == self.register_before.val())
             & !self.silent.val();
         if self.passes.val() {
@@ -94,7 +95,7 @@ impl Logic for Sequence {
 
         self.register.next = self.named.q.val();
         self.goes_on.next = self.follows.q.val() & self.counting.q.val();
-        // Only while counting is a count nearly complete.
+        // `nearly` is set only while accesses are counted.
         self.complete.next = self.named_now.q.val() & self.follows.q.val() & self.nearly.q.val();
         if self.named_now.q.val() {
             self.last.d.next = self.named.q.val();

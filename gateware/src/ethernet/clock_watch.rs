@@ -1,8 +1,8 @@
-//! The DDR clock, as seen from the transmit domain: running or lost.
+//! Detects in the transmit domain whether the DDR clock runs.
 //!
-//! A flip-flop of the DDR domain changes every [`TOGGLE_CLOCKS`], slowly enough to be sampled by the
-//! transmit clock at any DDR speed. While it changes the clock runs; without a change for
-//! [`LOST_AFTER`] transmit clocks it is lost, from the next change on it is found again.
+//! A flip-flop of the DDR domain toggles every [`TOGGLE_CLOCKS`] clocks, slowly enough for the transmit clock to sample it at
+//! any DDR speed. Without a change for [`LOST_AFTER`] transmit clocks the DDR clock is lost; at the next change it is found
+//! again.
 //!
 //! ```text
 //! ddr_clock  -> divider -> toggle --2 FF--> changed -> [silent for 1024] -> lost
@@ -12,34 +12,34 @@ use rust_hdl::prelude::*;
 
 use crate::reset::{ClearedRegister, Domain, Register};
 
-/// DDR clocks between changes: 10 ns at 1.6 GHz, longer than a transmit clock.
+/// DDR clocks between two changes: 10 ns at 1.6 GHz, longer than a transmit clock.
 pub const TOGGLE_CLOCKS: usize = 16;
 /// Transmit clocks without a change after which the clock counts as lost: 8.2 us.
 pub const LOST_AFTER: usize = 1024;
 
-/// Whether clocks of these periods, in picoseconds, let the transmit clock see the DDR clock run.
+/// Returns whether the transmit clock can detect the DDR clock, for clocks of these periods in picoseconds.
 ///
-/// The flip-flop has a period of `2 * TOGGLE_CLOCKS` DDR clocks. Sampled at a multiple of that it never seems to change,
-/// and near one it changes too seldom.
+/// The flip-flop has a period of `2 * TOGGLE_CLOCKS` DDR clocks. If the transmit period is a multiple of that, samples
+/// never differ; if it is near a multiple, they differ too rarely.
 pub fn sees(tck_ps: u32, tx_period_ps: u32) -> bool {
     let period = 2 * TOGGLE_CLOCKS as u64 * u64::from(tck_ps);
     let past = u64::from(tx_period_ps) % period;
-    // How far a sample's phase is from that of the sample before. A change is seen every half period of that.
+    // The phase by which a sample differs from the one before. Samples change when these phases add up to half a period.
     let drift = past.min(period - past);
-    // Twice as often as is needed.
+    // Twice as often as necessary.
     drift * LOST_AFTER as u64 > period
 }
 
 /// See the module's description.
-#[derive(LogicBlock, Default)]
+#[derive(LogicBlock)]
 pub struct ClockWatch {
-    /// The watched clock. What it drives here is never reset: it works from any state.
+    /// The watched clock. The registers that it drives here have no reset: they work from any state.
     pub ddr_clock: Signal<In, Clock>,
     /// Transmit clock.
     pub tx_clock: Signal<In, Domain>,
-    /// The DDR clock stands still.
+    /// The DDR clock is stopped.
     pub lost: Signal<Out, Bit>,
-    /// The flip-flop was seen to change.
+    /// The sampled flip-flop has changed.
     pub changed: Signal<Out, Bit>,
     divider: DFF<Bits<4>>,
     divider_full: DFF<Bit>,
@@ -51,6 +51,21 @@ pub struct ClockWatch {
     silent: ClearedRegister<Bits<10>>,
     silent_full: Register<Bit>,
     is_lost: Register<Bit>,
+    toggle_last: Constant<Bits<4>>,
+    silence_last: Constant<Bits<10>>,
+}
+
+impl Default for ClockWatch {
+    fn default() -> Self {
+        block! {
+            Self {
+                toggle_last: Constant::new((TOGGLE_CLOCKS as u64 - 1).into()),
+                silence_last: Constant::new((LOST_AFTER as u64 - 1).into()),
+            }
+            default: ddr_clock, tx_clock, lost, changed, divider, divider_full, toggle, sampled,
+                stable, seen, change, silent, silent_full, is_lost
+        }
+    }
 }
 
 impl Logic for ClockWatch {
@@ -59,7 +74,7 @@ impl Logic for ClockWatch {
         dff_setup!(self, ddr_clock, divider, divider_full, toggle);
         dff_setup!(self, tx_clock, sampled, stable, seen, change, silent, silent_full, is_lost);
         self.divider.d.next = self.divider.q.val() + 1;
-        self.divider_full.d.next = self.divider.q.val() == 0xf;
+        self.divider_full.d.next = self.divider.q.val() == self.toggle_last.val();
         if self.divider_full.q.val() {
             self.toggle.d.next = !self.toggle.q.val();
         }
@@ -68,7 +83,7 @@ impl Logic for ClockWatch {
         self.seen.d.next = self.stable.q.val();
         self.change.d.next = self.stable.q.val() ^ self.seen.q.val();
         self.silent.d.next = self.silent.q.val() + 1;
-        self.silent_full.d.next = self.silent.q.val() == 0x3ff;
+        self.silent_full.d.next = self.silent.q.val() == self.silence_last.val();
         if self.silent_full.q.val() {
             self.is_lost.d.next = true;
         }
@@ -90,7 +105,7 @@ mod tests {
     fn a_transmit_period_of_32_ddr_clocks_hides_the_ddr_clock() {
         for (tck_ps, tx_period_ps) in [(10_000, 320_000), (10_000, 1_600_000), (2_500, 80_000)] {
             assert!(!sees(tck_ps, tx_period_ps), "{tck_ps} {tx_period_ps}");
-            // A 1024th of a period away a change is seen every 512 clocks, which is not believed to be often enough.
+            // A 1024th of a period away the samples change every 512 clocks, which `sees` does not accept.
             let least = 32 * tck_ps / 1024;
             assert!(!sees(tck_ps, tx_period_ps + least) && !sees(tck_ps, tx_period_ps - least));
             assert!(

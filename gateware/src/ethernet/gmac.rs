@@ -1,5 +1,7 @@
-//! Bytes of a frame to GMII: preamble, SFD, data, padding, FCS, inter-frame gap (IEEE 802.3 clauses
-//! 3.2, 4.2.3.3, 4.4.2).
+//! Sends the octets of frames on GMII: preamble, SFD, data, padding, FCS, interpacket gap (IEEE 802.3 clauses 3.2, 4.2.3.3,
+//! 4.4.2).
+//!
+//! Octets come from the Tx thread. When `ready` is high, the source must offer an octet in each clock up to `last`.
 //!
 //! ```text
 //! state    await | preamble 8 | data ...       | pad to 60 | check 4 | gap 11 | await
@@ -7,9 +9,8 @@
 //! txd, tx_en       two clocks behind the state: 55 x7 d5 | data ... | 00 | FCS |
 //! ```
 //!
-//! Once `ready` is high the source must offer a byte every clock up to `last`; it is never asked to
-//! wait. Everything is registered: the state first chooses the octet and what to do with it, one clock
-//! later the octet meets the check sequence. So no path is longer than the CRC's own step.
+//! The state first selects the octet; one clock later the octet enters the check sequence. All of it is registered, so no
+//! path is longer than the step of the CRC.
 
 use hmtt_format::frame::MIN_FRAME_BYTES;
 use rust_hdl::prelude::*;
@@ -19,10 +20,14 @@ use crate::reset::{Domain, KeptRegister, Register};
 
 /// Octets of preamble and start-of-frame delimiter (IEEE 802.3 clause 3.1.1).
 const PREAMBLE_OCTETS: u64 = 8;
+/// Octet of the preamble, bit 0 first (IEEE 802.3 clause 3.2.1).
+const PREAMBLE: u64 = 0x55;
+/// Start-of-frame delimiter (IEEE 802.3 clause 3.2.2).
+const START_DELIMITER: u64 = 0xd5;
 /// Octets of the frame check sequence.
 const CHECK_OCTETS: u64 = 4;
-/// Clocks of [`State::Gap`]. With the one [`State::AwaitFrame`] takes at least, 12 byte times pass
-/// between frames: interPacketGap, IEEE 802.3 clause 4.4.2.
+/// Clocks of [`State::Gap`]. [`State::AwaitFrame`] takes one more at least. Together these are the 12 byte times of
+/// interPacketGap, IEEE 802.3 clause 4.4.2.
 const GAP_CLOCKS: u64 = 11;
 
 #[derive(Copy, Clone, Debug, PartialEq, LogicState)]
@@ -40,13 +45,13 @@ enum State {
 pub struct Gmac {
     /// Transmit clock, 125 MHz.
     pub clock: Signal<In, Domain>,
-    /// A frame is offered; `data` is its next byte.
+    /// A frame is offered; `data` is its next octet.
     pub valid: Signal<In, Bit>,
-    /// Next byte, destination address first.
+    /// Next octet, destination address first.
     pub data: Signal<In, Bits<8>>,
-    /// It is the last one before the FCS.
+    /// The octet is the last one before the FCS.
     pub last: Signal<In, Bit>,
-    /// The byte is taken on this clock.
+    /// The octet is taken on this clock.
     pub ready: Signal<Out, Bit>,
     /// GMII TXD.
     pub txd: Signal<Out, Bits<8>>,
@@ -73,6 +78,8 @@ pub struct Gmac {
     preamble_left: Constant<Bits<4>>,
     check_left: Constant<Bits<4>>,
     gap_left: Constant<Bits<4>>,
+    preamble: Constant<Bits<8>>,
+    start_delimiter: Constant<Bits<8>>,
 }
 
 impl Default for Gmac {
@@ -84,6 +91,8 @@ impl Default for Gmac {
                 preamble_left: Constant::new((PREAMBLE_OCTETS - 1).into()),
                 check_left: Constant::new((CHECK_OCTETS - 1).into()),
                 gap_left: Constant::new((GAP_CLOCKS - 1).into()),
+                preamble: Constant::new(PREAMBLE.into()),
+                start_delimiter: Constant::new(START_DELIMITER.into()),
             }
             default: clock, valid, data, last, ready, txd, tx_en, crc, state, timer, timed_out,
                 taking, filled, enough, octet, sending, starts, feeds, checks, check, txd_out,
@@ -103,7 +112,7 @@ impl Logic for Gmac {
         self.txd.next = self.txd_out.q.val();
         self.tx_en.next = self.tx_en_out.q.val();
 
-        // The timer is high on a phase's last clock; it stands in the register before it is needed.
+        // `timed_out` is high in the last clock of a phase. It is computed a clock ahead.
         self.timer.d.next = self.timer.q.val() - 1;
         self.timed_out.d.next = self.timer.q.val() == 1;
         self.octet.d.next = bits::<8>(0);
@@ -121,12 +130,12 @@ impl Logic for Gmac {
                 }
             }
             State::Preamble => {
-                self.octet.d.next = bits::<8>(0x55);
+                self.octet.d.next = self.preamble.val();
                 self.starts.d.next = true;
                 self.filled.d.next = bits::<6>(0);
                 self.enough.d.next = false;
                 if self.timed_out.q.val() {
-                    self.octet.d.next = bits::<8>(0xd5);
+                    self.octet.d.next = self.start_delimiter.val();
                     self.taking.d.next = true;
                     self.state.d.next = State::Data;
                 }
@@ -173,7 +182,7 @@ impl Logic for Gmac {
                 self.state.d.next = State::AwaitFrame;
             }
         }
-        // High from the 60th octet on, whichever state sends it.
+        // `enough` is high from the 60th octet on, in each state.
         if self.filled.q.val() == self.last_needed_but_one.val() {
             self.enough.d.next = true;
         }

@@ -1,9 +1,9 @@
-//! Restarts everything that the DDR clock drives after that clock was lost.
+//! Resets the DDR domain after the DDR clock was lost.
 //!
-//! The last edges before a clock stops, and the first ones after, may be shorter than registers need: any
-//! register of the DDR domain may then hold any value. So the domain is reset while the clock is stopped and until it has
-//! run for [`STEADY_CHANGES`] changes of the clock watch in a row. Blocks that were complete before are sent
-//! first; then the FIFO's transmit side is reset as well.
+//! The last edges before a clock stops, and the first ones after, may be closer than registers need, so any register of the DDR
+//! domain may have any value then. The domain is reset while the clock is stopped, and until the clock watch has seen
+//! [`STEADY_CHANGES`] changes in a row. Blocks that were complete before are sent first; then the FIFO's transmit side is reset
+//! too.
 //!
 //! ```text
 //! ck       ~~~~~~____________________________~~~~~~~~~~~~~~~~~~~~
@@ -13,21 +13,21 @@
 //! clears   ___________________________/~~~~~~~~~~~~~~~~~~~~~\____
 //! ```
 //!
-//! A pointer that came just before the clock stopped may be wrong, too. So the reader uses a pointer only after the
-//! clock watch has seen [`BELIEF_CHANGES`] changes more: a clock that stops meanwhile does not make them.
+//! A pointer that crossed just before the clock stopped may be wrong too. So the reader uses a pointer only after the clock watch
+//! has seen [`BELIEF_CHANGES`] more changes, which a stopped clock does not make.
 //!
-//! A reset of the transmit domain itself, which comes when its PLL has lost its lock, restarts the DDR domain
-//! in the same way; that at power-on does not, as nothing has run before.
+//! A reset of the transmit domain itself, after its PLL has lost its lock, resets the DDR domain in the same way. The reset at
+//! power-on does not, because nothing has run before it.
 
 use rust_hdl::prelude::*;
 
 use super::{Domain, KeptRegister};
 
-/// Changes of the clock watch without a loss after which the clock is taken for steady: 512 clocks, in which
-/// block RAM is cleared as well.
+/// Changes of the clock watch without a loss after which the clock counts as steady. They take 512 clocks, in which block
+/// RAM is cleared.
 pub const STEADY_CHANGES: usize = 32;
 
-/// Changes of the clock watch that a pointer must outlive before it is believed, at least.
+/// Least changes of the clock watch between the crossing of a pointer and its use.
 pub const BELIEF_CHANGES: usize = 2;
 
 #[derive(Copy, Clone, Debug, PartialEq, LogicState)]
@@ -44,11 +44,11 @@ pub struct DdrRestart<const N: usize> {
     pub clock: Signal<In, Domain>,
     /// The DDR clock is stopped.
     pub lost: Signal<In, Bit>,
-    /// The clock watch saw the DDR clock's register change.
+    /// The clock watch has seen a change.
     pub changed: Signal<In, Bit>,
-    /// End of the last complete block, as it has crossed.
+    /// End of the last complete block, after it has crossed.
     pub crossed: Signal<In, Bits<N>>,
-    /// The same, once it can be believed.
+    /// The same, when it may be used.
     pub available: Signal<Out, Bits<N>>,
     /// All blocks up to `available` have been sent.
     pub drained: Signal<In, Bit>,
@@ -63,7 +63,7 @@ pub struct DdrRestart<const N: usize> {
     requests: KeptRegister<Bit>,
     clearing: KeptRegister<Bit>,
     odd: KeptRegister<Bit>,
-    /// Inputs and decisions of the clock before: a clock more does no harm, and their sources lie far apart on the chip.
+    /// Inputs and decisions of the clock before. They are registered because their sources are far apart on the chip.
     was_lost: KeptRegister<Bit>,
     was_changed: KeptRegister<Bit>,
     was_drained: KeptRegister<Bit>,
@@ -72,6 +72,7 @@ pub struct DdrRestart<const N: usize> {
     doubted: KeptRegister<Bits<N>>,
     believed: KeptRegister<Bits<N>>,
     first_word: Constant<Bits<N>>,
+    steady_last: Constant<Bits<5>>,
 }
 
 impl<const N: usize> Default for DdrRestart<N> {
@@ -79,6 +80,7 @@ impl<const N: usize> Default for DdrRestart<N> {
         block! {
             Self {
                 first_word: Constant::new(Bits::default()),
+                steady_last: Constant::new((STEADY_CHANGES as u64 - 1).into()),
             }
             default: clock, lost, changed, crossed, available, drained, request, clears, state,
                 has_run, changes, requests, clearing, odd, was_lost, was_changed, was_drained,
@@ -115,7 +117,7 @@ impl<const N: usize> Logic for DdrRestart<N> {
         self.was_lost.d.next = self.lost.val();
         self.was_changed.d.next = self.changed.val();
         self.was_drained.d.next = self.drained.val();
-        self.is_last_change.d.next = self.changes.q.val() == 0x1f;
+        self.is_last_change.d.next = self.changes.q.val() == self.steady_last.val();
         self.takes.d.next = false;
         if self.takes.q.val() {
             self.doubted.d.next = self.crossed.val();
@@ -143,8 +145,8 @@ impl<const N: usize> Logic for DdrRestart<N> {
             }
             State::Await => {
                 if self.was_changed.q.val() {
-                    // Changes of a fast clock may follow one another too closely for `is_last_change`.
-                    if self.changes.q.val() != 0x1f {
+                    // Changes of a fast clock may be too close for `is_last_change`.
+                    if self.changes.q.val() != self.steady_last.val() {
                         self.changes.d.next = self.changes.q.val() + 1;
                     }
                     if self.is_last_change.q.val() {

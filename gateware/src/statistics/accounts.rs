@@ -1,7 +1,7 @@
-//! What the block writer did to what a sync states of it: clock of the last record, accesses, lost
-//! records.
+//! Keeps what a sync states: the clock of the last record, the number of accesses, the number of lost records.
 //!
-//! Sums are made in parts, so they stand four clocks after the last strobe.
+//! The block writer strobes each count; the values go to the port. Sums are computed in parts, so they are valid four clocks
+//! after the last strobe.
 
 use rust_hdl::prelude::*;
 
@@ -9,26 +9,29 @@ use super::SlotClock;
 use super::timekeeper::Timekeeper;
 use crate::reset::{ClearedRegister, Domain, Register};
 
+/// Bits of `accesses_low`.
+const LOW_BITS: u64 = 20;
+
 /// See the module's description.
-#[derive(LogicBlock, Default)]
+#[derive(LogicBlock)]
 pub struct Accounts {
     /// DDR clock.
     pub clock: Signal<In, Domain>,
-    /// `clocks` have been told.
+    /// `clocks` have been recorded.
     pub pass: Signal<In, Bit>,
-    /// How many.
+    /// Clocks that have been recorded.
     pub clocks: Signal<In, Bits<25>>,
-    /// Sets the clock of the accounts to `now` of the next clock.
+    /// Set the clock to `now` of the next clock.
     pub set_clock: Signal<In, Bit>,
     /// Clock of the slot.
     pub now: Signal<In, SlotClock>,
     /// `accesses` more have been recorded.
     pub account: Signal<In, Bit>,
-    /// How many.
+    /// Accesses that have been recorded.
     pub accesses: Signal<In, Bits<32>>,
     /// `records` more have been lost.
     pub lose: Signal<In, Bit>,
-    /// How many.
+    /// Records that have been lost.
     pub records: Signal<In, Bits<24>>,
     /// Clock of the last record.
     pub base: Signal<Out, SlotClock>,
@@ -38,7 +41,7 @@ pub struct Accounts {
     pub accesses_high: Signal<Out, Bits<20>>,
     /// Lost records.
     pub lost: Signal<Out, Bits<24>>,
-    /// A record was lost, ever.
+    /// A record has been lost since the reset.
     pub lossy: Signal<Out, Bit>,
     base_clock: Timekeeper,
     sets: Register<Bit>,
@@ -57,6 +60,21 @@ pub struct Accounts {
     losing: ClearedRegister<Bits<24>>,
     gone: Register<Bits<24>>,
     ever: Register<Bit>,
+    low_bits: Constant<Bits<5>>,
+}
+
+impl Default for Accounts {
+    fn default() -> Self {
+        block! {
+            Self {
+                low_bits: Constant::new(LOW_BITS.into()),
+            }
+            default: clock, pass, clocks, set_clock, now, account, accesses, lose, records, base,
+                accesses_low, accesses_high, lost, lossy, base_clock, sets,
+                passing, passes, amount, accounting, loses, low, high,
+                above, carry, beyond, amount_now, sum, losing, gone, ever
+        }
+    }
 }
 
 impl Logic for Accounts {
@@ -85,8 +103,8 @@ impl Logic for Accounts {
             + bit_cast::<21, 20>(self.amount_now.val().get_bits::<20>(0));
         if self.accounting.q.val() {
             self.low.d.next = self.sum.val().get_bits::<20>(0);
-            self.carry.d.next = self.sum.val().get_bits::<1>(20);
-            self.beyond.d.next = self.amount_now.val().get_bits::<12>(20);
+            self.carry.d.next = self.sum.val().get_bits::<1>(self.low_bits.val().index());
+            self.beyond.d.next = self.amount_now.val().get_bits::<12>(self.low_bits.val().index());
         }
         self.above.d.next =
             bit_cast::<13, 12>(self.beyond.q.val()) + bit_cast::<13, 1>(self.carry.q.val());

@@ -1,6 +1,6 @@
-//! An address, cut the ways the traces need it: line or burst, which burst of the line, page.
+//! Extracts from an address what the traces need: number of the line or burst, burst within the line, number of the page.
 //!
-//! Purely combinational slices at places that depend on the memory, so the Verilog is written out.
+//! Purely combinational. The bit positions depend on the memory, so the Verilog is custom.
 
 use hmtt_format::MemoryDescription;
 use hmtt_format::memory::PAGE_LOG2;
@@ -14,7 +14,7 @@ pub struct AddressViews {
     pub low: Signal<In, Bits<32>>,
     /// Bits 39..32 of the address.
     pub high: Signal<In, Bits<8>>,
-    /// Units are bursts, not lines.
+    /// Units are bursts instead of lines.
     pub burst: Signal<In, Bit>,
     /// Low bits of the line or burst number.
     pub unit_number: Signal<Out, Bits<26>>,
@@ -26,7 +26,7 @@ pub struct AddressViews {
     pub page_number: Signal<Out, Bits<26>>,
     /// High bits of the page number.
     pub page_segment: Signal<Out, Bits<12>>,
-    /// The page number, whole.
+    /// Page number, all bits.
     pub page: Signal<Out, Bits<28>>,
     _line_log2: u32,
     _burst_log2: u32,
@@ -34,7 +34,7 @@ pub struct AddressViews {
 }
 
 impl AddressViews {
-    /// The views of one memory.
+    /// Builds the block for one memory.
     pub fn new(memory: &MemoryDescription) -> Self {
         block! {
             Self {

@@ -1,4 +1,7 @@
-//! Accesses to counts per time slice.
+//! Counts the accesses of each time slice.
+//!
+//! Accesses come from the traces. The block writer reads the counts when the slice has ended, and the configuration unit then
+//! begins the next slice.
 
 use rust_hdl::prelude::*;
 
@@ -12,11 +15,11 @@ pub struct Frequency {
     pub clock: Signal<In, Domain>,
     /// Count an access.
     pub offer: Signal<In, Bit>,
-    /// It is a WRITE.
+    /// The access is a WRITE.
     pub write: Signal<In, Bit>,
-    /// Clocks pass.
+    /// `gap` clocks pass.
     pub passes: Signal<In, Bit>,
-    /// How many.
+    /// Clocks that pass.
     pub gap: Signal<In, Bits<16>>,
     /// Begin a new slice at `now`.
     pub restart: Signal<In, Bit>,
@@ -24,19 +27,19 @@ pub struct Frequency {
     pub now: Signal<In, SlotClock>,
     /// Clocks of a whole slice, less one.
     pub slice_last: Signal<In, Bits<32>>,
-    /// The slice holds an access.
+    /// The slice has an access.
     pub counted: Signal<Out, Bit>,
-    /// READs so far.
+    /// READs of the slice.
     pub reads: Signal<Out, Bits<32>>,
-    /// WRITEs so far.
+    /// WRITEs of the slice.
     pub writes: Signal<Out, Bits<32>>,
-    /// READs and WRITEs so far.
+    /// READs and WRITEs of the slice.
     pub accesses: Signal<Out, Bits<32>>,
     /// First clock of the slice.
     pub first: Signal<Out, SlotClock>,
-    /// Clocks from the first to the last item that passed.
+    /// Clocks from the begin of the slice to the last item.
     pub length: Signal<Out, Bits<32>>,
-    /// It is not a whole slice; two clocks late.
+    /// The slice is shorter than the slice length; two clocks late.
     pub partial: Signal<Out, Bit>,
     count_reads: ClearedRegister<Bits<32>>,
     count_writes: ClearedRegister<Bits<32>>,

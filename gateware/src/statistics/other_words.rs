@@ -1,5 +1,6 @@
-//! Reports, slices and the analysis to the words the block writer asks for, one clock later; those of
-//! reports three.
+//! Selects the words that other units make for the block writer: reports, slices, and records of the analysis.
+//!
+//! A word is valid one clock after its index, a word of a report three clocks after it.
 
 use hmtt_format::MemoryDescription;
 use rust_hdl::prelude::*;
@@ -16,19 +17,19 @@ use crate::reset::{ClearedRegister, Domain, Register};
 pub struct OtherWords {
     /// DDR clock.
     pub clock: Signal<In, Domain>,
-    /// The record the words belong to; a report's for those that are neither slice nor analysis.
+    /// Kind of the record that the words belong to. Kinds other than slice and analysis select a report.
     pub kind: Signal<In, RecordKind>,
-    /// Which word.
+    /// Index of the word.
     pub index: Signal<In, Bits<6>>,
     /// Settings in force.
     pub settings: Signal<In, Settings>,
-    /// Time slices are wanted.
+    /// Time slices are on.
     pub slices: Signal<In, Bit>,
     /// The capture runs.
     pub running: Signal<In, Bit>,
     /// Totals for reports.
     pub totals: Signal<In, Totals>,
-    /// The slice is not a whole one.
+    /// The slice is shorter than the slice length.
     pub slice_partial: Signal<In, Bit>,
     /// First clock of the slice.
     pub slice_first: Signal<In, SlotClock>,
@@ -38,15 +39,15 @@ pub struct OtherWords {
     pub slice_writes: Signal<In, Bits<32>>,
     /// Clocks of the slice.
     pub slice_length: Signal<In, Bits<32>>,
-    /// The analysis' word, bits 63..32.
+    /// Bits 63..32 of the word of the analysis.
     pub analysis_high: Signal<In, Bits<32>>,
-    /// Bits 31..0.
+    /// Bits 31..0 of the word of the analysis.
     pub analysis_low: Signal<In, Bits<32>>,
-    /// Bits 63..32 of the word asked for.
+    /// Bits 63..32 of the selected word.
     pub high: Signal<Out, Bits<32>>,
-    /// Bits 31..0.
+    /// Bits 31..0 of the selected word.
     pub low: Signal<Out, Bits<32>>,
-    /// The index was that of a report's last word two clocks ago.
+    /// Two clocks ago the index was that of the last word of a report.
     pub report_last: Signal<Out, Bit>,
     report: ReportWords,
     slice: SliceWords,
@@ -64,7 +65,7 @@ pub struct OtherWords {
 }
 
 impl OtherWords {
-    /// The words of a card for one memory.
+    /// Builds the block for one memory.
     pub fn new(memory: &MemoryDescription) -> Self {
         block! {
             Self {
@@ -97,7 +98,7 @@ impl Logic for OtherWords {
         self.slice.reads.next = self.slice_reads.val();
         self.slice.writes.next = self.slice_writes.val();
         self.slice.length.next = self.slice_length.val();
-        // A record is held for some clocks before its words are asked for.
+        // The block writer has the record for some clocks before it reads its words.
         self.is_slice.next = self.kind.val() == RecordKind::Slice;
         self.is_analysis.next =
             (self.kind.val() == RecordKind::Count) | (self.kind.val() == RecordKind::HotPage);

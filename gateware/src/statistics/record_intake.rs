@@ -1,8 +1,9 @@
-//! Records, one at a time, to what the block writer must know of each before it packs it.
+//! Takes records one at a time, and decides what the block writer has to write for each.
 //!
-//! A record is taken on one clock and examined on the next; what has been told of it (its time, its
-//! segment) is taken off, and it is examined again. Whether a record is taken is decided on the clock before, as the
-//! event queue, the configuration unit and the traces all move on that decision.
+//! Records come from `traces` and from the analysis. A record is taken on one clock and examined on the next. When a part of
+//! it has been written (its time, its segment), that part is removed, and the record is examined again. Whether a record is
+//! taken is decided a clock earlier, because the event queue, the configuration unit and the traces all move with that
+//! decision.
 
 use hmtt_format::record;
 use rust_hdl::prelude::*;
@@ -11,28 +12,62 @@ use super::word_source::Source;
 use super::{Record, RecordKind};
 use crate::reset::{Domain, Register};
 
-/// What a record needs.
+/// Bits of a record's delta.
+const DELTA: usize = 25;
+/// Bits of a record's counts.
+const COUNT: usize = 12;
+/// Bits of a record's duration.
+const DURATION: usize = 20;
+/// Bits of the delta in a half; all ones is the escape code.
+const HALF_DELTA: usize = bits_of(record::MAX_DELTA + 1);
+/// Bits of the delta in a word.
+const WORD_DELTA: usize = bits_of(record::MAX_WORD_DELTA);
+/// Bits of the delta in the word of a short page run.
+const PAGE_DELTA: usize = bits_of(record::MAX_PAGE_DELTA);
+/// Bits of each count in the word of a short page run.
+const PAGE_COUNT: usize = bits_of(record::MAX_PAGE_COUNT);
+/// Bits of the duration in the word of a short page run.
+const PAGE_DURATION: usize = bits_of(record::MAX_PAGE_DURATION);
+
+/// Bits of the delta above its field in a half.
+const ABOVE_HALF_DELTA: usize = DELTA - HALF_DELTA;
+/// Bits of the delta above its field in a word.
+const ABOVE_WORD_DELTA: usize = DELTA - WORD_DELTA;
+/// Bits of the delta above its field in a short page run.
+const ABOVE_PAGE_DELTA: usize = DELTA - PAGE_DELTA;
+/// Bits of a count above its field in a short page run.
+const ABOVE_PAGE_COUNT: usize = COUNT - PAGE_COUNT;
+/// Bits of the duration above its field in a short page run.
+const ABOVE_PAGE_DURATION: usize = DURATION - PAGE_DURATION;
+
+/// Returns the bits of a field whose largest value is `largest`.
+const fn bits_of(largest: u32) -> usize {
+    assert!((largest + 1).is_power_of_two());
+    largest.count_ones() as usize
+}
+
+/// What the block writer has to write for a record.
 #[derive(Copy, Clone, Debug, Default, PartialEq, LogicStruct)]
 pub struct Needs {
     /// There is a record.
     pub known: Bit,
-    /// Its time needs a half of its own.
+    /// A half with its time must be written first.
     pub skip: Bit,
-    /// Its segment needs a half of its own.
+    /// A half with its segment must be written first.
     pub segment: Bit,
-    /// It takes whole words and needs nothing else first.
+    /// The record takes whole words, and no half first.
     pub word: Bit,
-    /// It takes one word and needs nothing else.
+    /// The record takes one word and nothing else.
     pub single: Bit,
-    /// Which is the first word, or `Half`.
+    /// Source of the first word, or `Half`.
     pub source: Source,
-    /// More words follow.
+    /// The record takes more than one word.
     pub more: Bit,
-    /// It goes into data frames.
+    /// The record belongs into a data frame.
     pub data: Bit,
-    /// It is a tick.
+    /// The record is a tick.
     pub tick: Bit,
-    /// Its delta counts.
+    /// The delta of the record counts as time.
     pub timed: Bit,
 }
 
@@ -41,31 +76,31 @@ pub struct Needs {
 pub struct RecordIntake {
     /// DDR clock.
     pub clock: Signal<In, Domain>,
-    /// The record offered; `Nothing` when there is none.
+    /// Record that is offered; `Nothing` when there is none.
     pub record: Signal<In, Record>,
-    /// There is one, if it is taken on this clock.
+    /// There is a record, if it is taken on this clock.
     pub offered: Signal<In, Bit>,
-    /// It is taken on this clock.
+    /// The record is taken on this clock.
     pub advance: Signal<Out, Bit>,
-    /// No record is held.
+    /// There is no record in the block.
     pub free: Signal<Out, Bit>,
-    /// The record held.
+    /// The current record.
     pub held: Signal<Out, Record>,
-    /// The record held on the clock before.
+    /// The current record of the clock before.
     pub held_before: Signal<Out, Record>,
-    /// What the record held on the clock before needs.
+    /// What the current record of the clock before needs.
     pub needs: Signal<Out, Needs>,
-    /// The record held needs one half, nothing else.
+    /// The current record needs one half and nothing else.
     pub half_now: Signal<Out, Bit>,
-    /// The record held needs one word, nothing else.
+    /// The current record needs one word and nothing else.
     pub word_now: Signal<Out, Bit>,
-    /// Segment told last.
+    /// Segment in force.
     pub segment: Signal<Out, Bits<12>>,
-    /// The record held is done with on the next clock.
+    /// The current record is complete on the next clock.
     pub consumes: Signal<In, Bit>,
-    /// Its time has been told.
+    /// The time of the record has been written.
     pub told_time: Signal<In, Bit>,
-    /// Its segment has been told.
+    /// The segment of the record has been written.
     pub told_segment: Signal<In, Bit>,
     current: Register<Record>,
     previous: Register<Record>,
@@ -90,16 +125,25 @@ pub struct RecordIntake {
     single: Signal<Local, Bit>,
     data: Signal<Local, Bit>,
     stays: Signal<Local, Bit>,
+    half_delta_bits: Constant<Bits<5>>,
+    half_escape: Constant<Bits<5>>,
+    word_delta_bits: Constant<Bits<5>>,
+    page_delta_bits: Constant<Bits<5>>,
+    page_count_bits: Constant<Bits<5>>,
+    page_duration_bits: Constant<Bits<5>>,
 }
 
 impl Default for RecordIntake {
     fn default() -> Self {
-        // The widths of the fields, as the code below has them.
-        assert_eq!((record::MAX_DELTA, record::MAX_WORD_DELTA), (30, 0xffff));
-        assert_eq!((record::MAX_PAGE_DELTA, record::MAX_PAGE_COUNT), (0xff, 31));
-        assert_eq!(record::MAX_PAGE_DURATION, 1023);
         block! {
-            Self {}
+            Self {
+                half_delta_bits: Constant::new((HALF_DELTA as u64).into()),
+                half_escape: Constant::new((u64::from(record::MAX_DELTA) + 1).into()),
+                word_delta_bits: Constant::new((WORD_DELTA as u64).into()),
+                page_delta_bits: Constant::new((PAGE_DELTA as u64).into()),
+                page_count_bits: Constant::new((PAGE_COUNT as u64).into()),
+                page_duration_bits: Constant::new((PAGE_DURATION as u64).into()),
+            }
             default: clock, record, offered, advance, free, held, held_before, needs, half_now,
                 word_now, segment, consumes, told_time, told_segment, current, previous, busy,
                 takes, examined, segment_told, delta, reads, writes, duration, beyond_half,
@@ -122,19 +166,32 @@ impl Logic for RecordIntake {
         self.segment.next = self.segment_told.q.val();
 
         self.delta.next = self.current.q.val().delta;
-        // Bits beyond a field; comparing whole numbers would take longer.
+        // Tests only the bits above each field: a comparison of whole numbers has a longer path.
         self.reads.next = self.current.q.val().reads;
         self.writes.next = self.current.q.val().writes;
         self.duration.next = self.current.q.val().duration;
         self.beyond_half.next =
-            (self.delta.val().get_bits::<20>(5) != 0) | (self.delta.val().get_bits::<5>(0) == 31);
-        self.beyond_word.next = self.delta.val().get_bits::<9>(16) != 0;
-        self.beyond_page.next = self.delta.val().get_bits::<17>(8) != 0;
-        self.small_counts.next = (self.reads.val().get_bits::<7>(5) == 0)
-            & (self.writes.val().get_bits::<7>(5) == 0)
-            & (self.duration.val().get_bits::<10>(10) == 0);
+            (self.delta.val().get_bits::<ABOVE_HALF_DELTA>(self.half_delta_bits.val().index())
+                != 0)
+                | (self.delta.val().get_bits::<HALF_DELTA>(0) == self.half_escape.val());
+        self.beyond_word.next =
+            self.delta.val().get_bits::<ABOVE_WORD_DELTA>(self.word_delta_bits.val().index()) != 0;
+        self.beyond_page.next =
+            self.delta.val().get_bits::<ABOVE_PAGE_DELTA>(self.page_delta_bits.val().index()) != 0;
+        self.small_counts.next = (self
+            .reads
+            .val()
+            .get_bits::<ABOVE_PAGE_COUNT>(self.page_count_bits.val().index())
+            == 0)
+            & (self.writes.val().get_bits::<ABOVE_PAGE_COUNT>(self.page_count_bits.val().index())
+                == 0)
+            & (self
+                .duration
+                .val()
+                .get_bits::<ABOVE_PAGE_DURATION>(self.page_duration_bits.val().index())
+                == 0);
         self.other_segment.next = self.current.q.val().segment != self.segment_told.q.val();
-        // Time beyond a word's is told by a skip first; then nothing is left of it.
+        // Time that a word cannot hold is written as a skip first; the delta is 0 then.
         self.short_page.next =
             self.small_counts.val() & (self.beyond_word.val() | !self.beyond_page.val());
         self.skip.next = false;
@@ -202,7 +259,7 @@ impl Logic for RecordIntake {
                 self.data.next = false;
             }
             RecordKind::Overrun => {
-                // Time went on while events were missed.
+                // The delta counts: time passed while events were missed.
                 self.data.next = false;
             }
             _ => {
@@ -210,7 +267,7 @@ impl Logic for RecordIntake {
                 self.data.next = false;
             }
         }
-        // After a record was taken or something told of it, this is a clock behind.
+        // This is a clock late after a record was taken or a part of it written.
         self.examined.d.next.known = self.busy.q.val();
         self.examined.d.next.tick = self.current.q.val().kind == RecordKind::Tick;
         self.examined.d.next.skip = self.busy.q.val() & self.skip.val();

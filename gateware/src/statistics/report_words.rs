@@ -1,7 +1,7 @@
-//! Index to word of a report ([`hmtt_format::info`]): settings and totals as they are now, then the
-//! memory description as it was generated.
+//! Makes the words of a report ([`hmtt_format::info`]): the current settings and totals, then the memory description, which
+//! is fixed when the card is generated.
 //!
-//! A word stands two clocks after its index; there are zeros while none is wanted.
+//! A word is valid two clocks after its index. The outputs are 0 while no word is wanted.
 
 use hmtt_format::info::{self, StaticWords};
 use hmtt_format::{FORMAT_VERSION, MemoryDescription};
@@ -17,23 +17,23 @@ use crate::table::Table;
 pub struct ReportWords {
     /// DDR clock.
     pub clock: Signal<In, Domain>,
-    /// Which word.
+    /// Index of the word.
     pub index: Signal<In, Bits<6>>,
-    /// A report's words are wanted; otherwise `index` is less than [`info::DYNAMIC_WORDS`].
+    /// Words of a report are wanted. Otherwise `index` is less than [`info::DYNAMIC_WORDS`].
     pub wanted: Signal<In, Bit>,
     /// Settings in force.
     pub settings: Signal<In, Settings>,
-    /// Time slices are wanted.
+    /// Time slices are on.
     pub slices: Signal<In, Bit>,
     /// The capture runs.
     pub running: Signal<In, Bit>,
-    /// Totals so far.
+    /// Current totals.
     pub totals: Signal<In, Totals>,
     /// Bits 63..32 of the word.
     pub high: Signal<Out, Bits<32>>,
     /// Bits 31..0 of the word.
     pub low: Signal<Out, Bits<32>>,
-    /// It will be the last one on the next clock.
+    /// The word on the next clock is the last one of the report.
     pub last: Signal<Out, Bit>,
     asked: Register<Bits<6>>,
     is_state: Register<Bit>,
@@ -62,10 +62,15 @@ pub struct ReportWords {
     flag_frequency: Constant<Bits<32>>,
     flag_tag: Constant<Bits<32>>,
     flag_burst: Constant<Bits<32>>,
+    state_word: Constant<Bits<6>>,
+    reads_word: Constant<Bits<6>>,
+    writes_word: Constant<Bits<6>>,
+    events_word: Constant<Bits<6>>,
+    window_word: Constant<Bits<6>>,
 }
 
 impl ReportWords {
-    /// The reports of a card for one memory.
+    /// Builds the block for one memory.
     pub fn new(memory: &MemoryDescription) -> Self {
         let described = StaticWords::new(memory);
         assert_eq!(info::DYNAMIC_WORDS, 5, "the words below");
@@ -89,6 +94,11 @@ impl ReportWords {
                 flag_frequency: word(info::FLAG_FREQUENCY),
                 flag_tag: word(info::FLAG_TAG),
                 flag_burst: word(info::FLAG_BURST),
+                state_word: Constant::new(0u64.into()),
+                reads_word: Constant::new(1u64.into()),
+                writes_word: Constant::new(2u64.into()),
+                events_word: Constant::new(3u64.into()),
+                window_word: Constant::new(4u64.into()),
             }
             default: clock, index, wanted, asked, is_state, is_reads, is_writes, is_events,
                 is_window, described_high, described_low, settings, slices, running, totals, high,
@@ -113,11 +123,11 @@ impl Logic for ReportWords {
             described_low
         );
         self.asked.d.next = self.index.val();
-        self.is_state.d.next = self.wanted.val() & (self.asked.q.val() == 0);
-        self.is_reads.d.next = self.wanted.val() & (self.asked.q.val() == 1);
-        self.is_writes.d.next = self.wanted.val() & (self.asked.q.val() == 2);
-        self.is_events.d.next = self.wanted.val() & (self.asked.q.val() == 3);
-        self.is_window.d.next = self.wanted.val() & (self.asked.q.val() == 4);
+        self.is_state.d.next = self.wanted.val() & (self.asked.q.val() == self.state_word.val());
+        self.is_reads.d.next = self.wanted.val() & (self.asked.q.val() == self.reads_word.val());
+        self.is_writes.d.next = self.wanted.val() & (self.asked.q.val() == self.writes_word.val());
+        self.is_events.d.next = self.wanted.val() & (self.asked.q.val() == self.events_word.val());
+        self.is_window.d.next = self.wanted.val() & (self.asked.q.val() == self.window_word.val());
         self.described_high.d.next = self.high_words.word.val();
         self.described_low.d.next = self.low_words.word.val();
         self.high_words.index.next = self.asked.q.val();
@@ -136,8 +146,8 @@ impl Logic for ReportWords {
         if self.settings.val().burst {
             self.flags.next = self.flags.val() | self.flag_burst.val();
         }
-        // Of the words below one is chosen at most, and the table holds zeros where one is: sums are shorter than a
-        // choice between all of them.
+        // At most one of the words below is selected, and the table has zeros at its index. So OR replaces a multiplexer,
+        // which would have a longer path.
         self.early_high.next = bits::<32>(0);
         self.early_low.next = bits::<32>(0);
         if self.is_state.q.val() {

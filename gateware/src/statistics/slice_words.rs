@@ -1,6 +1,4 @@
-//! A time slice to the words of its record ([`hmtt_format::record::WordRecord::Slice`]).
-//!
-//! Purely combinational.
+//! Makes the words of a slice record ([`hmtt_format::record::WordRecord::Slice`]). Purely combinational.
 
 use hmtt_format::record;
 use rust_hdl::prelude::*;
@@ -10,19 +8,19 @@ use super::SlotClock;
 /// See the module's description.
 #[derive(LogicBlock)]
 pub struct SliceWords {
-    /// Which word.
+    /// Index of the word.
     pub index: Signal<In, Bits<2>>,
     /// Time slice code in force.
     pub code: Signal<In, Bits<5>>,
-    /// The slice is not a whole one.
+    /// The slice is shorter than the slice length.
     pub partial: Signal<In, Bit>,
-    /// Its first clock.
+    /// First clock of the slice.
     pub first: Signal<In, SlotClock>,
-    /// READs in it.
+    /// READs of the slice.
     pub reads: Signal<In, Bits<32>>,
-    /// WRITEs in it.
+    /// WRITEs of the slice.
     pub writes: Signal<In, Bits<32>>,
-    /// Its clocks.
+    /// Clocks of the slice.
     pub length: Signal<In, Bits<32>>,
     /// Bits 63..32 of the word.
     pub high: Signal<Out, Bits<32>>,
@@ -32,6 +30,10 @@ pub struct SliceWords {
     head: Constant<Bits<32>>,
     partial_flag: Constant<Bits<32>>,
     code_at: Constant<Bits<5>>,
+    clock_low_bits: Constant<Bits<5>>,
+    clock_mid_bits: Constant<Bits<5>>,
+    counts: Constant<Bits<2>>,
+    cut_length: Constant<Bits<2>>,
 }
 
 impl Default for SliceWords {
@@ -42,6 +44,10 @@ impl Default for SliceWords {
                 head: word(record::WORD_ESCAPE | record::KIND_SLICE << record::KIND_AT),
                 partial_flag: word(1 << record::SLICE_PARTIAL_AT),
                 code_at: Constant::new(u64::from(record::SLICE_CODE_AT).into()),
+                clock_low_bits: Constant::new(u64::from(SlotClock::LOW_BITS).into()),
+                clock_mid_bits: Constant::new(u64::from(u32::BITS - SlotClock::LOW_BITS).into()),
+                counts: Constant::new(1u64.into()),
+                cut_length: Constant::new(2u64.into()),
             }
             default: index, code, partial, first, reads, writes, length, high, low, start
         }
@@ -54,19 +60,24 @@ impl Logic for SliceWords {
         self.start.next = self.first.val().high;
         self.high.next = self.head.val()
             | (bit_cast::<32, 5>(self.code.val()) << self.code_at.val())
-            | bit_cast::<32, 16>(self.start.val().get_bits::<16>(8));
+            | bit_cast::<32, 16>(
+                self.start.val().get_bits::<16>(self.clock_mid_bits.val().index()),
+            );
         if self.partial.val() {
             self.high.next = self.head.val()
                 | self.partial_flag.val()
                 | (bit_cast::<32, 5>(self.code.val()) << self.code_at.val())
-                | bit_cast::<32, 16>(self.start.val().get_bits::<16>(8));
+                | bit_cast::<32, 16>(
+                    self.start.val().get_bits::<16>(self.clock_mid_bits.val().index()),
+                );
         }
-        self.low.next = (bit_cast::<32, 8>(self.start.val().get_bits::<8>(0)) << 24)
+        self.low.next = (bit_cast::<32, 8>(self.start.val().get_bits::<8>(0))
+            << self.clock_low_bits.val())
             | bit_cast::<32, 24>(self.first.val().low);
-        if self.index.val() == 1 {
+        if self.index.val() == self.counts.val() {
             self.high.next = self.reads.val();
             self.low.next = self.writes.val();
-        } else if self.index.val() == 2 {
+        } else if self.index.val() == self.cut_length.val() {
             self.high.next = bits::<32>(0);
             self.low.next = self.length.val();
         }

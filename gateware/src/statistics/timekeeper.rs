@@ -1,6 +1,6 @@
-//! Gaps between items to the clock of the slot.
+//! Sums the gaps between items to the clock of the slot.
 //!
-//! The sum is made in two halves on two clocks, so it stands two clocks after the last item passed.
+//! The sum is computed in two halves, so it is valid two clocks after the last item.
 
 use rust_hdl::prelude::*;
 
@@ -8,24 +8,36 @@ use super::SlotClock;
 use crate::reset::{Domain, Register};
 
 /// See the module's description.
-#[derive(LogicBlock, Default)]
+#[derive(LogicBlock)]
 pub struct Timekeeper {
     /// DDR clock.
     pub clock: Signal<In, Domain>,
     /// Add `gap` clocks.
     pub passes: Signal<In, Bit>,
-    /// How many.
+    /// Clocks to add.
     pub gap: Signal<In, Bits<32>>,
     /// Set the time to `set_to` instead.
     pub set: Signal<In, Bit>,
-    /// What to set it to.
+    /// The time to set.
     pub set_to: Signal<In, SlotClock>,
-    /// The sum.
+    /// The time.
     pub now: Signal<Out, SlotClock>,
     low: Register<Bits<24>>,
     high: Register<Bits<24>>,
     more: Register<Bits<2>>,
     sum: Signal<Local, Bits<27>>,
+    low_bits: Constant<Bits<5>>,
+}
+
+impl Default for Timekeeper {
+    fn default() -> Self {
+        block! {
+            Self {
+                low_bits: Constant::new(u64::from(SlotClock::LOW_BITS).into()),
+            }
+            default: clock, passes, gap, set, set_to, now, low, high, more, sum
+        }
+    }
 }
 
 impl Logic for Timekeeper {
@@ -37,7 +49,7 @@ impl Logic for Timekeeper {
         self.high.d.next = self.high.q.val() + bit_cast::<24, 2>(self.more.q.val());
         if self.passes.val() {
             self.low.d.next = self.sum.val().get_bits::<24>(0);
-            self.more.d.next = self.sum.val().get_bits::<2>(24);
+            self.more.d.next = self.sum.val().get_bits::<2>(self.low_bits.val().index());
         }
         if self.set.val() {
             self.low.d.next = self.set_to.val().low;

@@ -1,4 +1,4 @@
-//! What passes the statistics unit to the totals that reports carry.
+//! Counts the totals that reports carry. Items come from the traces.
 
 use rust_hdl::prelude::*;
 
@@ -31,13 +31,13 @@ pub struct Totals {
 pub struct TotalsCounter {
     /// DDR clock.
     pub clock: Signal<In, Domain>,
-    /// What passes.
+    /// The item that passes.
     pub observed: Signal<In, Observed>,
-    /// Faults that could not be reported, as the state machine counts them.
+    /// Number of faults that the state machine could not report.
     pub unreported: Signal<In, Bits<8>>,
-    /// The burst length it goes by.
+    /// Burst length in force in the state machine.
     pub burst: Signal<In, Bits<2>>,
-    /// Totals of all that has passed; two clocks late. What the state machine says is as it is now.
+    /// Totals; two clocks late. What comes from the state machine is current.
     pub totals: Signal<Out, Totals>,
     counted: Register<Totals>,
     reads_wrap: Register<Bit>,
@@ -93,7 +93,7 @@ impl Logic for TotalsCounter {
 mod tests {
     use super::*;
 
-    /// Totals after some clocks on each of which the same passes.
+    /// Returns the totals after some clocks with the same item in each.
     fn counted(from: Totals, observed: Observed, clocks: u32) -> Totals {
         let mut counter = TotalsCounter::default();
         counter.connect_all();

@@ -1,18 +1,21 @@
-//! Items to records: cuts each item the way the mode in force needs it, compares it with the one
-//! before, and lets [`super::waiting_record`] merge what belongs together.
+//! Prepares items for records: extracts what the mode in force needs from each item, and compares it with the item before.
+//! [`super::waiting_record`] then merges items into records.
+//!
+//! Items come from the configuration unit; records go to the block writer.
 //!
 //! ```text
 //! clock     _/0\_/1\_/2\_/3\_
-//! item          <A >              cut: unit number, tag window
-//! cut               <A >          placed: same unit as the access before?
-//! placed                <A >      joins what waits, or takes its place
-//! record                <- what waited
+//! item          <A >              extracts unit number and tag window
+//! cut               <A >          compares: same unit as the access before?
+//! placed                <A >      merges into the waiting record, or replaces it
+//! record                <- the record that waited
 //! ```
 //!
-//! Everything moves together, on clocks where the block writer can take a record.
+//! All stages move together, on the clocks on which the block writer can take a record.
 
 use hmtt_format::MemoryDescription;
 use hmtt_format::config::Mode;
+use hmtt_format::record::NUMBER_BITS;
 use rust_hdl::prelude::*;
 
 use super::address_views::AddressViews;
@@ -36,31 +39,31 @@ struct Cut {
     close: Bit,
 }
 
-/// An item that comes, to what may wait then.
+/// The next item, as far as the waiting record needs it.
 #[derive(Copy, Clone, Debug, Default, PartialEq, LogicStruct)]
 pub struct Coming {
     /// The access is a WRITE.
     pub write: Bit,
-    /// Which burst of its line, one bit set.
+    /// Burst within its line, as one bit.
     pub part: Bits<8>,
-    /// Clocks since the item before are more than any merge window.
+    /// More clocks than any merge window passed since the item before.
     pub far: Bit,
-    /// They are at most the merge window.
+    /// At most as many clocks as the merge window passed since the item before.
     pub close: Bit,
-    /// Their low bits.
+    /// Low bits of these clocks.
     pub near: Bits<8>,
 }
 
-/// An item, compared with the access before.
+/// An item after the comparison with the access before it.
 #[derive(Copy, Clone, Debug, Default, PartialEq, LogicStruct)]
 pub struct Placed {
-    /// What becomes of it.
+    /// Kind of the record that the item becomes.
     pub kind: RecordKind,
-    /// It is more than time that passed.
+    /// The item is more than time.
     pub is_item: Bit,
-    /// It is an access to be traced.
+    /// The item is an access that is traced.
     pub mergeable: Bit,
-    /// It is one, and of the same unit as the access before.
+    /// The item is an access to the same unit as the access before.
     pub same: Bit,
     /// The access is a WRITE.
     pub write: Bit,
@@ -68,7 +71,7 @@ pub struct Placed {
     pub number: Bits<26>,
     /// [`Record::segment`].
     pub segment: Bits<12>,
-    /// Which burst of its line, one bit set.
+    /// Burst within its line, as one bit.
     pub part: Bits<8>,
     /// Clocks since the item before.
     pub gap: Bits<16>,
@@ -81,21 +84,21 @@ pub struct Traces {
     pub clock: Signal<In, Domain>,
     /// The item; `Nothing` when there is none.
     pub item: Signal<In, Item>,
-    /// Everything moves on this clock.
+    /// All stages move on this clock.
     pub advance: Signal<In, Bit>,
     /// Settings in force.
     pub settings: Signal<In, Settings>,
     /// The capture runs.
     pub running: Signal<In, Bit>,
-    /// What to do besides.
+    /// Requests of the configuration unit.
     pub steering: Signal<In, Steering>,
-    /// What passes, for those who count.
+    /// The item that passes, for the units that count.
     pub observed: Signal<Out, Observed>,
-    /// Clocks that pass with it.
+    /// Clocks that pass with the item.
     pub gap: Signal<Out, Bits<16>>,
-    /// No item makes what waits a record on this clock.
+    /// No item releases the waiting record on this clock.
     pub quiet: Signal<Out, Bit>,
-    /// No item is on its way.
+    /// No item is in the stages.
     pub drained: Signal<Out, Bit>,
     /// [`WaitingRecord::waiting`].
     pub waiting: Signal<Out, Bit>,
@@ -103,7 +106,7 @@ pub struct Traces {
     pub stale: Signal<Out, Bit>,
     /// [`WaitingRecord::silent`].
     pub silent: Signal<Out, Bit>,
-    /// The record handed on; `Nothing` when there is none.
+    /// Record that is passed on; `Nothing` when there is none.
     pub record: Signal<Out, Record>,
     /// [`WaitingRecord::offers`].
     pub offers: Signal<Out, Bit>,
@@ -129,10 +132,13 @@ pub struct Traces {
     beyond_window: Constant<Bits<32>>,
     page_mode: Constant<Bits<2>>,
     line_mode: Constant<Bits<2>>,
+    number_bits: Constant<Bits<5>>,
+    faults_at: Constant<Bits<4>>,
+    near_bits: Constant<Bits<5>>,
 }
 
 impl Traces {
-    /// The traces of one memory.
+    /// Builds the block for one memory.
     pub fn new(memory: &MemoryDescription) -> Self {
         let window = u64::from(memory.tag_window_log2);
         block! {
@@ -144,6 +150,9 @@ impl Traces {
                 beyond_window: Constant::new((0xffff_ffff_u64 >> window << window).into()),
                 page_mode: Constant::new((Mode::Page as u64).into()),
                 line_mode: Constant::new((Mode::Line as u64).into()),
+                number_bits: Constant::new(u64::from(NUMBER_BITS).into()),
+                faults_at: Constant::new(u64::from(u32::BITS - NUMBER_BITS).into()),
+                near_bits: Constant::new(8u64.into()),
             }
             default: clock, item, advance, settings, running, steering, observed, gap, quiet,
                 drained, waiting, stale, silent, record, offers, cut, placed, before_number,
@@ -247,8 +256,9 @@ impl Logic for Traces {
             self.placed.d.next.part = self.cut.q.val().part;
             self.placed.d.next.gap = self.cut.q.val().gap;
             self.placed.d.next.number = self.value.val().get_bits::<26>(0);
-            self.placed.d.next.segment = bit_cast::<12, 6>(self.value.val().get_bits::<6>(26))
-                | (bit_cast::<12, 6>(self.cut.q.val().high) << 6);
+            self.placed.d.next.segment =
+                bit_cast::<12, 6>(self.value.val().get_bits::<6>(self.number_bits.val().index()))
+                    | (bit_cast::<12, 6>(self.cut.q.val().high) << self.faults_at.val());
             if self.cut.q.val().tag {
                 self.placed.d.next.kind = RecordKind::Tag;
             } else if (self.cut.q.val().kind == RecordKind::Access)
@@ -267,7 +277,8 @@ impl Logic for Traces {
         self.held.placed.next = self.placed.q.val();
         self.held.coming.next.write = self.cut.q.val().write;
         self.held.coming.next.part = self.cut.q.val().part;
-        self.held.coming.next.far = self.wide_gap.val().get_bits::<8>(8) != 0;
+        self.held.coming.next.far =
+            self.wide_gap.val().get_bits::<8>(self.near_bits.val().index()) != 0;
         self.held.coming.next.close = self.cut.q.val().close;
         self.held.coming.next.near = self.wide_gap.val().get_bits::<8>(0);
         self.held.advance.next = self.advance.val();
@@ -281,7 +292,7 @@ impl Logic for Traces {
         self.silent.next = self.held.silent.val();
         self.record.next = self.held.record.val();
         self.offers.next = self.held.offers.val();
-        // The sum of the gaps stands two clocks after the last one.
+        // The sum of the gaps is valid two clocks after the last one.
         self.settling.d.next = self.placed.q.val().kind != RecordKind::Nothing;
         self.drained.next = (self.cut.q.val().kind == RecordKind::Nothing)
             & (self.placed.q.val().kind == RecordKind::Nothing)

@@ -1,15 +1,13 @@
-//! Items to records: holds the newest one, lets accesses join it, and hands it on when another takes
-//! its place.
+//! Merges items into records: keeps the newest record, adds accesses to it, and passes it on when another item replaces it.
 //!
-//! Line mode: a burst joins when it has the same direction and line, is a burst of the line not seen
-//! yet, and comes within the merge window of the first one. At burst granularity every burst is a unit
-//! of its own, so nothing ever joins. Page mode: an access joins the run of its page until a count is
-//! full or the run was found to have lasted its longest. Tags, marks, faults and overruns wait like
-//! accesses, but nothing joins them; so records leave in the order of their clocks, one for each item
-//! at most.
+//! Line mode: a burst is merged if it has the direction and the line of the record, is a burst of the line that the record
+//! does not have yet, and comes within the merge window of the first burst. At burst granularity each burst is a unit, so
+//! nothing is merged. Page mode: an access is added to the run of its page until a count is full or the run is found to have
+//! the maximum duration. Tags, marks, faults and overruns wait like accesses, but nothing is added to them. So records leave in
+//! the order of their clocks, at most one for each item.
 //!
-//! Whether an item joins is judged a clock before it comes, from what will wait then; so the clock on
-//! which everything moves is short.
+//! Whether an item is merged is decided a clock before it comes, from the record that will wait then. This keeps the path
+//! of the clock on which all stages move short.
 
 use hmtt_format::MemoryDescription;
 use hmtt_format::config::Mode;
@@ -19,6 +17,10 @@ use rust_hdl::prelude::*;
 use super::traces::{Coming, Placed};
 use super::{Record, RecordKind};
 use crate::reset::{ClearedRegister, Domain, Register};
+
+/// Clocks without a record after which a skip is recorded, at the next tick. A skip holds 2^25 - 1 clocks, and ticks
+/// are at most 2^15 clocks apart.
+const SILENT_CLOCKS: u64 = 1 << 24;
 
 #[derive(Copy, Clone, Debug, Default, PartialEq, LogicStruct)]
 struct Waiting {
@@ -39,36 +41,36 @@ struct Waiting {
 pub struct WaitingRecord {
     /// DDR clock.
     pub clock: Signal<In, Domain>,
-    /// The item.
+    /// The current item.
     pub placed: Signal<In, Placed>,
-    /// The item after it.
+    /// The next item.
     pub coming: Signal<In, Coming>,
-    /// They move on on this clock.
+    /// The items move on this clock.
     pub advance: Signal<In, Bit>,
     /// [`hmtt_format::config::Mode`] in force.
     pub mode: Signal<In, Bits<2>>,
-    /// Hand on what waits.
+    /// Pass the waiting record on.
     pub flush: Signal<In, Bit>,
-    /// Hand on a record of this kind; nothing passes meanwhile.
+    /// Pass a record of this kind on; no item moves meanwhile.
     pub tell: Signal<In, RecordKind>,
-    /// From now on nothing has passed since the last record.
+    /// Restart the time since the last record.
     pub restart_time: Signal<In, Bit>,
     /// A record waits.
     pub waiting: Signal<Out, Bit>,
-    /// It can take no more accesses.
+    /// No access can be added to the waiting record.
     pub stale: Signal<Out, Bit>,
     /// A long time has passed since the last record, and none waits.
     pub silent: Signal<Out, Bit>,
-    /// The record handed on; `Nothing` when there is none.
+    /// Record that is passed on; `Nothing` when there is none.
     pub record: Signal<Out, Record>,
-    /// There is one if the items move on; early, as it does not wait for whether they do.
+    /// There is a record if the items move. Valid early, because it does not depend on whether they do.
     pub offers: Signal<Out, Bit>,
     held: Register<Waiting>,
     age: ClearedRegister<Bits<25>>,
     remaining: Register<Bits<8>>,
     expired: Register<Bit>,
     may_join: Register<Bit>,
-    /// The mode in force, which changes while no item passes, is page mode.
+    /// The mode in force is page mode. It changes only while no item passes.
     paged: Register<Bit>,
     /// `held` is a record.
     waits: Register<Bit>,
@@ -94,10 +96,11 @@ pub struct WaitingRecord {
     count_bit: Constant<Bits<12>>,
     duration_bit: Constant<Bits<25>>,
     silent_bit: Constant<Bits<25>>,
+    borrow_at: Constant<Bits<4>>,
 }
 
 impl WaitingRecord {
-    /// A holder with the merge window of one memory.
+    /// Builds the block with the merge window of one memory.
     pub fn new(memory: &MemoryDescription) -> Self {
         block! {
             Self {
@@ -105,8 +108,8 @@ impl WaitingRecord {
                 window: Constant::new(u64::from(memory.merge_window).into()),
                 count_bit: Constant::new((1u64 << RUN_COUNT_LOG2).into()),
                 duration_bit: Constant::new((1u64 << RUN_DURATION_LOG2).into()),
-                // A skip holds 2^25 - 1 clocks; ticks come at least every 2^15.
-                silent_bit: Constant::new((1u64 << 24).into()),
+                silent_bit: Constant::new(SILENT_CLOCKS.into()),
+                borrow_at: Constant::new(8u64.into()),
             }
             default: clock, placed, coming, advance, mode, flush, tell, restart_time, waiting,
                 stale, silent, record, offers, held, age, remaining, expired, may_join, paged,
@@ -132,8 +135,8 @@ impl Logic for WaitingRecord {
             self.placed.val().is_item & self.placed.val().same & self.may_join.q.val();
         self.emits.next = self.advance.val() & self.replaces.val();
 
-        // May the item after it join what waits then: this item, if it takes the place, or what waits
-        // now and perhaps this item with it.
+        // Decides whether the next item can be merged into the record that waits then. That is this item if it replaces
+        // the record, else the current record, perhaps with this item.
         self.reads.next = self.held.q.val().reads;
         self.writes.next = self.held.q.val().writes;
         if self.joins.val() & self.placed.val().write {
@@ -141,12 +144,13 @@ impl Logic for WaitingRecord {
         } else if self.joins.val() {
             self.reads.next = self.held.q.val().reads + 1;
         }
-        // The bit above the difference is set when more passed than remained.
+        // The borrow is set when more clocks passed than remained.
         self.rest.next =
             bit_cast::<9, 8>(self.remaining.q.val()) - bit_cast::<9, 8>(self.coming.val().near);
         self.fresh_rest.next = self.window.val() - self.coming.val().near;
-        self.fits.next =
-            !self.coming.val().far & !self.expired.q.val() & !self.rest.val().get_bit(8);
+        self.fits.next = !self.coming.val().far
+            & !self.expired.q.val()
+            & !self.rest.val().get_bit(self.borrow_at.val().index());
         self.same_direction.next = self.coming.val().write == self.held.q.val().write;
         self.new_part.next = ((self.coming.val().part & self.held.q.val().parts) == 0)
             & (!self.placed.val().is_item
@@ -180,7 +184,7 @@ impl Logic for WaitingRecord {
                 & ((self.is_page_mode.val() & self.page_joins.val())
                     | (!self.is_page_mode.val() & self.line_joins.val()));
             if self.placed.val().is_item {
-                // What joins has the same kind and number.
+                // An item that is merged has the same kind and number.
                 self.held.d.next.kind = self.placed.val().kind;
                 self.waits.d.next = true;
                 self.held.d.next.mergeable = self.placed.val().mergeable;

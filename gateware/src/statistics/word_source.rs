@@ -1,16 +1,16 @@
-//! What a word of a frame is made of to its bits ([`hmtt_format::record`], [`hmtt_format::frame`]).
+//! Forms a word of a frame from its fields ([`hmtt_format::record`], [`hmtt_format::frame`]).
 //!
-//! Purely combinational. Field places are the format's, so the model computes with them and the
-//! Verilog spells them out.
+//! Purely combinational. The model computes with the places that the format defines; the Verilog concatenates the fields, and
+//! asserts that they are at those places.
 
 use hmtt_format::{frame, record};
 use rust_hdl::prelude::*;
 
-/// Which word.
+/// Kind of word.
 #[allow(missing_docs)]
 #[derive(Copy, Clone, Debug, PartialEq, LogicState)]
 pub enum Source {
-    /// The half, on both sides.
+    /// A half; it is on both sides of the word.
     Half,
     SyncFirst,
     SyncSecond,
@@ -21,16 +21,16 @@ pub enum Source {
     PageLong,
     /// Second word of a long page record.
     PageCounts,
-    /// The word another unit made.
+    /// A word of another unit.
     Other,
-    /// The word in front of a block.
+    /// The word before a block.
     Descriptor,
 }
 
 /// See the module's description.
 #[derive(LogicBlock, Default)]
 pub struct WordSource {
-    /// Which word.
+    /// Kind of word.
     pub source: Signal<In, Source>,
     /// The half.
     pub half: Signal<In, Bits<32>>,
@@ -50,23 +50,23 @@ pub struct WordSource {
     pub accesses_high: Signal<In, Bits<20>>,
     /// Descriptor: payload header of the frame.
     pub header: Signal<In, Bits<32>>,
-    /// Record: it is a WRITE.
+    /// Record: the access is a WRITE.
     pub write: Signal<In, Bit>,
-    /// Record: number or bits 25..0 of its value.
+    /// Record: number, or bits 25..0 of the value.
     pub number: Signal<In, Bits<26>>,
-    /// Record: bits 31..26 of its value.
+    /// Record: bits 31..26 of the value.
     pub value_high: Signal<In, Bits<6>>,
-    /// Record: clocks since the one before, at most [`record::MAX_WORD_DELTA`].
+    /// Record: clocks since the record before, at most [`record::MAX_WORD_DELTA`].
     pub delta: Signal<In, Bits<16>>,
     /// Page: READs.
     pub reads: Signal<In, Bits<12>>,
     /// Page: WRITEs.
     pub writes: Signal<In, Bits<12>>,
-    /// Page: clocks from first to last access.
+    /// Page: clocks from the first to the last access.
     pub duration: Signal<In, Bits<20>>,
-    /// The other unit's word, bits 63..32.
+    /// Bits 63..32 of another unit's word.
     pub other_high: Signal<In, Bits<32>>,
-    /// The other unit's word, bits 31..0.
+    /// Bits 31..0 of that word.
     pub other_low: Signal<In, Bits<32>>,
     /// Bits 63..32.
     pub high: Signal<Out, Bits<32>>,
