@@ -1,9 +1,9 @@
-//! The whole card: DDR command pins in, GMII out. Wires the units together and decides nothing.
+//! The whole card, from the DDR command pins to GMII. It connects the units and decides nothing.
 //!
 //! ```text
 //! pins -> DCBU -> DSMU -> event source -> event queue -> CU -> traces -> block writer    ddr_clock
 //!                                                                              |
-//!                                                     analysis beside the traces |
+//!                                                     analysis (in parallel)   |
 //! GMII <- GMAC <- Tx thread <---------------------------------------- packet FIFO        tx_clock
 //!                     ^--- heartbeat <--- clock watch <--- ddr_clock
 //!                                              +--> restart of the DDR domain
@@ -40,11 +40,11 @@ pub struct Card<const N: usize> {
     pub ddr_clock: Signal<In, Clock>,
     /// Transmit clock, 125 MHz.
     pub tx_clock: Signal<In, Clock>,
-    /// The transmit domain is in reset: its clock is not steady yet, or no more. Synchronous to `tx_clock`.
+    /// The transmit domain is in reset, because its clock is not steady. Synchronous to `tx_clock`.
     pub tx_reset: Signal<In, Bit>,
-    /// Clock enable pins, rank 0 lowest; where ranks share one, it drives all of theirs.
+    /// Clock enable pins, rank 0 lowest; a pin that ranks share drives the bits of all of them.
     pub cke: Signal<In, Bits<4>>,
-    /// Chip select pins, rank 0 lowest; absent ones tied high.
+    /// Chip select pins, rank 0 lowest; absent pins are tied high.
     pub cs_n: Signal<In, Bits<4>>,
     /// ACTIVATE pin (DDR4; tied high elsewhere).
     pub act_n: Signal<In, Bit>,
@@ -54,9 +54,9 @@ pub struct Card<const N: usize> {
     pub cas_n: Signal<In, Bit>,
     /// Write enable pin.
     pub we_n: Signal<In, Bit>,
-    /// Bank address pins; absent ones tied low.
+    /// Bank address pins; absent pins are tied low.
     pub ba: Signal<In, Bits<4>>,
-    /// Address pins; absent ones tied low.
+    /// Address pins; absent pins are tied low.
     pub a: Signal<In, Bits<18>>,
     /// Run switch.
     pub run: Signal<In, Bit>,
@@ -97,10 +97,14 @@ pub struct Card<const N: usize> {
     losing: Signal<Local, Bits<8>>,
     sending: Signal<Local, Bits<8>>,
     unclocked: Signal<Local, Bits<8>>,
+    led_capturing: Constant<Bits<8>>,
+    led_losing: Constant<Bits<8>>,
+    led_sending: Constant<Bits<8>>,
+    led_unclocked: Constant<Bits<8>>,
 }
 
 impl<const N: usize> Card<N> {
-    /// A card for one memory.
+    /// Builds a card for one memory.
     pub fn new(memory: &MemoryDescription) -> Self {
         block! {
             Self {
@@ -112,6 +116,10 @@ impl<const N: usize> Card<N> {
                 analysis: Analysis::new(memory),
                 other_words: OtherWords::new(memory),
                 block_writer: BlockWriter::new(memory),
+                led_capturing: Constant::new(1u64.into()),
+                led_losing: Constant::new(2u64.into()),
+                led_sending: Constant::new(4u64.into()),
+                led_unclocked: Constant::new(8u64.into()),
             }
             default: ddr_clock, tx_clock, tx_reset, cke, cs_n, act_n, ras_n, cas_n, we_n, ba, a,
                 run, straps, gmii_txd, gmii_tx_en, gmii_tx_er, led, event_queue, timekeeper, totals,
@@ -135,26 +143,15 @@ impl<const N: usize> Logic for Card<N> {
         self.fifo_tx.next.clk = self.tx_clock.val();
         self.fifo_tx.next.reset = self.tx_reset.val() | self.ddr_restart.clears.val();
         self.fifo_tx.next.clear = self.tx_reset.val();
-        self.command_buffer.clock.next = self.ddr.val();
-        self.state_machine.clock.next = self.ddr.val();
-        self.event_source.clock.next = self.ddr.val();
-        self.event_queue.clock.next = self.ddr.val();
-        self.config_unit.clock.next = self.ddr.val();
-        self.traces.clock.next = self.ddr.val();
-        self.timekeeper.clock.next = self.ddr.val();
-        self.totals.clock.next = self.ddr.val();
-        self.frequency.clock.next = self.ddr.val();
-        self.analysis.clock.next = self.ddr.val();
-        self.other_words.clock.next = self.ddr.val();
-        self.block_writer.clock.next = self.ddr.val();
+        clock!(
+            self, ddr, command_buffer, state_machine, event_source, event_queue, config_unit, traces,
+            timekeeper, totals, frequency, analysis, other_words, block_writer
+        );
         self.packet_fifo.ddr_clock.next = self.ddr.val();
         self.packet_fifo.tx_clock.next = self.fifo_tx.val();
         self.clock_watch.ddr_clock.next = self.ddr_clock.val();
         self.clock_watch.tx_clock.next = self.tx.val();
-        self.ddr_restart.clock.next = self.tx.val();
-        self.heartbeat.clock.next = self.tx.val();
-        self.tx_thread.clock.next = self.tx.val();
-        self.gmac.clock.next = self.tx.val();
+        clock!(self, tx, ddr_restart, heartbeat, tx_thread, gmac);
 
         self.command_buffer.cke.next = self.cke.val();
         self.command_buffer.cs_n.next = self.cs_n.val();
@@ -236,7 +233,7 @@ impl<const N: usize> Logic for Card<N> {
         self.other_words.slice_reads.next = self.frequency.reads.val();
         self.other_words.slice_writes.next = self.frequency.writes.val();
         self.other_words.slice_length.next = self.frequency.length.val();
-        // The analysis hands on a record when nobody else can.
+        // The analysis passes a record on when the traces have none.
         self.block_writer.record.next = self.traces.record.val();
         self.block_writer.offered.next = self.traces.offers.val();
         self.analysis.taken.next = false;
@@ -286,19 +283,19 @@ impl<const N: usize> Logic for Card<N> {
 
         self.capturing.next = bits::<8>(0);
         if self.config_unit.running.val() {
-            self.capturing.next = bits::<8>(1);
+            self.capturing.next = self.led_capturing.val();
         }
         self.losing.next = bits::<8>(0);
         if self.block_writer.lossy.val() {
-            self.losing.next = bits::<8>(2);
+            self.losing.next = self.led_losing.val();
         }
         self.sending.next = bits::<8>(0);
         if self.heartbeat.light.val() {
-            self.sending.next = bits::<8>(4);
+            self.sending.next = self.led_sending.val();
         }
         self.unclocked.next = bits::<8>(0);
         if self.clock_watch.lost.val() {
-            self.unclocked.next = bits::<8>(8);
+            self.unclocked.next = self.led_unclocked.val();
         }
         self.led.next = (self.capturing.val() | self.losing.val())
             | (self.sending.val() | self.unclocked.val());

@@ -1,10 +1,8 @@
-//! The card, stepped edge by edge in one domain: only blocks in which something can change are
-//! evaluated ([`Activity`]).
+//! Simulates the card edge by edge in one domain: only blocks that can change are evaluated ([`Activity`]).
 //!
-//! At a rising edge every block of the domain answers while its inputs stand still. Then what changed
-//! travels along the wiring ([`Card::update`]) in the order that the data takes, so that nearly every
-//! block is settled once. The clock falls within a block together with that; the card's own clock
-//! signals stay low.
+//! At a rising edge each block of the domain is clocked while its inputs do not change. Then changes are propagated along the
+//! wiring ([`Card::update`]) in the order of the data, so that nearly each block is settled once. The clock falls within a
+//! block at that time; the card's own clock signals stay low.
 
 use hmtt_format::Pins;
 use hmtt_format::command::ALL_RANKS;
@@ -14,80 +12,79 @@ use super::Gmii;
 use super::activity::{Activity, SETTLE_PASSES};
 use crate::card::Card;
 
-/// A card and what is known of its blocks.
+/// A card and the state of its blocks.
 pub struct SteppedCard<const N: usize> {
     pub(super) card: Card<N>,
     activities: Activities,
     /// Outputs have changed since the wiring was last evaluated.
     stale: bool,
-    /// Outputs have changed at an edge of the transmit clock, which inputs of the DDR domain may show.
+    /// Outputs have changed at an edge of the transmit clock; inputs of the DDR domain may depend on them.
     tx_changed: bool,
-    /// The same, the other way round.
+    /// Outputs have changed at an edge of the DDR clock.
     ddr_changed: bool,
     /// The DDR domain was in reset at the transmit clock's last edge.
     in_reset: bool,
     driven: Option<(Pins, bool, u16)>,
 }
 
-/// One for each block.
-struct Activities {
-    command_buffer: Activity,
-    state_machine: Activity,
-    event_source: Activity,
-    event_queue: Activity,
-    config_unit: Activity,
-    traces: Activity,
-    timekeeper: Activity,
-    totals: Activity,
-    frequency: Activity,
-    analysis: Activity,
-    other_words: Activity,
-    block_writer: Activity,
-    packet_fifo: Activity,
-    clock_watch: Activity,
-    ddr_restart: Activity,
-    ddr_reset: Activity,
-    heartbeat: Activity,
-    tx_thread: Activity,
-    gmac: Activity,
-}
-
-impl Activities {
-    fn of<const N: usize>(card: &Card<N>) -> Self {
-        Activities {
-            command_buffer: Activity::of(&card.command_buffer),
-            // Its bank table counts clocks in other state than registers.
-            state_machine: Activity::restless(&card.state_machine),
-            event_source: Activity::of(&card.event_source),
-            event_queue: Activity::of(&card.event_queue),
-            config_unit: Activity::of(&card.config_unit),
-            traces: Activity::of(&card.traces),
-            timekeeper: Activity::of(&card.timekeeper),
-            totals: Activity::of(&card.totals),
-            frequency: Activity::of(&card.frequency),
-            analysis: Activity::of(&card.analysis),
-            other_words: Activity::of(&card.other_words),
-            block_writer: Activity::of(&card.block_writer),
-            packet_fifo: Activity::of(&card.packet_fifo),
-            clock_watch: Activity::of(&card.clock_watch),
-            ddr_restart: Activity::of(&card.ddr_restart),
-            ddr_reset: Activity::of(&card.ddr_reset),
-            heartbeat: Activity::of(&card.heartbeat),
-            tx_thread: Activity::of(&card.tx_thread),
-            gmac: Activity::of(&card.gmac),
+/// Declares the activities of the blocks of the card, from one list of blocks and constructors of [`Activity`].
+macro_rules! activities {
+    ($($(#[$reason:meta])* $block:ident: $kind:ident),+ $(,)?) => {
+        /// State of each block.
+        struct Activities {
+            $($(#[$reason])* $block: Activity,)+
         }
-    }
-}
 
-/// Lets some blocks answer to a rising edge.
-macro_rules! rise {
-    ($self:ident, $clock:ident: $($block:ident),+) => {
-        $($self.activities.$block.rise(&mut $self.card.$block, |block| &mut block.$clock);)+
+        impl Activities {
+            fn of<const N: usize>(card: &Card<N>) -> Self {
+                Activities { $($block: Activity::$kind(&card.$block),)+ }
+            }
+        }
     };
 }
 
-/// Lets what changed travel: wires the blocks up and settles those whose inputs moved, until none is
-/// left. Returns whether any output changed.
+activities! {
+    command_buffer: of,
+    /// Its bank table has state that is not in registers.
+    state_machine: restless,
+    event_source: of,
+    event_queue: of,
+    config_unit: of,
+    traces: of,
+    timekeeper: of,
+    totals: of,
+    frequency: of,
+    analysis: of,
+    other_words: of,
+    block_writer: of,
+    packet_fifo: of,
+    clock_watch: of,
+    ddr_restart: of,
+    ddr_reset: of,
+    heartbeat: of,
+    tx_thread: of,
+    gmac: of,
+}
+
+/// Calls `$macro` with the blocks that only the DDR clock drives, in the order of the data, between other arguments.
+macro_rules! with_ddr_blocks {
+    ($macro:ident, ($($before:tt)*), ($($after:tt)*)) => {
+        $macro!(
+            $($before)* ddr_reset, command_buffer, state_machine, event_source, event_queue, config_unit,
+            traces, timekeeper, totals, frequency, analysis, other_words, block_writer $($after)*
+        )
+    };
+}
+
+/// Gives some blocks a rising edge.
+macro_rules! rise {
+    ($self:ident, $clock:ident: $($block:ident),+) => {{
+        $($self.activities.$block.rise(&mut $self.card.$block, |block| &mut block.$clock);)+
+    }};
+}
+
+/// Propagates changes: evaluates the wiring and settles the blocks whose inputs changed, until none is left. Returns whether
+/// an output changed.
 macro_rules! travel {
     ($self:ident: $($block:ident),+) => {{
         let mut rounds = 0;
@@ -112,7 +109,7 @@ macro_rules! travel {
 }
 
 impl<const N: usize> SteppedCard<N> {
-    /// Of a card that has settled and seen no edge.
+    /// Wraps a card that has settled and had no edge.
     pub fn new(card: Card<N>) -> Self {
         let activities = Activities::of(&card);
         SteppedCard {
@@ -126,7 +123,7 @@ impl<const N: usize> SteppedCard<N> {
         }
     }
 
-    /// New levels on the pins.
+    /// Sets the levels of the pins.
     pub fn drive(&mut self, pins: Pins, run: bool, straps: u16) {
         if self.driven.replace((pins, run, straps)) == Some((pins, run, straps)) {
             return;
@@ -140,21 +137,18 @@ impl<const N: usize> SteppedCard<N> {
         self.tx_changed = true;
     }
 
-    /// A rising and a falling edge of the DDR clock.
+    /// Applies a rising and a falling edge of the DDR clock.
     pub fn ddr_edge(&mut self) {
         if std::mem::take(&mut self.tx_changed) {
             self.ddr_changed |= self.ddr_travel();
         }
-        rise!(
-            self, clock: ddr_reset, command_buffer, state_machine, event_source, event_queue, config_unit,
-            traces, timekeeper, totals, frequency, analysis, other_words, block_writer
-        );
+        with_ddr_blocks!(rise, (self, clock:), ());
         rise!(self, ddr_clock: packet_fifo, clock_watch);
         self.stale = true;
         self.ddr_changed |= self.ddr_travel();
     }
 
-    /// Lets everything travel that else would with the other domain's next edge.
+    /// Propagates all changes that would else wait for the next edge of the other domain.
     #[cfg(test)]
     pub(super) fn settle(&mut self) {
         if std::mem::take(&mut self.tx_changed) {
@@ -166,14 +160,10 @@ impl<const N: usize> SteppedCard<N> {
     }
 
     fn ddr_travel(&mut self) -> bool {
-        travel!(
-            self: ddr_reset, command_buffer, state_machine, event_source, event_queue, config_unit,
-            traces, timekeeper, totals, frequency, analysis, other_words, block_writer, packet_fifo,
-            clock_watch
-        )
+        with_ddr_blocks!(travel, (self:), (, packet_fifo, clock_watch))
     }
 
-    /// A rising and a falling edge of the transmit clock.
+    /// Applies a rising and a falling edge of the transmit clock.
     pub fn tx_edge(&mut self) {
         if std::mem::take(&mut self.ddr_changed) {
             self.tx_changed |= self.tx_travel();
@@ -182,7 +172,7 @@ impl<const N: usize> SteppedCard<N> {
         rise!(self, clock: ddr_restart, heartbeat, tx_thread, gmac);
         self.stale = true;
         self.tx_changed |= self.tx_travel();
-        // A reset of the DDR domain waits for none of its edges, and shows in the FIFO at once.
+        // A reset of the DDR domain begins without an edge of its clock and changes the FIFO at once.
         let was_in_reset = std::mem::replace(&mut self.in_reset, self.card.ddr_reset.reset.val());
         if self.in_reset && !was_in_reset {
             self.ddr_changed |= self.ddr_travel();
@@ -195,7 +185,7 @@ impl<const N: usize> SteppedCard<N> {
         )
     }
 
-    /// What the PHY samples at a rising edge of the transmit clock now.
+    /// Returns the levels that the PHY would sample at a rising edge now.
     pub fn sampled(&self) -> Gmii {
         Gmii {
             txd: self.card.gmac.txd.val().index() as u8,
@@ -204,7 +194,7 @@ impl<const N: usize> SteppedCard<N> {
         }
     }
 
-    /// Words of complete blocks in the packet FIFO.
+    /// Returns the words of complete blocks in the packet FIFO.
     pub fn fifo_words(&self) -> u64 {
         let fifo = &self.card.packet_fifo;
         (fifo.committed.val() - fifo.freed.val()).to_u64()
