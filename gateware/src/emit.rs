@@ -1,18 +1,18 @@
-//! Card parameters to Verilog text.
+//! Emits the Verilog of a card.
 
 use rust_hdl::prelude::*;
 
 use crate::card::Card;
 use crate::{CardParameters, FifoSize};
 
-/// Why no Verilog could be made.
+/// Why no Verilog was emitted.
 #[derive(Debug)]
 pub enum EmitError {
-    /// rust-hdl's own checks refused the card.
+    /// The checks of rust-hdl failed.
     Check(String),
-    /// The board lacks pins for the memory.
+    /// The board has too few pins for the memory.
     Pins(String),
-    /// The board has no card with a FIFO of so many KB, but with these.
+    /// The board has no card with a FIFO of so many KB; the sizes that it has.
     Fifo(usize, &'static [usize]),
 }
 
@@ -31,7 +31,7 @@ impl std::fmt::Display for EmitError {
 
 impl std::error::Error for EmitError {}
 
-/// The card's Verilog; its top module is `top`, its ports are [`Card`]'s.
+/// Returns the Verilog of the card. The top module is `top`; its ports are those of [`Card`].
 pub fn verilog(parameters: &CardParameters) -> Result<String, EmitError> {
     match parameters.fifo {
         FifoSize::Kb128 => checked(Card::<14>::new(&parameters.memory)),
@@ -39,7 +39,7 @@ pub fn verilog(parameters: &CardParameters) -> Result<String, EmitError> {
     }
 }
 
-/// Checks a block's wiring and emits it as module `top`.
+/// Checks the wiring of a block and emits it as module `top`.
 pub(crate) fn checked<B: Block>(mut block: B) -> Result<String, EmitError> {
     block.connect_all();
     check_all(&block).map_err(|error| EmitError::Check(format!("{error:?}")))?;

@@ -1,12 +1,12 @@
-//! The card: what snoops a DIMM slot's command pins and streams every access over Ethernet, written
-//! in rust-hdl, and the command that emits it as Verilog.
+//! The card in rust-hdl: it snoops the command pins of a DIMM slot and sends each access over Ethernet.
 //!
-//! The units have the MTT paper's names and stand in the order the data takes: [`ddr`] (DCBU, DSMU),
-//! [`config`] (CU), [`statistics`] (SU), [`analysis`], [`fifo`], [`ethernet`] (Tx thread, GMAC); [`card`] wires them.
+//! The units have the names of the MTT paper and are in the order of the data: [`ddr`] (DCBU, DSMU), [`config`] (CU),
+//! [`statistics`] (SU), [`analysis`], [`fifo`], [`ethernet`] (Tx thread, GMAC). [`card`] connects them; [`emit`] writes Verilog;
+//! [`synth`] and [`bitstream`] run the tools.
 
-// LogicStruct derives methods without docs.
+// LogicStruct derives methods without documentation.
 #![allow(missing_docs)]
-// hdl_gen knows no match guards.
+// hdl_gen does not support match guards.
 #![allow(clippy::collapsible_match)]
 
 #[macro_use]
@@ -34,7 +34,7 @@ pub use simulated::{Gmii, SimulatedCard};
 
 use hmtt_format::MemoryDescription;
 
-/// What is fixed when the gateware is generated.
+/// Parameters that are fixed when the gateware is generated.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CardParameters {
     /// The memory slot.

@@ -1,8 +1,7 @@
-//! The card under direct simulation: one call per clock edge.
+//! Simulates the card directly: one call for each clock edge.
 //!
-//! Without waves only the blocks in which something can change are evaluated ([`stepped`]). With waves
-//! `rust_hdl`'s `simulate` visits every block of both domains at every half clock until nothing changes
-//! ([`plain`]); a test compares the two.
+//! Without waves, only the blocks that can change are evaluated ([`stepped`]). With waves, `simulate` of `rust_hdl` visits each
+//! block of both domains at each half clock until nothing changes ([`plain`]). A test compares the two.
 
 mod activity;
 mod inputs;
@@ -22,7 +21,7 @@ use crate::card::Card;
 use crate::waves::Waves;
 use crate::{CardParameters, FifoSize};
 
-/// What the PHY samples at a rising edge of the transmit clock.
+/// Levels that the PHY samples at a rising edge of the transmit clock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Gmii {
     /// TXD.
@@ -38,7 +37,7 @@ const TX_PERIOD_PS: u64 = 8000;
 /// Time of the transmit clock's first rising edge.
 const TX_PHASE_PS: u64 = 1000;
 
-/// A card with one of the FIFO sizes that exist.
+/// A card with one of the possible FIFO sizes.
 pub struct SimulatedCard {
     card: AnySize,
     waves: Option<Waves>,
@@ -66,7 +65,7 @@ impl SimulatedCard {
     /// Builds and settles a card.
     ///
     /// # Panics
-    /// When the gateware itself is faulty: unconnected or looped.
+    /// When a signal of the gateware is not connected or depends on itself.
     pub fn new(parameters: &CardParameters) -> Self {
         let memory = &parameters.memory;
         SimulatedCard {
@@ -116,7 +115,7 @@ impl SimulatedCard {
         });
     }
 
-    /// Words of complete blocks in the packet FIFO. For watching a simulation: no pin tells.
+    /// Words of complete blocks in the packet FIFO. For observation only: no pin has this value.
     pub fn fifo_words(&self) -> u64 {
         match &self.card {
             AnySize::Small(card) => card.fifo_words(),
@@ -147,7 +146,7 @@ impl SimulatedCard {
 fn settled<const N: usize>(mut card: Card<N>) -> Card<N> {
     card.connect_all();
     check_all(&card).expect("the card's wiring is complete");
-    // Settled before the first edge: otherwise the first edge samples what was never computed.
+    // The card settles before the first edge, which would sample values that were never computed.
     assert!(simulate(&mut card, SETTLE_PASSES), "the card settles");
     card
 }

@@ -1,5 +1,5 @@
-//! The `synth` command: a board and a memory to Verilog, constraints and a build script on disk, and
-//! from there to cells or a bitstream.
+//! The `synth` command: writes Verilog, constraints and a build script for a board and a memory, then counts cells or builds a
+//! bitstream.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -15,19 +15,19 @@ use crate::bitstream::{self, BitstreamError, Family, Requirement, constraints};
 use crate::boards::{Board, Rate};
 use crate::emit::EmitError;
 
-/// The memory the gateware is generated for when none is named.
+/// Memory description that is used when none is named.
 pub const DEFAULT_MEMORY: &str = include_str!("../memories/ddr1-512m.toml");
 
-/// Why there is no result.
+/// Why `synth` failed.
 #[derive(Debug)]
 pub enum SynthError {
     /// A file could not be read or written.
     File(PathBuf, io::Error),
     /// The memory description is wrong.
     Memory(PathBuf, TomlError),
-    /// The board cannot carry the card.
+    /// The board cannot have this card.
     Emit(EmitError),
-    /// yosys, nextpnr or a packer did not do what was asked.
+    /// yosys, nextpnr or a packer failed.
     Bitstream(BitstreamError),
     /// yosys counted no cells.
     Cells(PathBuf, String),
@@ -53,7 +53,7 @@ impl From<BitstreamError> for SynthError {
     }
 }
 
-/// Reads a memory description; the default one for `None`.
+/// Reads a memory description; returns the default one for `None`.
 pub fn memory(file: Option<&Path>) -> Result<MemoryDescription, SynthError> {
     let (path, text) = match file {
         None => (Path::new("the built-in memory"), DEFAULT_MEMORY.to_string()),
@@ -64,8 +64,7 @@ pub fn memory(file: Option<&Path>) -> Result<MemoryDescription, SynthError> {
     toml_memory::parse(&text).map_err(|error| SynthError::Memory(path.into(), error))
 }
 
-/// What the clocks of a board must reach with a memory. `ddr_mhz` takes the place of the memory's
-/// own clock.
+/// Returns the required frequencies of the clocks of a board. `ddr_mhz` replaces the clock of the memory.
 pub fn requirements(
     board: &Board,
     memory: &MemoryDescription,
@@ -82,7 +81,7 @@ pub fn requirements(
     board.clocks.iter().map(requirement).collect()
 }
 
-/// Writes everything a build needs into `out`; returns the files written.
+/// Writes all files of a build into `out`; returns their paths.
 pub fn write(
     board: &Board,
     memory: &MemoryDescription,
@@ -105,7 +104,7 @@ pub fn write(
         .collect()
 }
 
-/// The tools' commands for one seed, for those who want to run them by hand.
+/// Returns a script with the commands of the tools for one seed, to run them by hand.
 fn build_script(family: Family, constraints: &str) -> String {
     let mut script = String::from(
         "#!/bin/sh\n# The tools by hand, for one seed. `synth --bitstream` also checks what they \
@@ -124,22 +123,22 @@ fn build_script(family: Family, constraints: &str) -> String {
     script
 }
 
-/// What yosys made of the design.
+/// The design after mapping by yosys.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mapped {
-    /// Kinds of cells and how many of each.
+    /// Number of cells of each kind.
     pub cells: BTreeMap<String, u64>,
 }
 
 impl Mapped {
-    /// Cells of all kinds whose name starts with `prefix`.
+    /// Returns the number of cells of kinds whose name starts with `prefix`.
     pub fn count(&self, prefix: &str) -> u64 {
         let named = self.cells.iter().filter(|(kind, _)| kind.starts_with(prefix));
         named.map(|(_, count)| count).sum()
     }
 }
 
-/// Maps what was written to `out`; `Ok(None)` when yosys is not installed.
+/// Maps the design in `out`; `Ok(None)` when yosys is not installed.
 pub fn map_with_yosys(
     board: &Board,
     out: &Path,
@@ -154,7 +153,7 @@ pub fn map_with_yosys(
     cells_of(&text).map(Some).map_err(|why| SynthError::Cells(path, why))
 }
 
-/// The cell counts of yosys' `stat -json`.
+/// Reads the cell counts of yosys' `stat -json`.
 fn cells_of(text: &str) -> Result<Mapped, String> {
     #[derive(Deserialize)]
     struct Statistics {

@@ -1,12 +1,11 @@
-//! A constant table: index to word, combinational. The Verilog is a `case`, which synthesis turns into
-//! LUTs or a ROM as it likes.
+//! A constant table, combinational. The Verilog is a `case`, which synthesis turns into LUTs or a ROM.
 
 use rust_hdl::prelude::*;
 
 /// `N` index bits, words of `W` bits; indices beyond the contents give 0.
 #[derive(LogicBlock)]
 pub struct Table<const N: usize, const W: usize> {
-    /// Which word.
+    /// Index of the word.
     pub index: Signal<In, Bits<N>>,
     /// The word.
     pub word: Signal<Out, Bits<W>>,
@@ -14,7 +13,7 @@ pub struct Table<const N: usize, const W: usize> {
 }
 
 impl<const N: usize, const W: usize> Table<N, W> {
-    /// A table of these words; bits beyond `W` are cut.
+    /// Builds a table of these words; bits above `W` are removed.
     pub fn new(words: impl IntoIterator<Item = u64>) -> Self {
         let mut words: Vec<Bits<W>> =
             words.into_iter().map(|word| (word & Bits::<W>::mask().to_u64()).into()).collect();

@@ -1,4 +1,4 @@
-//! A card under simulation to a VCD file (IEEE 1364 clause 18): every signal, at every edge.
+//! Writes the signals of a simulated card to a VCD file (IEEE 1364 clause 18), at each edge.
 
 use std::cell::RefCell;
 use std::io::{self, Write};
@@ -7,11 +7,10 @@ use std::rc::Rc;
 use rust_hdl::core::vcd_probe::VCDProbe;
 use rust_hdl::prelude::*;
 
-/// Where a VCD goes, and the first error on the way there.
+/// Writer of a VCD file, and its first error.
 type Outlet = (Box<dyn Write>, Option<io::Error>);
 
-/// rust-hdl's probe panics when a write fails, so it is given a writer that never does and keeps the
-/// first error for whoever asks.
+/// A writer that never fails but keeps the first error, because rust-hdl's probe panics when a write fails.
 #[derive(Clone)]
 struct Patient {
     inner: Rc<RefCell<Outlet>>,
@@ -54,7 +53,7 @@ impl Waves {
         Waves { probe: Some(write_vcd_dump(probe, card)), writer, last_ps: 0 }
     }
 
-    /// Writes what changed by `time_ps`. Times that lie before the last one count as that one.
+    /// Writes the changes at `time_ps`. An earlier time than the last one counts as the last one.
     pub fn at(&mut self, time_ps: u64, card: &dyn Block) {
         self.probe = self.probe.take().map(|mut probe| {
             if time_ps > self.last_ps {
@@ -65,7 +64,7 @@ impl Waves {
         });
     }
 
-    /// Flushes; the first error of any write so far.
+    /// Flushes; returns the first error of all writes.
     pub fn finish(self) -> io::Result<()> {
         drop(self.probe);
         let (mut writer, failed) = {

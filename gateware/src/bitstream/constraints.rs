@@ -1,10 +1,9 @@
-//! A constraints file and what the clocks must reach, to the file nextpnr reads: its frequency lines
-//! carry the requirements of this build. Understands PCF (`set_frequency NET MHZ`) and LPF
-//! (`FREQUENCY NET "NET" MHZ MHZ;`).
+//! Inserts the required frequencies of a build into a constraints file for nextpnr. It reads PCF (`set_frequency NET MHZ`) and
+//! LPF (`FREQUENCY NET "NET" MHZ MHZ;`).
 
 use super::{BitstreamError, Requirement};
 
-/// The text with the MHz of each requirement in its net's line.
+/// Returns the text with the MHz of each requirement in the line of its net.
 pub fn with_clocks(text: &str, requirements: &[Requirement]) -> Result<String, BitstreamError> {
     let mut lines: Vec<String> = text.lines().map(String::from).collect();
     for requirement in requirements {
@@ -22,7 +21,7 @@ pub fn with_clocks(text: &str, requirements: &[Requirement]) -> Result<String, B
     Ok(lines.join("\n") + "\n")
 }
 
-/// The net a frequency line is about.
+/// Returns the net of a frequency line.
 fn net_of(line: &str) -> Option<&str> {
     let mut words = line.split_whitespace();
     let net = match words.next()? {
@@ -33,7 +32,7 @@ fn net_of(line: &str) -> Option<&str> {
     Some(net.trim_matches('"'))
 }
 
-/// MHz as a constraint, rounded up: a period rounded down is met by no slower clock.
+/// Formats MHz for a constraint, rounded up, so that no slower clock meets it.
 fn mhz(mhz: f64) -> String {
     format!("{}", (mhz * 1000.0 - 1e-6).ceil() / 1000.0)
 }

@@ -1,39 +1,39 @@
-//! FPGA families: the tools of each and what they are told.
+//! FPGA families: the tools of each and their arguments.
 
 use super::tools::Step;
 
-/// An FPGA, as its tools know it.
+/// An FPGA, with the names that its tools use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Family {
     /// Lattice iCE40, by Project IceStorm.
     Ice40 {
         /// nextpnr's name of the device.
         device: &'static str,
-        /// Its package.
+        /// Name of the package.
         package: &'static str,
     },
     /// Lattice ECP5, by Project Trellis.
     Ecp5 {
         /// nextpnr's name of the device.
         device: &'static str,
-        /// Its package.
+        /// Name of the package.
         package: &'static str,
-        /// Its speed grade.
+        /// Speed grade.
         speed: &'static str,
     },
 }
 
-/// A resource worth a column: its name in tables, nextpnr's in reports, and yosys' in cell counts.
+/// A resource that tables list, with its names in tables, in nextpnr's reports and in yosys' cell counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Resource {
-    /// In tables.
+    /// Name in tables.
     pub name: &'static str,
-    /// In nextpnr's report.
+    /// Name in nextpnr's report.
     pub reported: &'static str,
 }
 
 impl Family {
-    /// The tools a bitstream needs, in the order of their use.
+    /// Returns the tools of a build, in the order of their use.
     pub fn tools(self) -> [&'static str; 3] {
         match self {
             Family::Ice40 { .. } => ["yosys", "nextpnr-ice40", "icepack"],
@@ -41,7 +41,7 @@ impl Family {
         }
     }
 
-    /// Logic and memory.
+    /// Returns the resources: logic and memory.
     pub fn resources(self) -> [Resource; 2] {
         match self {
             Family::Ice40 { .. } => [
@@ -55,12 +55,12 @@ impl Family {
         }
     }
 
-    /// Nanoseconds added to the period each clock reaches, before it is judged.
+    /// Returns the nanoseconds that are added to the period of each clock before it is judged.
     ///
-    /// Project Trellis gives the block RAM of grade 8_5G, the only one of these devices, exactly a third
-    /// of its delays in grade 8: 1.42 ns from clock to data for 4.26 ns. Logic has 78 % of them there,
-    /// multipliers 83 %, so that third is not believed. A path that leaves a block RAM is late by 2.85 ns
-    /// at most, one that ends in it by 0.15 ns; nextpnr does not report which paths do, so all are.
+    /// In Project Trellis the delays of block RAM in grade 8_5G, the only grade of these devices, are exactly a third of those in
+    /// grade 8: 1.42 ns from clock to data instead of 4.26 ns. The delays of logic are 78 %, those of multipliers 83 %, so the
+    /// third is probably wrong. A path from a block RAM would be longer by 2.85 ns at most, a path to it by 0.15 ns. nextpnr does
+    /// not report which paths these are, so all get the allowance.
     pub fn allowance_ns(self) -> f64 {
         match self {
             Family::Ecp5 { device, .. } if device.starts_with("um5g") => 3.0,
@@ -68,7 +68,7 @@ impl Family {
         }
     }
 
-    /// Kinds of cells worth counting after mapping: name in the line, start of yosys' name.
+    /// Returns the kinds of cells that are counted after mapping: name in the output, start of yosys' name.
     pub fn cells(self) -> [(&'static str, &'static str); 4] {
         match self {
             Family::Ice40 { .. } => [
@@ -86,7 +86,7 @@ impl Family {
         }
     }
 
-    /// `card.v` to `card.json`, with a count of cells in `cells.json`.
+    /// Returns the step that maps `card.v` to `card.json`, with a count of cells in `cells.json`.
     pub fn map(self) -> Step {
         let synthesis = match self {
             Family::Ice40 { .. } => "synth_ice40 -device hx -dffe_min_ce_use 10 -top top",
@@ -101,7 +101,7 @@ impl Family {
         Step::new("yosys", "yosys.log", &["-q", "-l", "yosys.log", "-p", &script])
     }
 
-    /// `card.json` and the constraints to a routed design and its report.
+    /// Returns the step that places and routes `card.json`, and writes a report.
     pub fn place(self, constraints: &str, seed: u32) -> Step {
         let [log, report, routed] =
             [format!("seed-{seed}.log"), report_name(seed), self.routed_name(seed)];
@@ -129,7 +129,7 @@ impl Family {
         Step::new(self.tools()[1], &log, &arguments)
     }
 
-    /// The routed design of a seed to the files of [`Family::packed`].
+    /// Returns the step that packs the routed design of a seed into the files of [`Family::packed`].
     pub fn pack(self, seed: u32, met: bool) -> Step {
         let routed = self.routed_name(seed);
         let files = self.packed(met);
@@ -143,8 +143,7 @@ impl Family {
         }
     }
 
-    /// Names of what packing writes. A design that misses timing is not given the name of one that
-    /// does not.
+    /// Returns the names of the files that packing writes. A design that misses timing gets a different name.
     pub fn packed(self, met: bool) -> &'static [&'static str] {
         match (self, met) {
             (Family::Ice40 { .. }, true) => &["card.bin"],
@@ -162,7 +161,7 @@ impl Family {
     }
 }
 
-/// Name of a seed's report.
+/// Returns the name of the report of a seed.
 pub fn report_name(seed: u32) -> String {
     format!("seed-{seed}.json")
 }

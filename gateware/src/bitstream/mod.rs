@@ -1,8 +1,8 @@
-//! A folder with Verilog and constraints to a bitstream in it, by yosys, nextpnr and a packer.
+//! Builds a bitstream from a folder with Verilog and constraints, by yosys, nextpnr and a packer.
 //!
-//! Mapped once, placed and routed with one seed after another, and the best result packed. Every
-//! step's exit status, complaints and report are checked, and its output is kept beside its results.
-//! Timing that is missed is an outcome, not an error: what was reached is the point of asking.
+//! The design is mapped once, placed and routed with one seed after the other, and the best result is packed. The exit status,
+//! complaints and report of each step are checked, and its output is kept beside its results. Missed timing is a result, not an
+//! error.
 
 pub mod constraints;
 pub mod family;
@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 use report::Routed;
 use tools::{Step, Tools};
 
-/// A clock domain and what it must reach.
+/// A clock domain and its required frequency.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Requirement {
     /// Name in tables.
@@ -40,11 +40,11 @@ pub enum BitstreamError {
     Missing(Vec<&'static str>),
     /// A tool ended with an error: tool, exit status, log, its last lines.
     Failed(&'static str, String, PathBuf, String),
-    /// A tool went on, but said what must not be: tool, log, the lines.
+    /// A tool ended well, but printed a fatal complaint: tool, log, the lines.
     Complaints(&'static str, PathBuf, Vec<String>),
-    /// nextpnr's report is not what was asked for.
+    /// nextpnr's report does not match the requirements.
     Report(PathBuf, String),
-    /// The constraints file lacks the line for a clock's net.
+    /// The constraints file has no line for a clock's net.
     NoClockLine(&'static str),
 }
 
@@ -74,28 +74,28 @@ impl std::fmt::Display for BitstreamError {
 
 impl std::error::Error for BitstreamError {}
 
-/// What is to be built, and how hard to try.
+/// A build: the design, its requirements, and the seeds to try.
 #[derive(Clone, Debug)]
 pub struct Plan<'a> {
-    /// Holds `card.v` and the constraints; results go there.
+    /// Folder of `card.v` and the constraints, and of the results.
     pub folder: &'a Path,
     /// The FPGA.
     pub family: Family,
     /// Name of the constraints file.
     pub constraints: &'a str,
-    /// What the clocks must reach.
+    /// Required frequencies.
     pub requirements: &'a [Requirement],
     /// Seeds to try: 1 to this one.
     pub seeds: u32,
-    /// Try them all, even when one has met every clock.
+    /// Try all seeds, even when one has met each clock.
     pub sweep: bool,
     /// Seeds placed at the same time.
     pub jobs: usize,
-    /// Where the tools are.
+    /// Where to find the tools.
     pub tools: &'a Tools,
 }
 
-/// A file the packer wrote.
+/// A file that the packer wrote.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Packed {
     /// The file.
@@ -104,25 +104,25 @@ pub struct Packed {
     pub bytes: u64,
 }
 
-/// What came out.
+/// Result of a build.
 #[derive(Clone, Debug)]
 pub struct Outcome {
-    /// One per seed tried, by seed.
+    /// Result of each seed, in the order of seeds.
     pub routed: Vec<Routed>,
-    /// Which of them was packed: the one with the best slack.
+    /// Index of the packed one, which has the best slack.
     pub best: usize,
-    /// What was packed, the file to load first. Named as missing timing when it does.
+    /// Files of the packer, the bitstream first. Their names say so if timing is missed.
     pub packed: Vec<Packed>,
 }
 
 impl Outcome {
-    /// The packed design meets every clock.
+    /// Returns whether the packed design meets each clock.
     pub fn met(&self) -> bool {
         self.routed[self.best].met()
     }
 }
 
-/// Builds a bitstream; `progress` is told what is done.
+/// Builds a bitstream; calls `progress` after each step.
 pub fn build(plan: &Plan, progress: &(dyn Fn(&str) + Sync)) -> Result<Outcome, BitstreamError> {
     plan.tools.require(&plan.family.tools())?;
     progress("mapping");
@@ -141,7 +141,7 @@ pub fn map(family: Family, folder: &Path, tools: &Tools) -> Result<(), Bitstream
 }
 
 fn pack(plan: &Plan, routed: &Routed) -> Result<Vec<Packed>, BitstreamError> {
-    // Whatever an earlier build left must not be taken for this one's.
+    // Files of an earlier build must not be taken for results of this one.
     for met in [false, true] {
         for name in plan.family.packed(met) {
             let path = plan.folder.join(name);

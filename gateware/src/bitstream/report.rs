@@ -1,5 +1,6 @@
-//! nextpnr's JSON report to what a seed reached, judged against what was required. Where nextpnr's
-//! delays are not believed, [`Family::allowance_ns`] makes a clock slower than it reports.
+//! Reads nextpnr's JSON report of a seed and judges it against the requirements.
+//!
+//! Where the delays of nextpnr are doubtful, [`Family::allowance_ns`] reduces the frequencies that it reports.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +9,7 @@ use serde::Deserialize;
 use super::Requirement;
 use super::family::Family;
 
-/// nextpnr takes constraints in picoseconds; what it says back differs by rounding.
+/// nextpnr reads constraints in picoseconds, so the frequencies that it prints are rounded.
 const ROUNDING: f64 = 0.002;
 
 #[derive(Deserialize)]
@@ -24,27 +25,27 @@ struct Fmax {
 }
 
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
-/// How much of a resource is used.
+/// Use of a resource.
 pub struct Utilization {
-    /// Used.
+    /// Number in use.
     pub used: u64,
-    /// On the device.
+    /// Number on the device.
     pub available: u64,
 }
 
-/// What a clock reached.
+/// Frequency that a clock reaches.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Reached {
     /// Name of the clock in tables.
     pub name: &'static str,
-    /// MHz it must reach.
+    /// Required MHz.
     pub required: f64,
-    /// MHz it reaches, the allowance deducted.
+    /// MHz that the clock reaches, after the allowance.
     pub achieved: f64,
 }
 
 impl Reached {
-    /// The clock is fast enough.
+    /// Returns whether the clock is fast enough.
     pub fn met(&self) -> bool {
         self.achieved >= self.required
     }
@@ -55,27 +56,26 @@ impl Reached {
 pub struct Routed {
     /// nextpnr's seed.
     pub seed: u32,
-    /// Of each of [`Family::resources`].
+    /// Use of each of [`Family::resources`].
     pub utilization: Vec<Utilization>,
-    /// Of each requirement.
+    /// Frequency of each requirement.
     pub clocks: Vec<Reached>,
 }
 
 impl Routed {
-    /// Every clock is fast enough.
+    /// Returns whether each clock is fast enough.
     pub fn met(&self) -> bool {
         self.clocks.iter().all(Reached::met)
     }
 
-    /// How far the worst clock is above (over 1) or below what it must reach.
+    /// Returns reached through required frequency of the worst clock; 1 and above is met.
     pub fn margin(&self) -> f64 {
         let ratios = self.clocks.iter().map(|clock| clock.achieved / clock.required);
         ratios.fold(f64::INFINITY, f64::min)
     }
 }
 
-/// Reads a report. Every clock of the design must have a requirement, and every requirement a clock
-/// that nextpnr knew it of.
+/// Reads a report. Each clock of the design must have a requirement, and nextpnr must have used it.
 pub fn read(
     text: &str,
     seed: u32,
@@ -112,7 +112,7 @@ pub fn read(
     Ok(Routed { seed, utilization: family.resources().iter().map(of).collect(), clocks })
 }
 
-/// nextpnr names a promoted clock after its net, with `$` and more around it.
+/// nextpnr adds `$` and more to the name of the net of a clock on a global network.
 fn is_of_net(name: &str, net: &str) -> bool {
     name.strip_prefix("$glbnet$")
         .unwrap_or(name)

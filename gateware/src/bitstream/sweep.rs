@@ -1,7 +1,7 @@
-//! A mapped design to routed ones, seed after seed, several at a time.
+//! Places and routes a mapped design with several seeds, several at a time.
 //!
-//! Seeds are started in order and those already started are finished, so what a sweep tries depends
-//! on how many run at the same time, but the lowest seed that meets timing is always among them.
+//! Seeds are begun in order, and those begun are finished. So the seeds that are tried depend on how many run at the same time,
+//! but the lowest seed that meets timing is always one of them.
 
 use std::fs;
 use std::sync::Mutex;
@@ -19,7 +19,7 @@ struct Progress {
     error: Option<BitstreamError>,
 }
 
-/// Places and routes seeds until one meets every clock, or all of them.
+/// Places and routes seeds until one meets each clock, or all of them.
 pub fn sweep(plan: &Plan, progress: &(dyn Fn(&str) + Sync)) -> Result<Vec<Routed>, BitstreamError> {
     let shared = Mutex::new(Progress { next: 1, ..Progress::default() });
     let take = || {

@@ -1,4 +1,4 @@
-//! What seeds reached, as a table for people and as JSON for programs.
+//! Prints the results of seeds, as a table and as JSON.
 
 use std::fmt::Write as _;
 
@@ -12,14 +12,14 @@ fn verdict(met: bool) -> &'static str {
     if met { "met" } else { "MISSED" }
 }
 
-/// A seed in a line.
+/// Returns the line of a seed.
 pub fn line(routed: &Routed) -> String {
     let clock = |clock: &Reached| format!("{} {:.1} MHz", clock.name, clock.achieved);
     let clocks: Vec<String> = routed.clocks.iter().map(clock).collect();
     format!("seed {}: {}, timing {}", routed.seed, clocks.join(", "), verdict(routed.met()))
 }
 
-/// All seeds, one a line, the packed one marked.
+/// Returns a table of all seeds; the packed one is marked.
 pub fn table(family: Family, outcome: &Outcome) -> String {
     let mut head = vec!["seed".to_string()];
     head.extend(family.resources().iter().map(|resource| resource.name.to_string()));
@@ -46,7 +46,7 @@ pub fn table(family: Family, outcome: &Outcome) -> String {
     text
 }
 
-/// The same for programs.
+/// Returns the same as JSON.
 pub fn json(family: Family, outcome: &Outcome) -> Value {
     let seed = |routed: &Routed| {
         let resources: serde_json::Map<String, Value> = family

@@ -1,4 +1,4 @@
-//! Steps to programs that were run: finds the tools, keeps what they say, refuses what they complain of.
+//! Runs the tools: finds them, keeps their output, and stops at complaints that no design may have.
 
 use std::fs::{self, File};
 use std::io;
@@ -10,8 +10,8 @@ use super::BitstreamError;
 /// Lines of a log that are shown when its tool failed.
 const LAST_LINES: usize = 12;
 
-/// What no design may go on with, in the words of yosys and nextpnr: latches, nets with several
-/// drivers or none, pins and clocks of the constraints that the design does not have.
+/// Fatal complaints of yosys and nextpnr: latches, nets with several drivers or none, pins and clocks of the constraints
+/// that the design does not have.
 const COMPLAINTS: [&str; 9] = [
     "Latch inferred",
     "multiple conflicting drivers",
@@ -24,62 +24,61 @@ const COMPLAINTS: [&str; 9] = [
     "unconstrained",
 ];
 
-/// One run of a tool.
+/// A run of a tool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step {
-    /// The tool, by the name without `yowasp-`.
+    /// Name of the tool, without `yowasp-`.
     pub tool: &'static str,
-    /// File its output goes to.
+    /// File for its output.
     pub log: String,
-    /// What it is told.
+    /// Arguments.
     pub arguments: Vec<String>,
 }
 
 impl Step {
-    /// A step.
+    /// Builds a step.
     pub fn new(tool: &'static str, log: &str, arguments: &[&str]) -> Self {
         let arguments = arguments.iter().map(|argument| argument.to_string()).collect();
         Self { tool, log: log.into(), arguments }
     }
 }
 
-/// Where tools are looked for: a folder, then `PATH`. In each, the packages of YoWASP come first:
-/// they are newer than what distributions carry, and map better.
+/// Where to find tools: a folder, then `PATH`. In each, the packages of YoWASP come first: they are newer than those of
+/// distributions, and map better.
 #[derive(Clone, Debug)]
 pub struct Tools {
     folders: Vec<PathBuf>,
 }
 
 impl Tools {
-    /// Tools in this folder or on `PATH`.
+    /// Searches this folder, then `PATH`.
     pub fn new(folder: &Path) -> Self {
         let path = std::env::var_os("PATH").unwrap_or_default();
         let on_path = std::env::split_paths(&path).filter(|folder| !folder.as_os_str().is_empty());
         Self { folders: [folder.to_path_buf()].into_iter().chain(on_path).collect() }
     }
 
-    /// The file of a tool.
+    /// Returns the file of a tool.
     pub fn find(&self, tool: &str) -> Option<PathBuf> {
         let (folder, on_path) = self.folders.split_first()?;
         let names = [format!("yowasp-{tool}"), tool.to_string()];
         let first = names.iter().map(|name| folder.join(name));
         let rest = names.iter().flat_map(|name| on_path.iter().map(move |path| path.join(name)));
-        // Tools are started in another folder than this one.
+        // Tools are started in another folder, so the path must be absolute.
         first
             .chain(rest)
             .find(|file| file.is_file())
             .and_then(|file| std::path::absolute(file).ok())
     }
 
-    /// Refuses when one of these is not there.
+    /// Returns an error if one of these tools is missing.
     pub fn require(&self, tools: &[&'static str]) -> Result<(), BitstreamError> {
         let missing: Vec<&'static str> =
             tools.iter().copied().filter(|tool| self.find(tool).is_none()).collect();
         if missing.is_empty() { Ok(()) } else { Err(BitstreamError::Missing(missing)) }
     }
 
-    /// Runs a step in a folder. What it prints goes to its log; tools that write that log themselves
-    /// are quiet otherwise, and what else they print is appended to it.
+    /// Runs a step in a folder and writes its output to a log. Some tools write that log themselves; their output is appended.
     pub fn run(&self, folder: &Path, step: &Step) -> Result<(), BitstreamError> {
         let program = self.find(step.tool).ok_or(BitstreamError::Missing(vec![step.tool]))?;
         let log = folder.join(&step.log);
@@ -129,7 +128,7 @@ fn last_lines(said: &str) -> String {
     lines[lines.len().saturating_sub(LAST_LINES)..].join("\n")
 }
 
-/// The lines of a log that must not be there.
+/// Returns the lines of a log with fatal complaints.
 fn complaints(said: &str) -> Vec<String> {
     said.lines()
         .filter(|line| COMPLAINTS.iter().any(|complaint| line.contains(complaint)))

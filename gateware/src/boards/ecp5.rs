@@ -1,8 +1,7 @@
 //! Primitives of the ECP5: PLL, registered inputs and double-data-rate outputs (Lattice
 //! FPGA-TN-02200, sysCLOCK PLL; FPGA-TN-02035, high-speed I/O interface).
 //!
-//! None is simulated: boards are emitted, the card inside them is what simulation runs. The cells
-//! themselves are declared by `synth_ecp5`.
+//! None of them is simulated: simulation runs the card without a board. yosys declares the cells (`synth_ecp5`).
 
 use rust_hdl::prelude::*;
 
@@ -65,7 +64,7 @@ pub struct InputPad {
     pub clock: Signal<In, Clock>,
     /// Pad.
     pub pad: Signal<In, Bit>,
-    /// Its level at the last edge.
+    /// Level of the pad at the last edge.
     pub sampled: Signal<Out, Bit>,
 }
 
@@ -81,14 +80,14 @@ impl Logic for InputPad {
     }
 }
 
-/// As many of [`InputPad`] as there are bits, two at least.
+/// [`InputPad`] for each of several bits, two at least.
 #[derive(LogicBlock, Default)]
 pub struct InputPads<const W: usize> {
     /// Clock.
     pub clock: Signal<In, Clock>,
     /// Pads.
     pub pads: Signal<In, Bits<W>>,
-    /// Their levels at the last edge.
+    /// Levels of the pads at the last edge.
     pub sampled: Signal<Out, Bits<W>>,
 }
 
@@ -133,7 +132,7 @@ impl Logic for DdrOutput {
     }
 }
 
-/// As many of [`DdrOutput`] as there are bits, two at least.
+/// [`DdrOutput`] for each of several bits, two at least.
 #[derive(LogicBlock, Default)]
 pub struct DdrOutputs<const W: usize> {
     /// Clock.
@@ -161,12 +160,12 @@ impl<const W: usize> Logic for DdrOutputs<W> {
     }
 }
 
-/// Input pads that exist only for the pull-ups the constraints give them.
+/// Input pads that are used only for their pull-ups.
 #[derive(LogicBlock, Default)]
 pub struct PulledInputs<const W: usize> {
     /// Pads.
     pub pads: Signal<In, Bits<W>>,
-    /// Their levels.
+    /// Levels of the pads.
     pub levels: Signal<Out, Bits<W>>,
 }
 

@@ -1,8 +1,7 @@
-//! Primitives of the iCE40 that rust-hdl has no usable wrapper for: PLL, clock input and registered
-//! pads (Lattice FPGA-TN-02026, iCE40 technology library).
+//! Primitives of the iCE40: PLL, clock input and registered pads (Lattice FPGA-TN-02026, iCE40 technology library). rust-hdl
+//! has no usable wrapper for them.
 //!
-//! None is simulated: boards are emitted, the card inside them is what simulation runs. The cells
-//! themselves are declared by `synth_ice40`.
+//! None of them is simulated: simulation runs the card without a board. yosys declares the cells (`synth_ice40`).
 
 use rust_hdl::prelude::*;
 
@@ -41,7 +40,7 @@ impl Logic for Pll100To125 {
     }
 }
 
-/// A clock pad that drives a global buffer directly, without a way through the fabric.
+/// A clock pad that drives a global buffer directly, without routing through the fabric.
 #[derive(LogicBlock, Default)]
 pub struct ClockInput {
     /// Pad; must be a global buffer pad.
@@ -73,7 +72,7 @@ pub struct InputPad {
     pub clock: Signal<In, Clock>,
     /// Pad.
     pub pad: Signal<In, Bit>,
-    /// Its level at the last edge.
+    /// Level of the pad at the last edge.
     pub sampled: Signal<Out, Bit>,
 }
 
@@ -92,14 +91,14 @@ impl Logic for InputPad {
     }
 }
 
-/// As many of [`InputPad`] as there are bits, two at least.
+/// [`InputPad`] for each of several bits, two at least.
 #[derive(LogicBlock, Default)]
 pub struct InputPads<const W: usize> {
     /// Clock.
     pub clock: Signal<In, Clock>,
     /// Pads.
     pub pads: Signal<In, Bits<W>>,
-    /// Their levels at the last edge.
+    /// Levels of the pads at the last edge.
     pub sampled: Signal<Out, Bits<W>>,
 }
 
@@ -145,7 +144,7 @@ impl Logic for OutputPad {
     }
 }
 
-/// As many of [`OutputPad`] as there are bits, two at least.
+/// [`OutputPad`] for each of several bits, two at least.
 #[derive(LogicBlock, Default)]
 pub struct OutputPads<const W: usize> {
     /// Clock.

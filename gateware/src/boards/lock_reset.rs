@@ -1,7 +1,7 @@
-//! A PLL's lock to the reset of the domain that it clocks.
+//! Resets the domain that a PLL clocks until the PLL has locked.
 //!
-//! Until a PLL has locked its clock has pulses of any length, and so again when it loses its lock. The reset
-//! begins at once, whatever the clock does, and ends at an edge: the fourth with the PLL locked.
+//! Before a PLL has locked, and after it has lost its lock, its clock may have pulses of any length. The reset begins without a
+//! clock edge and ends at one: the fourth edge with the PLL locked.
 //!
 //! ```text
 //! locked  ______________/~~~~~~~~~~~~~~~~~~~~\_____
@@ -18,7 +18,7 @@ pub struct LockReset {
     pub clock: Signal<In, Clock>,
     /// The PLL has locked; changes at any time.
     pub locked: Signal<In, Bit>,
-    /// Reset of what the clock drives.
+    /// Reset of the registers that the clock drives.
     pub reset: Signal<Out, Bit>,
 }
 

@@ -1,4 +1,4 @@
-//! The boards a card can be built for: one file here and one folder under `constraints/` each.
+//! The boards that a card can be built for: one file here and one folder under `constraints/` for each.
 
 pub mod alchitry_cu;
 pub mod ecp5;
@@ -12,37 +12,37 @@ use hmtt_format::MemoryDescription;
 use crate::bitstream::Family;
 use crate::emit::EmitError;
 
-/// A board, as the `synth` command knows it.
+/// A board, for the `synth` command.
 #[derive(Clone, Copy, Debug)]
 pub struct Board {
     /// Name on the command line and of its folder under `constraints/`.
     pub name: &'static str,
-    /// The FPGA on it.
+    /// Name of its FPGA.
     pub device: &'static str,
-    /// The FPGA, as its tools know it.
+    /// The FPGA, with the names that its tools use.
     pub family: Family,
-    /// Sizes of the packet FIFO it can be built with, in KB; the first is the default.
+    /// Possible sizes of the packet FIFO in KB; the first one is the default.
     pub fifo_kb: &'static [usize],
     /// Pins and clocks: name and text of the constraints file.
     pub constraints: (&'static str, &'static str),
     /// The clock domains, each with the line of the constraints file that names its net.
     pub clocks: &'static [BoardClock],
-    /// The board's Verilog for one memory and a FIFO of so many KB.
+    /// Returns the board's Verilog for one memory and a FIFO of so many KB.
     pub verilog: fn(&MemoryDescription, usize) -> Result<String, EmitError>,
 }
 
-/// A clock domain and what it must reach.
+/// A clock domain and its required frequency.
 #[derive(Clone, Copy, Debug)]
 pub struct BoardClock {
     /// Name in tables.
     pub name: &'static str,
     /// Net in the design, as the constraints file names it.
     pub net: &'static str,
-    /// What it must reach.
+    /// Required frequency.
     pub rate: Rate,
 }
 
-/// What a clock must reach.
+/// Required frequency of a clock.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Rate {
     /// So many MHz.
@@ -54,7 +54,7 @@ pub enum Rate {
 /// All boards.
 pub const BOARDS: [Board; 2] = [alchitry_cu::BOARD, ecpix_5::BOARD];
 
-/// The board with this name.
+/// Returns the board with this name.
 pub fn board(name: &str) -> Option<Board> {
     BOARDS.into_iter().find(|board| board.name == name)
 }

@@ -1,7 +1,7 @@
-//! The clock of a PHY's transmitter to its reset: low for a while after the clock is steady, then high.
+//! Resets a PHY: low for a while after the transmit clock is steady, then high.
 //!
-//! The KSZ9031 wants 10 ms of reset after its supplies are stable; 2^21 clocks of 125 MHz are
-//! 16.8. Its straps are sampled when the reset ends.
+//! The KSZ9031 needs 10 ms of reset after its supplies are stable; 2^21 clocks of 125 MHz are 16.8 ms. It samples its straps
+//! when the reset ends.
 
 use rust_hdl::prelude::*;
 
@@ -23,7 +23,7 @@ pub struct PhyReset {
 }
 
 impl PhyReset {
-    /// A reset of so many clocks, 1 to 2^22.
+    /// Builds a reset of so many clocks, 1 to 2^22.
     fn of(clocks: u64) -> Self {
         block! {
             Self {
@@ -62,7 +62,7 @@ mod tests {
         block.connect_all();
         check_all(&block).expect("a sound block");
         assert!(simulate(&mut block, 100));
-        // The level each clock edge finds.
+        // The level at each clock edge.
         let mut levels = Vec::new();
         for _ in 0..100 {
             levels.push(block.reset_n.val());

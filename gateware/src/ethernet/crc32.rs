@@ -1,14 +1,14 @@
-//! Bytes to the frame check sequence (IEEE 802.3 clause 3.2.9): CRC-32, one byte a clock.
+//! Computes the frame check sequence (IEEE 802.3 clause 3.2.9): CRC-32, one octet in each clock.
 //!
-//! The model uses a table; the Verilog is the flat XOR network of one byte step, found by feeding the
-//! step single bits (it is linear), which a test compares with the table over random frames.
+//! The model uses a table. The Verilog is a flat XOR network: the step is linear, so it is derived from steps with single bits.
+//! A test compares both over random frames.
 
 use rust_hdl::prelude::*;
 
 /// The reflected generator polynomial 0x04C11DB7.
 const POLYNOMIAL: u32 = 0xedb8_8320;
 
-/// The check value after one more byte.
+/// Returns the check value after one more octet.
 pub fn step(crc: u32, byte: u8) -> u32 {
     (0..8).fold(
         crc ^ u32::from(byte),
@@ -21,11 +21,11 @@ pub fn step(crc: u32, byte: u8) -> u32 {
 /// See the module's description. Purely combinational.
 #[derive(LogicBlock)]
 pub struct Crc32Step {
-    /// Check value so far, as the shift register holds it.
+    /// Check value so far, as in the shift register.
     pub crc: Signal<In, Bits<32>>,
-    /// Next byte.
+    /// Next octet.
     pub data: Signal<In, Bits<8>>,
-    /// Check value with the byte.
+    /// Check value including the octet.
     pub stepped: Signal<Out, Bits<32>>,
     _table: [u32; 256],
 }

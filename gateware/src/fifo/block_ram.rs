@@ -1,14 +1,14 @@
-//! A memory with one write port and one read port, each with its clock: the block RAM of the FPGA.
+//! A memory with one write port and one read port, each with its own clock: the block RAM of the FPGA.
 //!
-//! A read returns, one edge later, what was stored before that edge. What comes of an address read on
-//! the very edge that writes it is open: block RAMs differ, and logic that made it certain would cost
-//! a register and a comparison for every bit. Users read again or look away; the model returns zeros
-//! there and the Verilog the old word, so that one who looks is found.
+//! A read returns, one edge later, the word that was stored before that edge. If an address is read at the edge that writes it,
+//! the result is undefined: block RAMs differ, and logic to define it would need a register and a comparison for each bit. Users
+//! read again, or ignore the word. To detect users that do not, the model returns zeros in this case, and the Verilog the old
+//! word.
 //!
-//! The enable of the write port must be 0 in reset, as registers of its domain make it, so that no reset writes.
-//! Who reads words that were never written asks for zeros ([`BlockRam::zeroed`]): from power-on, and after a
-//! reset of at least `2^N` clocks, in which address and data must be 0, too. In other
-//! Verilog such words are unknown. A FIFO does not: giving its 32,768 words a value takes yosys a quarter of an hour.
+//! The enable of the write port must be 0 in reset, so that no reset writes; registers of its domain ensure that. In Verilog,
+//! words that were never written are unknown. A user that reads such words needs [`BlockRam::zeroed`]: its words are 0 from
+//! power-on, and after a reset of at least `2^N` clocks in which address and data are 0. A FIFO does not need it, and yosys
+//! takes a quarter of an hour to initialise its 32,768 words.
 
 use rust_hdl::prelude::*;
 
@@ -17,23 +17,23 @@ use crate::reset::{Domain, Edges};
 /// `2^N` words of `D`.
 #[derive(LogicBlock)]
 pub struct BlockRam<D: Synth, const N: usize> {
-    /// Word to read.
+    /// Address of the word to read.
     pub read_address: Signal<In, Bits<N>>,
     /// Clock of the read port.
     pub read_clock: Signal<In, Domain>,
     /// The word, one edge later.
     pub read_data: Signal<Out, D>,
-    /// Word to write.
+    /// Address of the word to write.
     pub write_address: Signal<In, Bits<N>>,
     /// Clock of the write port.
     pub write_clock: Signal<In, Domain>,
-    /// What to write.
+    /// Word to write.
     pub write_data: Signal<In, D>,
-    /// Write on this edge.
+    /// Write the word at this edge.
     pub write_enable: Signal<In, Bit>,
     _words: Vec<D>,
     _zeroed: bool,
-    /// Word to clear next, in reset.
+    /// Next word to clear in reset.
     _sweep: usize,
     _read_edges: Edges,
     _write_edges: Edges,
@@ -54,12 +54,12 @@ impl<D: Synth, const N: usize> Default for BlockRam<D, N> {
 }
 
 impl<D: Synth, const N: usize> BlockRam<D, N> {
-    /// A memory whose words are 0 at first.
+    /// Builds a memory whose words are 0 at power-on.
     pub fn zeroed() -> Self {
         Self { _zeroed: true, ..Default::default() }
     }
 
-    /// Clears a word in reset; the next one to clear.
+    /// Clears a word in reset; returns the next one to clear.
     fn sweep(&mut self, clear: bool) -> usize {
         if !clear {
             return 0;

@@ -1,4 +1,4 @@
-//! From the DDR clock domain to the transmit domain: the packet FIFO and what it is made of.
+//! The packet FIFO: passes blocks of words from the DDR clock domain to the transmit domain.
 
 pub mod block_ram;
 pub mod packet_fifo;

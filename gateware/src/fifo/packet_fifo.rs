@@ -1,10 +1,9 @@
-//! Blocks of words from the DDR domain to the transmit domain, whole blocks only.
+//! The packet FIFO: passes blocks of words from the DDR domain to the transmit domain, only as whole blocks.
 //!
-//! The writer fills a block at addresses it chooses, a half of a word at a time if it likes, and then
-//! moves `committed` past it; the reader sees the block once the pointer has crossed, reads it at its
-//! leisure and moves `freed`. Only the two pointers cross, so there are no fill levels on a critical
-//! path. `room` is a subtraction and a comparison, a register behind each: to the reader's progress it
-//! may answer late, to the writer's own it answers after [`ROOM_LATENCY`] edges, which the writer waits.
+//! The block writer writes a block at addresses that it chooses, also a half of a word at a time, and then moves `committed`
+//! behind it. The Tx thread sees the block when that pointer has crossed, reads it, and moves `freed`. Only the two pointers
+//! cross, so no fill level is on a critical path. `room` is computed by a subtraction and a comparison, with a register after
+//! each. It may follow `freed` late; it follows `committed` after [`ROOM_LATENCY`] edges, for which the writer must wait.
 //!
 //! ```text
 //! edge         0   1   2        ROOM_LATENCY = 2
@@ -20,11 +19,11 @@ use super::block_ram::BlockRam;
 use super::pointer_crossing::PointerCrossing;
 use crate::reset::{Domain, Register};
 
-/// Words a block may take: a descriptor and the words of a full frame.
+/// Most words of a block: a descriptor and the words of a full frame.
 pub const BLOCK_WORDS: u64 = 1 + MAX_WORDS as u64;
 
-/// DDR clock edges after the one that moved `committed` until `room` answers to its new value. Before,
-/// `room` may still speak of the old one: a writer waits that long before it trusts it again.
+/// DDR clock edges from the one that moves `committed` until `room` is valid for the new value. A writer waits for so many
+/// edges before it uses `room` again.
 pub const ROOM_LATENCY: usize = 2;
 
 /// See the module's description. `2^N` words of 64 bits.
@@ -38,25 +37,25 @@ pub struct PacketFifo<const N: usize> {
     pub write_high_enable: Signal<In, Bit>,
     /// Write bits 31..0.
     pub write_low_enable: Signal<In, Bit>,
-    /// Where.
+    /// Address of the word to write.
     pub write_address: Signal<In, Bits<N>>,
-    /// Bits 63..32.
+    /// Bits 63..32 of the word.
     pub write_high: Signal<In, Bits<32>>,
-    /// Bits 31..0.
+    /// Bits 31..0 of the word.
     pub write_low: Signal<In, Bits<32>>,
     /// End of the last complete block.
     pub committed: Signal<In, Bits<N>>,
-    /// The longest block fits behind `committed`; see [`ROOM_LATENCY`].
+    /// The longest block fits after `committed`; see [`ROOM_LATENCY`].
     pub room: Signal<Out, Bit>,
-    /// Word to read.
+    /// Address of the word to read.
     pub read_address: Signal<In, Bits<N>>,
-    /// Bits 63..32 of the word addressed on the clock before.
+    /// Bits 63..32 of the word that was addressed on the clock before.
     pub read_high: Signal<Out, Bits<32>>,
-    /// Bits 31..0.
+    /// Bits 31..0 of that word.
     pub read_low: Signal<Out, Bits<32>>,
-    /// `committed`, as the reader may know it.
+    /// `committed`, after it has crossed.
     pub available: Signal<Out, Bits<N>>,
-    /// Start of the oldest block still needed.
+    /// Begin of the oldest block that is still needed.
     pub freed: Signal<In, Bits<N>>,
     high: BlockRam<Bits<32>, N>,
     low: BlockRam<Bits<32>, N>,
@@ -74,14 +73,14 @@ impl<const N: usize> Default for PacketFifo<N> {
 }
 
 impl<const N: usize> PacketFifo<N> {
-    /// A FIFO for blocks of at most this many words, the descriptor included.
+    /// Builds a FIFO for blocks of at most `words` words, including the descriptor.
     ///
     /// # Panics
-    /// When not even one fits.
+    /// When the FIFO cannot hold one block.
     pub fn for_blocks_of(words: u64) -> Self {
         block! {
             Self {
-                // Full and empty must differ, so one word always stays unused.
+                // Full and empty must differ, so one word is never used.
                 room_below: Constant::new((1u64 << N).checked_sub(words).expect("a block fits").into()),
             }
             default: ddr_clock, tx_clock, write_high_enable, write_low_enable, write_address,

@@ -1,13 +1,14 @@
-//! A value from one clock domain to another, whole: a two-phase handshake around held data.
+//! Passes a value from one clock domain to another without mixing bits of two values: a two-phase handshake around a register
+//! that holds the value.
 //!
 //! ```text
-//! from   value -> [hold] ---------------------> sampled only while it stands still
+//! from   value -> [hold] ---------------------> sampled only while it does not change
 //!                 request toggles --2 FF-->     to
 //!                 <--2 FF-- acknowledge toggles
 //! ```
 //!
-//! A reset of both sides together brings both to zero; one side alone must not be reset while the other runs.
-//! The far side sees every value that stands for about eight clocks, and never a mixture of two.
+//! The far side gets each value that lasts for about eight clocks. A reset of both sides together sets both to zero; one side
+//! must not be reset while the other one runs.
 
 use rust_hdl::prelude::*;
 
@@ -22,7 +23,7 @@ pub struct PointerCrossing<const N: usize> {
     pub to_clock: Signal<In, Domain>,
     /// Value on the near side.
     pub value: Signal<In, Bits<N>>,
-    /// Value on the far side, late but never wrong.
+    /// Value on the far side, some clocks late.
     pub crossed: Signal<Out, Bits<N>>,
     hold: Register<Bits<N>>,
     request: Register<Bit>,

@@ -1,6 +1,4 @@
-//! A clock and its reset, as one signal.
-//!
-//! Both travel through the hierarchy together, so that no simulator can let one overtake the other.
+//! A clock and its reset, as one signal. Both pass through the hierarchy together, so no simulator can change their order.
 
 use rust_hdl::prelude::*;
 
@@ -9,20 +7,20 @@ use rust_hdl::prelude::*;
 pub struct Domain {
     /// The clock.
     pub clk: Clock,
-    /// Registers have their power-on values, without an edge.
+    /// Registers have their power-on values, without a clock edge.
     pub reset: Bit,
-    /// Registers that are cleared synchronously, and block RAM, are cleared at edges. Ends with the reset, and begins
-    /// some edges after it.
+    /// Registers with a synchronous reset, and block RAM, are cleared at clock edges. The clear begins some edges after the
+    /// reset and ends with it.
     pub clear: Bit,
 }
 
 impl Domain {
-    /// A domain out of reset.
+    /// Returns a domain that is not in reset.
     pub fn clocked(clk: bool) -> Self {
         Self { clk: Clock { clk }, ..Self::default() }
     }
 
-    /// Bits of the clock: what `#[hdl_gen]` asks of a struct's field.
+    /// Width of the clock; `#[hdl_gen]` needs these functions for each field of a struct.
     pub fn get_my_width_clk(&self) -> usize {
         1
     }
@@ -32,7 +30,7 @@ impl Domain {
         0
     }
 
-    /// Bits of the reset.
+    /// Width of the reset.
     pub fn get_my_width_reset(&self) -> usize {
         1
     }
@@ -42,7 +40,7 @@ impl Domain {
         1
     }
 
-    /// Bits of the clear.
+    /// Width of the clear.
     pub fn get_my_width_clear(&self) -> usize {
         1
     }
@@ -53,7 +51,7 @@ impl Domain {
     }
 }
 
-// By hand: rust-hdl derives this only for structs without clocks.
+// rust-hdl derives this only for structs without clocks.
 impl Synth for Domain {
     const BITS: usize = 3;
 
@@ -93,15 +91,14 @@ pub enum Edge {
     Falling,
 }
 
-/// Finds the edges of a domain's clock, for blocks with a model of their own. The reset may change
-/// between them.
+/// Detects the edges of a domain's clock, for blocks with a model of their own. The reset may change between edges.
 #[derive(Copy, Clone, Debug, Default)]
 pub struct Edges {
     high: bool,
 }
 
 impl Edges {
-    /// The edge that the domain brings, if it does.
+    /// Returns the edge of the clock, if there is one.
     #[inline(always)]
     pub fn next(&mut self, domain: &Signal<In, Domain>) -> Option<Edge> {
         if !domain.changed {
@@ -116,7 +113,7 @@ impl Edges {
         }
     }
 
-    /// Whether it is a rising one.
+    /// Returns whether there is a rising edge.
     #[inline(always)]
     pub fn rises(&mut self, domain: &Signal<In, Domain>) -> bool {
         self.next(domain) == Some(Edge::Rising)

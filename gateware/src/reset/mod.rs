@@ -1,14 +1,14 @@
-//! Clock domains and their resets: what brings registers back to their power-on state, and when.
+//! Clock domains and their resets: what sets registers to their power-on values, and when.
 //!
 //! ```text
 //! PLL's lock  -> boards/lock_reset -> tx_reset ----------------> transmit domain
 //! clock watch -> ddr_restart -> request -> reset_crossing -----> DDR domain
-//!                     |  ^-- drained: nothing committed is left
+//!                     |  ^-- drained: no complete block is left
 //!                     +----> clears -----------------------------> the FIFO's transmit side
 //! ```
 //!
-//! A [`Domain`] is a clock and the reset that goes with it, so every block has both by one port and no block
-//! can be left out. A reset begins without an edge and ends at one ([`register`]).
+//! A [`Domain`] is a clock with its reset. A block gets both by one port, so no block can be left out of a reset. A reset begins
+//! without a clock edge and ends at one ([`register`]).
 
 pub mod ddr_restart;
 pub mod domain;

@@ -1,8 +1,8 @@
-//! A request for reset from another clock domain to a reset of this one.
+//! Turns a request for reset from another clock domain into a reset of this domain.
 //!
-//! The reset begins with the request, whether or not the clock runs: when a clock that had stopped comes
-//! back, its first edge finds it. It ends at an edge, three after the request has. The clear, for what is reset
-//! synchronously, is a register by itself, so that it takes no logic; it begins three edges after the request.
+//! The reset begins with the request, even if the clock is stopped: the first edge after the clock returns finds it active. It
+//! ends at an edge, three edges after the request. The clear, for registers with a synchronous reset, is a register of its own,
+//! so that it needs no logic; it begins three edges after the request.
 //!
 //! ```text
 //! request  _/~~~~~~~~~~~~~~~~~\_______________
@@ -18,11 +18,11 @@ use rust_hdl::prelude::*;
 pub struct ResetCrossing {
     /// Clock of the domain to be reset.
     pub clock: Signal<In, Clock>,
-    /// From a register of another domain; stands for longer than three clocks of this one.
+    /// From a register of another domain; lasts longer than three clocks of this one.
     pub request: Signal<In, Bit>,
     /// Registers of the domain have their power-on values.
     pub reset: Signal<Out, Bit>,
-    /// What is cleared synchronously is cleared.
+    /// Registers with a synchronous reset are cleared.
     pub clear: Signal<Out, Bit>,
     sampled: DFF<Bit>,
     stable: DFF<Bit>,

@@ -1,41 +1,38 @@
-//! When a block of the card is evaluated: at a rising edge unless nothing can come of it, and when one
-//! of its inputs moves.
+//! Decides when a block of the card is evaluated: at a rising edge unless nothing can change, and when one of its inputs changes.
 //!
-//! rust-hdl evaluates a block in passes over everything in it. A clock takes a pass for each level of
-//! blocks down to a register; on the pass after that the register answers. If nothing changes on the
-//! pass on which the deepest registers answer, then the data inputs of all registers are as they were
-//! before the edge, and their outputs equal them: further edges change nothing either, until an input
-//! moves. So the block rests, and its edges are left out.
+//! rust-hdl evaluates a block in passes over all that it contains. A clock edge needs one pass for each level of blocks down to
+//! a register, and the register changes in the pass after that. If nothing changes in the pass in which the deepest registers
+//! would, then each register has the value of its data input, as before the edge. More edges change nothing either, until an
+//! input changes. So the block rests, and its edges are skipped.
 //!
-//! This needs registers whose depths differ by one level at most: of a shallower one both the answer
-//! and what follows from it would be over when the deepest ones answer. And it needs a block without
-//! other state than registers and block RAM, whose second write of the same word changes nothing, and
-//! with one clock. Other blocks never rest. Neither does any block in reset: block RAM clears itself there
-//! word by word, which shows nowhere else.
+//! This is valid only if the depths of the registers differ by one level at most; else the change of a shallow register would be
+//! over before the pass that is looked at. The block must also have one clock, and no state other than registers and block RAM
+//! (writing a word of block RAM again changes nothing). Other blocks never rest. Nor does a block in reset, in which block RAM is
+//! cleared word by word without a visible change.
 
 use rust_hdl::prelude::*;
 
 use super::inputs::{ClockInput, Inputs};
 use crate::reset::Domain;
 
-/// More passes than the longest combinational path has blocks.
+/// Limit of passes, more than the blocks of the longest combinational path.
 pub const SETTLE_PASSES: usize = 100;
 
-/// What is known of a block between evaluations.
+/// State of a block between evaluations.
 #[derive(Clone, Debug)]
 pub struct Activity {
-    /// Passes from the clock's rise until the deepest registers have answered.
+    /// Passes from the rising edge until the deepest registers have changed.
     latch_passes: usize,
     can_rest: bool,
     rests: bool,
-    /// The clock has risen and not yet fallen within the block.
+    /// The clock has risen in the block and not fallen yet.
     risen: bool,
-    /// Something changed on the last pass of the rise.
+    /// A signal changed in the last pass of the rising edge.
     busy: bool,
 }
 
 impl Activity {
-    /// Of a block that may rest.
+    /// Returns the state of a block that may rest.
     ///
     /// # Panics
     /// When [`Inputs::NAMES`] does not name the block's inputs.
@@ -48,12 +45,12 @@ impl Activity {
         Activity { latch_passes: most + 1, can_rest, rests: false, risen: false, busy: false }
     }
 
-    /// Of a block that never rests.
+    /// Returns the state of a block that never rests.
     pub fn restless<B: Inputs>(block: &B) -> Self {
         Activity { can_rest: false, ..Self::of(block) }
     }
 
-    /// Gives the block a rising edge while its inputs stand still, as hardware does.
+    /// Gives the block a rising edge while its inputs do not change, as in hardware.
     pub fn rise<B: Block, C: ClockInput>(&mut self, block: &mut B, clock: fn(&mut B) -> &mut C) {
         if self.rests {
             return;
@@ -66,15 +63,15 @@ impl Activity {
         self.risen = true;
         self.busy = block.has_changed();
         if self.busy {
-            // Its outputs follow its registers before others look at them.
+            // Outputs must follow the registers before other blocks read them.
             block.update_all();
         } else {
             self.rests = self.can_rest && !clock(block).in_reset();
         }
     }
 
-    /// Settles the block if its clock is to fall or an input has moved. Returns whether its outputs may
-    /// have changed since others last looked.
+    /// Settles the block if its clock must fall or an input has changed. Returns whether its outputs may have changed since
+    /// other blocks read them.
     pub fn settle<B: Inputs>(&mut self, block: &mut B) -> bool {
         let moved = block.moved();
         if !moved && !self.risen {
@@ -89,22 +86,22 @@ impl Activity {
     }
 }
 
-/// Levels of clock inputs down to the registers of a block; 0 and 0 without registers.
+/// Levels of clock inputs down to the registers of a block; 0 without registers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Depths {
     least: usize,
     most: usize,
 }
 
-/// What a probe finds in a block.
+/// Inputs, clocks and registers of a block.
 #[derive(Debug, Default)]
 struct Shape {
-    /// Its inputs but for clocks.
+    /// Inputs, without clocks.
     inputs: Vec<String>,
-    /// How many clocks it has.
+    /// Number of clocks.
     clocks: usize,
     registers: Depths,
-    /// Blocks within blocks that the probe is in: clocks, and the registers found so far.
+    /// Clocks and registers found so far, of each block that the probe is inside of.
     open: Vec<(usize, Depths)>,
 }
 
@@ -117,7 +114,7 @@ impl Shape {
 }
 
 impl Depths {
-    /// Of the registers of both.
+    /// Returns the depths of both sets of registers.
     fn with(self, other: Depths) -> Depths {
         match (self.most, other.most) {
             (0, _) => other,
@@ -148,7 +145,7 @@ impl Probe for Shape {
 
     fn visit_end_scope(&mut self, _: &str, _: &dyn Block) {
         let Some((clocks, within)) = self.open.pop() else { return };
-        // A block with a clock and no registers within is one itself.
+        // A block with a clock and without registers is a register itself.
         let found = match clocks {
             0 => within,
             _ => Depths { least: within.least + 1, most: within.most + 1 },

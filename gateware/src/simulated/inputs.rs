@@ -1,4 +1,4 @@
-//! The inputs of the card's blocks, so that one look tells whether a block has to be evaluated.
+//! Lists the inputs of the blocks of the card, to decide whether a block must be evaluated.
 
 use rust_hdl::prelude::*;
 
@@ -23,15 +23,15 @@ use crate::statistics::timekeeper::Timekeeper;
 use crate::statistics::totals::TotalsCounter;
 use crate::statistics::traces::Traces;
 
-/// A clock of a block, with or without a reset.
+/// A clock input of a block, with or without a reset.
 pub trait ClockInput {
-    /// Gives the clock a level; a reset stays as it is.
+    /// Sets the level of the clock; a reset does not change.
     fn set_level(&mut self, clk: bool);
 
-    /// Registers take their power-on values at the edges.
+    /// Registers are in reset.
     fn in_reset(&self) -> bool;
 
-    /// The reset was given another value than the block has taken in. Edges are somebody else's.
+    /// The reset has a new value that the block has not read yet. Edges of the clock do not count.
     fn moved(&self) -> bool;
 }
 
@@ -63,12 +63,12 @@ impl ClockInput for Signal<In, Domain> {
     }
 }
 
-/// A block whose inputs can be looked at.
+/// A block with a list of its inputs.
 pub trait Inputs: Block {
-    /// Its inputs but for clocks. [`super::activity::Activity::of`] compares them with the block.
+    /// Names of the inputs, without clocks. [`super::activity::Activity::of`] compares them with the block.
     const NAMES: &'static [&'static str];
 
-    /// An input was given another value than the block has taken in.
+    /// An input has a new value that the block has not read yet.
     fn moved(&self) -> bool;
 }
 

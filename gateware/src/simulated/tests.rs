@@ -1,4 +1,4 @@
-//! Both orders of evaluation on random stimuli: every signal of the card the same.
+//! Compares both orders of evaluation on random stimuli: each signal of the card must be the same.
 
 use fastrand::Rng;
 use hmtt_format::{MemoryDescription, Pins};
@@ -21,7 +21,7 @@ impl Probe for Levels {
     }
 
     fn visit_atom(&mut self, name: &str, signal: &dyn Atom) {
-        // The card's own signals are followed only as far as somebody looks at them.
+        // The card's own signals are updated only as far as blocks read them.
         let within = self.path.len() > 1;
         if within && signal.descriptor().name != Clock::descriptor().name {
             self.levels.push((format!("{}.{name}", self.path.join(".")), signal.vcd()));
@@ -39,7 +39,7 @@ fn levels(card: &impl Block) -> Vec<(String, VCDValue)> {
     levels.levels
 }
 
-/// DDR1 whose configuration commands take as few accesses as they may.
+/// DDR1 with the shortest possible configuration commands.
 fn memory() -> MemoryDescription {
     hmtt_format::toml_memory::parse(
         "generation = 'DDR1'\nspeed = 'DDR-200'\nbus_bytes = 8\nburst_length = 4\n\
@@ -55,7 +55,7 @@ struct Stimuli {
     rng: Rng,
     pins: Pins,
     run: bool,
-    /// Clocks for which nothing changes.
+    /// Clocks in which no input changes.
     pause: u32,
 }
 
@@ -71,7 +71,7 @@ impl Stimuli {
             return (Pins { cke: self.pins.cke, ..Pins::DESELECT }, self.run);
         }
         let rng = &mut self.rng;
-        // The same again, as configuration commands need, or another one.
+        // The same address again, as configuration commands need, or another one.
         if rng.u32(0..3) != 0 {
             let row_or_column = [0, 0, 4, 8, 0x400, 0x1ff8][rng.usize(0..6)];
             let (ras_n, cas_n, we_n) = match rng.u32(0..40) {
@@ -105,7 +105,7 @@ impl Stimuli {
     }
 }
 
-/// Falling edges too, as the stepped card has them.
+/// With falling edges, as in the stepped card.
 fn plain_clock(card: &mut Card<10>, level: fn(&mut Card<10>, bool)) {
     [true, false].into_iter().for_each(|clk| level(card, clk));
 }
@@ -114,13 +114,13 @@ fn plain_clock(card: &mut Card<10>, level: fn(&mut Card<10>, bool)) {
 /// enough that it runs again before the end.
 const LOST: std::ops::Range<u32> = 1200..3000;
 
-/// What one seed came to.
+/// Result of one seed.
 #[derive(Default)]
 struct Run {
     steps: u32,
-    /// Of them, those at which the card sent a byte.
+    /// Steps in which the card sent an octet.
     sent: u32,
-    /// Of them, those in reset of the DDR domain.
+    /// Steps in reset of the DDR domain.
     in_reset: u32,
 }
 
@@ -175,7 +175,7 @@ fn a_stepped_card_has_the_signals_of_a_plain_one() {
 fn a_stepped_card_is_reset_like_a_plain_one_when_its_ddr_clock_was_lost() {
     for seed in 8..10 {
         let Run { in_reset, sent, steps } = compare(seed, 7000, LOST);
-        // Before the clock came back, and after.
+        // Before and after the clock returns.
         assert!(in_reset > 1000, "seed {seed}: {in_reset} steps in reset");
         assert!(sent > steps / 20, "seed {seed}: {sent} bytes in {steps} steps");
     }
