@@ -144,8 +144,20 @@ impl<const N: usize> Logic for Card<N> {
         self.fifo_tx.next.reset = self.tx_reset.val() | self.ddr_restart.clears.val();
         self.fifo_tx.next.clear = self.tx_reset.val();
         clock!(
-            self, ddr, command_buffer, state_machine, event_source, event_queue, config_unit, traces,
-            timekeeper, totals, frequency, analysis, other_words, block_writer
+            self,
+            ddr,
+            command_buffer,
+            state_machine,
+            event_source,
+            event_queue,
+            config_unit,
+            traces,
+            timekeeper,
+            totals,
+            frequency,
+            analysis,
+            other_words,
+            block_writer
         );
         self.packet_fifo.ddr_clock.next = self.ddr.val();
         self.packet_fifo.tx_clock.next = self.fifo_tx.val();

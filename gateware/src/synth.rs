@@ -1,5 +1,5 @@
-//! The `synth` command: writes Verilog, constraints and a build script for a board and a memory, then counts cells or builds a
-//! bitstream.
+//! The `synth` command: writes Verilog, constraints and a build script for a board and a memory, then counts cells or
+//! builds a bitstream.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

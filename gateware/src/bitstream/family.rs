@@ -57,10 +57,10 @@ impl Family {
 
     /// Returns the nanoseconds that are added to the period of each clock before it is judged.
     ///
-    /// In Project Trellis the delays of block RAM in grade 8_5G, the only grade of these devices, are exactly a third of those in
-    /// grade 8: 1.42 ns from clock to data instead of 4.26 ns. The delays of logic are 78 %, those of multipliers 83 %, so the
-    /// third is probably wrong. A path from a block RAM would be longer by 2.85 ns at most, a path to it by 0.15 ns. nextpnr does
-    /// not report which paths these are, so all get the allowance.
+    /// In Project Trellis the delays of block RAM in grade 8_5G, the only grade of these devices, are exactly a third
+    /// of those in grade 8: 1.42 ns from clock to data instead of 4.26 ns. The delays of logic are 78 %, those of
+    /// multipliers 83 %, so the third is probably wrong. A path from a block RAM would be longer by 2.85 ns at most,
+    /// a path to it by 0.15 ns. nextpnr does not report which paths these are, so all get the allowance.
     pub fn allowance_ns(self) -> f64 {
         match self {
             Family::Ecp5 { device, .. } if device.starts_with("um5g") => 3.0,

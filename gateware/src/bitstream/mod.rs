@@ -1,8 +1,8 @@
 //! Builds a bitstream from a folder with Verilog and constraints, by yosys, nextpnr and a packer.
 //!
-//! The design is mapped once, placed and routed with one seed after the other, and the best result is packed. The exit status,
-//! complaints and report of each step are checked, and its output is kept beside its results. Missed timing is a result, not an
-//! error.
+//! The design is mapped once, placed and routed with one seed after the other, and the best result is packed. The
+//! exit status, complaints and report of each step are checked, and its output is kept beside its results. Missed
+//! timing is a result, not an error.
 
 pub mod constraints;
 pub mod family;
@@ -100,7 +100,7 @@ pub struct Plan<'a> {
 pub struct Packed {
     /// The file.
     pub path: PathBuf,
-    /// Its size.
+    /// Size in bytes.
     pub bytes: u64,
 }
 

@@ -7,8 +7,8 @@
 //! TXC     ___/~~~\___/~~~      2 ns later: the delay RGMII wants between data and clock
 //! ```
 //!
-//! The KSZ9031 adds no delay to TXC unless it is programmed over MDIO, which is not necessary here. Its mode straps are the
-//! RXD pins, high for RGMII at all speeds. The board has no pull-ups for them, so the FPGA pulls them up.
+//! The KSZ9031 adds no delay to TXC unless it is programmed over MDIO, which is not necessary here. Its mode straps
+//! are the RXD pins, high for RGMII at all speeds. The board has no pull-ups for them, so the FPGA pulls them up.
 
 use hmtt_format::MemoryDescription;
 use hmtt_format::address_map::Axis;
@@ -124,8 +124,8 @@ impl<const N: usize> Logic for Ecpix5<N> {
         self.card.tx_reset.next = self.lock_reset.reset.val();
         self.card.ddr_clock.next = self.ddr_clock.val();
 
-        // A pad register in addition to the register of the DCBU, which is in the fabric, at a different delay from each
-        // pad.
+        // A pad register in addition to the register of the DCBU, which is in the fabric, at a different delay from
+        // each pad.
         self.cke_pads.clock.next = self.ddr_clock.val();
         self.cs_n_pads.clock.next = self.ddr_clock.val();
         self.ras_n_pad.clock.next = self.ddr_clock.val();

@@ -1,16 +1,17 @@
 //! Configuration unit (CU): passes events on as items, and carries out requests of events and commands.
 //!
-//! Accesses and faults pass, one in each clock ([`super::event_intake`]). An event that steers the card (run switch, end of a
-//! slice, tick) first becomes an item with its time and with the count of missed events before it. Then the unit waits until
-//! all earlier items have left the statistics unit, and takes the steps that [`super::plan`] chooses:
+//! Accesses and faults pass, one in each clock ([`super::event_intake`]). An event that steers the card (run switch,
+//! end of a slice, tick) first becomes an item with its time and with the count of missed events before it. Then the
+//! unit waits until all earlier items have left the statistics unit, and takes the steps that [`super::plan`]
+//! chooses:
 //!
 //! ```text
 //! flush the waiting record -> end the slice -> request a dump -> inform the block writer -> settle -> apply -> start
 //! ```
 //!
-//! A completed command takes the same steps. While the capture is stopped, commands are carried out, but nothing is recorded.
-//! Settings change only after all records of the old settings have been framed. Dumps of the analysis are sent while items
-//! pass; nothing here waits for them.
+//! A completed command takes the same steps. While the capture is stopped, commands are carried out, but nothing is
+//! recorded. Settings change only after all records of the old settings have been framed. Dumps of the analysis are
+//! sent while items pass; nothing here waits for them.
 //!
 //! ```text
 //! State      waits for                           next
@@ -89,8 +90,8 @@ pub struct ConfigUnit {
     pub slice_last: Signal<Out, Bits<32>>,
     /// The length of slices has changed.
     pub slice_restart: Signal<Out, Bit>,
-    /// Nothing is requested of the units behind, so others may pass records on. A clock late, and ends some clocks before
-    /// a request.
+    /// Nothing is requested of the units behind, so others may pass records on. A clock late, and ends some clocks
+    /// before a request.
     pub flowing: Signal<Out, Bit>,
     intake: EventIntake,
     plan: Plan,
@@ -288,8 +289,8 @@ impl Logic for ConfigUnit {
                 }
             }
             State::Settle => {
-                // `idle` does not show a record that was just requested. Before the end is recorded, the open block contains
-                // only results of the analysis, which no setting changes.
+                // `idle` does not show a record that was just requested. Before the end is recorded, the open block
+                // contains only results of the analysis, which no setting changes.
                 if (self.free.val() & (self.progress.val().idle | self.plan.unended.val()))
                     | !self.plan.steps.val().settle
                 {

@@ -1,8 +1,8 @@
 //! DDR command buffer unit (DCBU): decodes pin levels into commands.
 //!
-//! The pins come from the board, the commands go to the state machine. Each pin is registered once, then decoded by the
-//! truth table of the generation (JESD79, -2, -3, -4: command truth tables), and registered again. The mirrored pins of odd
-//! ranks are swapped back.
+//! The pins come from the board, the commands go to the state machine. Each pin is registered once, then decoded by
+//! the truth table of the generation (JESD79, -2, -3, -4: command truth tables), and registered again. The mirrored
+//! pins of odd ranks are swapped back.
 //!
 //! ```text
 //! clock     _/0\_/1\_/2\_

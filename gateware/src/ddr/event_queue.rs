@@ -1,19 +1,19 @@
 //! Queues events while the configuration unit processes an earlier one.
 //!
-//! The event source stores at most one event in each clock, and the configuration unit takes one in each clock unless an
-//! event steers the card. So the queue is nearly empty most of the time. Each event leaves it with the number of clocks
-//! since the event before, so no later stage needs a clock counter.
+//! The event source stores at most one event in each clock, and the configuration unit takes one in each clock unless
+//! an event steers the card. So the queue is nearly empty most of the time. Each event leaves it with the number of
+//! clocks since the event before, so no later stage needs a clock counter.
 //!
 //! When the queue fills:
 //!
-//! - Accesses and faults are counted instead of stored. The last [`KEPT`] entries are reserved for events that steer the card
-//!   (ticks, ends of slices, the run switch) and for completed commands.
-//! - The count follows in order as an `overrun`: in the next event that steers the card, or in an event of its own once
-//!   there is space. So it is recorded before the run switch ends the capture.
-//! - When only [`KEPT_FROM_SLICES`] entries are left, the end of a slice is not stored: the slice continues, and its record
-//!   states its length. A completed command is lost then, and the next overrun says so.
-//! - A command may be stored without the access that completes it. No overrun counts that access. It belongs between the
-//!   event that steers the card in its clock and its command, so the configuration unit counts it.
+//! - Accesses and faults are counted instead of stored. The last [`KEPT`] entries are reserved for events that steer
+//!   the card (ticks, ends of slices, the run switch) and for completed commands.
+//! - The count follows in order as an `overrun`: in the next event that steers the card, or in an event of its own
+//!   once there is space. So it is recorded before the run switch ends the capture.
+//! - When only [`KEPT_FROM_SLICES`] entries are left, the end of a slice is not stored: the slice continues, and its
+//!   record states its length. A completed command is lost then, and the next overrun says so.
+//! - A command may be stored without the access that completes it. No overrun counts that access. It belongs between
+//!   the event that steers the card in its clock and its command, so the configuration unit counts it.
 //!
 //! ```text
 //! clock      _/0\_/1\_/2\_/3\_/4\_
@@ -31,7 +31,7 @@ use crate::reset::{Domain, Register};
 pub const DEPTH_LOG2: usize = 8;
 /// Entries reserved for events that steer the card, and for commands.
 pub const KEPT: u64 = 32;
-/// Of these, entries that slices and commands do not get.
+/// Reserved entries that slices and commands do not get.
 pub const KEPT_FROM_SLICES: u64 = 12;
 /// Most faults that one overrun can count.
 pub const MAX_MISSED_FAULTS: u64 = 63;
@@ -252,8 +252,9 @@ impl Logic for EventQueue {
         if self.missed_fault.val() & (self.missed_faults.q.val() != self.most_faults.val()) {
             self.missed_faults.d.next = self.missed_faults.q.val() + 1;
         }
-        // While events are counted, `store` implies this. An access or a fault in the same clock as an event that steers
-        // the card comes after that event, so it begins the next count. The access of a stored command is not counted.
+        // While events are counted, `store` implies this. An access or a fault in the same clock as an event that
+        // steers the card comes after that event, so it begins the next count. The access of a stored command is not
+        // counted.
         self.tells.next = !self.crowded.q.val();
         if self.push.val() {
             self.tells.next = self.steers.val() | self.keeps_command.val();

@@ -1,5 +1,5 @@
-//! Turns verdicts into the card's events: computes the address of each access, recognises commands, and adds changes of the
-//! run switch, ticks and ends of time slices.
+//! Turns verdicts into the card's events: computes the address of each access, recognises commands, and adds changes
+//! of the run switch, ticks and ends of time slices.
 //!
 //! Verdicts come from the state machine; events go to the event queue. Clock 0 is the first edge at which the pins were
 //! sampled, and all stages are delayed like the pins, so an event has the number of the clock that caused it. All later

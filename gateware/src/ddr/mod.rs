@@ -74,10 +74,10 @@ pub struct Verdict {
     /// Address pins; where the mode register sets the burst length, low column pins point to the start
     /// of the burst.
     pub a: Bits<18>,
-    /// State of the row buffer at the access. 0, row hit: not the first access since the ACTIVATE. 1, row miss: the first
-    /// access, and auto-precharge, PRECHARGE ALL, REFRESH, self refresh or power-up had closed the bank. 2, row conflict:
-    /// the first access, and a PRECHARGE of just this bank had closed its row (maybe the same row), without a later
-    /// PRECHARGE ALL, REFRESH or self-refresh entry.
+    /// State of the row buffer at the access. 0, row hit: not the first access since the ACTIVATE. 1, row miss: the
+    /// first access, and auto-precharge, PRECHARGE ALL, REFRESH, self refresh or power-up had closed the bank. 2, row
+    /// conflict: the first access, and a PRECHARGE of just this bank had closed its row (maybe the same row), without
+    /// a later PRECHARGE ALL, REFRESH or self-refresh entry.
     pub row_state: Bits<2>,
 }
 
@@ -104,8 +104,8 @@ pub struct SlotEvent {
     pub access: Bit,
     /// A fault: `low` holds code * 256 + bank.
     pub fault: Bit,
-    /// Before this event `low` accesses and `high` faults (without [`event_queue::COMMAND_LOST`]) did not fit the queue.
-    /// The event itself is no access and no fault, but it may steer the card or complete a command.
+    /// Before this event `low` accesses and `high` faults (without [`event_queue::COMMAND_LOST`]) did not fit the
+    /// queue. The event itself is no access and no fault, but it may steer the card or complete a command.
     pub overrun: Bit,
     /// The access is a WRITE.
     pub write: Bit,

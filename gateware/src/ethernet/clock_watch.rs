@@ -1,8 +1,8 @@
 //! Detects in the transmit domain whether the DDR clock runs.
 //!
-//! A flip-flop of the DDR domain toggles every [`TOGGLE_CLOCKS`] clocks, slowly enough for the transmit clock to sample it at
-//! any DDR speed. Without a change for [`LOST_AFTER`] transmit clocks the DDR clock is lost; at the next change it is found
-//! again.
+//! A flip-flop of the DDR domain toggles every [`TOGGLE_CLOCKS`] clocks, slowly enough for the transmit clock to
+//! sample it at any DDR speed. Without a change for [`LOST_AFTER`] transmit clocks the DDR clock is lost; at the next
+//! change it is found again.
 //!
 //! ```text
 //! ddr_clock  -> divider -> toggle --2 FF--> changed -> [silent for 1024] -> lost
@@ -24,7 +24,8 @@ pub const LOST_AFTER: usize = 1024;
 pub fn sees(tck_ps: u32, tx_period_ps: u32) -> bool {
     let period = 2 * TOGGLE_CLOCKS as u64 * u64::from(tck_ps);
     let past = u64::from(tx_period_ps) % period;
-    // The phase by which a sample differs from the one before. Samples change when these phases add up to half a period.
+    // The phase by which a sample differs from the one before. Samples change when these phases add up to half a
+    // period.
     let drift = past.min(period - past);
     // Twice as often as necessary.
     drift * LOST_AFTER as u64 > period

@@ -1,5 +1,5 @@
-//! Sends the octets of frames on GMII: preamble, SFD, data, padding, FCS, interpacket gap (IEEE 802.3 clauses 3.2, 4.2.3.3,
-//! 4.4.2).
+//! Sends the octets of frames on GMII: preamble, SFD, data, padding, FCS, interpacket gap (IEEE 802.3 clauses 3.2,
+//! 4.2.3.3, 4.4.2).
 //!
 //! Octets come from the Tx thread. When `ready` is high, the source must offer an octet in each clock up to `last`.
 //!
@@ -9,8 +9,8 @@
 //! txd, tx_en       two clocks behind the state: 55 x7 d5 | data ... | 00 | FCS |
 //! ```
 //!
-//! The state first selects the octet; one clock later the octet enters the check sequence. All of it is registered, so no
-//! path is longer than the step of the CRC.
+//! The state first selects the octet; one clock later the octet enters the check sequence. All of it is registered,
+//! so no path is longer than the step of the CRC.
 
 use hmtt_format::frame::MIN_FRAME_BYTES;
 use rust_hdl::prelude::*;

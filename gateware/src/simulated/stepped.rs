@@ -1,8 +1,8 @@
 //! Simulates the card edge by edge in one domain: only blocks that can change are evaluated ([`Activity`]).
 //!
-//! At a rising edge each block of the domain is clocked while its inputs do not change. Then changes are propagated along the
-//! wiring ([`Card::update`]) in the order of the data, so that nearly each block is settled once. The clock falls within a
-//! block at that time; the card's own clock signals stay low.
+//! At a rising edge each block of the domain is clocked while its inputs do not change. Then changes are propagated
+//! along the wiring ([`Card::update`]) in the order of the data, so that nearly each block is settled once. The clock
+//! falls within a block at that time; the card's own clock signals stay low.
 
 use hmtt_format::Pins;
 use hmtt_format::command::ALL_RANKS;
@@ -83,8 +83,8 @@ macro_rules! rise {
     }};
 }
 
-/// Propagates changes: evaluates the wiring and settles the blocks whose inputs changed, until none is left. Returns whether
-/// an output changed.
+/// Propagates changes: evaluates the wiring and settles the blocks whose inputs changed, until none is left. Returns
+/// whether an output changed.
 macro_rules! travel {
     ($self:ident: $($block:ident),+) => {{
         let mut rounds = 0;

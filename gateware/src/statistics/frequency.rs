@@ -1,7 +1,7 @@
 //! Counts the accesses of each time slice.
 //!
-//! Accesses come from the traces. The block writer reads the counts when the slice has ended, and the configuration unit then
-//! begins the next slice.
+//! Accesses come from the traces. The block writer reads the counts when the slice has ended, and the configuration
+//! unit then begins the next slice.
 
 use rust_hdl::prelude::*;
 

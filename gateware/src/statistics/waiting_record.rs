@@ -1,13 +1,14 @@
-//! Merges items into records: keeps the newest record, adds accesses to it, and passes it on when another item replaces it.
+//! Merges items into records: keeps the newest record, adds accesses to it, and passes it on when another item
+//! replaces it.
 //!
-//! Line mode: a burst is merged if it has the direction and the line of the record, is a burst of the line that the record
-//! does not have yet, and comes within the merge window of the first burst. At burst granularity each burst is a unit, so
-//! nothing is merged. Page mode: an access is added to the run of its page until a count is full or the run is found to have
-//! the maximum duration. Tags, marks, faults and overruns wait like accesses, but nothing is added to them. So records leave in
-//! the order of their clocks, at most one for each item.
+//! Line mode: a burst is merged if it has the direction and the line of the record, is a burst of the line that the
+//! record does not have yet, and comes within the merge window of the first burst. At burst granularity each burst is
+//! a unit, so nothing is merged. Page mode: an access is added to the run of its page until a count is full or the
+//! run is found to have the maximum duration. Tags, marks, faults and overruns wait like accesses, but nothing is
+//! added to them. So records leave in the order of their clocks, at most one for each item.
 //!
-//! Whether an item is merged is decided a clock before it comes, from the record that will wait then. This keeps the path
-//! of the clock on which all stages move short.
+//! Whether an item is merged is decided a clock before it comes, from the record that will wait then. This keeps the
+//! path of the clock on which all stages move short.
 
 use hmtt_format::MemoryDescription;
 use hmtt_format::config::Mode;

@@ -1,7 +1,7 @@
 //! The words of the record that is sent.
 //!
-//! `KeepWords` puts the first word into registers, because its source may change while the record waits. The second word
-//! of a hot page stays in the table's output registers until the next entry is read.
+//! `KeepWords` puts the first word into registers, because its source may change while the record waits. The second
+//! word of a hot page stays in the table's output registers until the next entry is read.
 
 use rust_hdl::prelude::*;
 
