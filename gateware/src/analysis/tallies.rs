@@ -1,10 +1,10 @@
 //! Counts row outcomes and reuse distances in one block RAM of counters, by read, add and write.
 //!
-//! Outcomes come from the traces, distances from `reuse`; `dump_unit` reads the counters. Counter `state * 64 + rank
-//! * 16 + bank` counts row hits (0), misses (1) and conflicts (2); counter 192 + bucket counts reuse distances.
-//! Outcomes of one counter are summed until an outcome of another counter comes. If the sum cannot be added then,
-//! because its counter is in the stages, the new outcome is counted as skipped. Reuse distances wait until the stages
-//! are free. A counter is taken out when no sum reads: it is read, and 0 is written back.
+//! Outcomes come from the traces, distances from `reuse`; `dump_unit` reads the counters. Row hits (0), misses (1) and
+//! conflicts (2) are counted in counter `state * 64 + rank * 16 + bank`, reuse distances in counter `192 + bucket`. Outcomes
+//! of one counter are summed until an outcome of another counter comes. If the sum cannot be added then, because its counter
+//! is in the stages, the new outcome is counted as skipped. Reuse distances wait until the stages are free. A counter is
+//! taken out when no sum reads: it is read, and 0 is written back.
 
 use hmtt_format::record::CountGroup;
 use rust_hdl::prelude::*;
