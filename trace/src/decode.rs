@@ -2,31 +2,36 @@
 //!
 //! ```text
 //! frame -> frame     parses the headers of one frame
-//!       -> wire      finds the card that sent it ([`Links`]: on each link of a capture)
+//!       -> wire      finds the card that sent it ([`Links`]: on each link of a capture); compare, evidence
 //!       -> sequence  restores the order of one card's frames and finds the missing ones
 //!       -> quarantine  drops frames whose counts contradict the frames around them
 //!       -> decoder   reads the records and states what each gap cost -> items, columns or counts
 //! ```
 //!
-//! [`Trace`] joins the last three for one card. The module uses no sockets and no files.
+//! [`CardTrace`] joins the last three for one card. The module uses no sockets and no files.
 
+pub mod arrival;
+mod card_trace;
 pub(crate) mod clock;
 pub mod columns;
+mod compare;
 mod counts;
 mod counts_after;
 mod decoder;
 mod distance;
 pub mod earlier_report;
-mod fit;
+mod evidence;
+mod fingerprint;
 pub mod frame;
 mod gap;
 mod item;
 mod links;
 mod quarantine;
+mod rules;
 pub mod sequence;
-mod trace;
 pub mod wire;
 
+pub use card_trace::CardTrace;
 pub use columns::{Accesses, Columns};
 pub use counts::{BurstMismatch, Counts, MAX_PLACED_GAPS};
 pub use frame::{Frame, FrameError, Origin};
@@ -34,12 +39,11 @@ pub use gap::Gap;
 pub(crate) use gap::{GapLocation, LocatedGap, parse_seconds, seconds};
 pub use item::{Counted, DdrClock, Item, Malformation, Sink};
 pub use links::{CardCounts, LinkCounts, Links};
-pub use trace::Trace;
 pub use wire::{CardSink, Wire};
 
 /// Decodes the frames of one card, in the order of capture, and returns all items of their trace with their counts.
 ///
-/// Keeps all items in memory: for tests and short captures. [`Trace`] passes items on as frames arrive.
+/// Keeps all items in memory: for tests and short captures. [`CardTrace`] passes items on as frames arrive.
 ///
 /// ```
 /// # const CAPTURE: &[u8] = include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/examples/worked.pcapng"));
@@ -60,7 +64,7 @@ where
     I::Item: AsRef<[u8]>,
 {
     let mut items = Vec::new();
-    let mut trace = Trace::default();
+    let mut trace = CardTrace::default();
     for (index, frame) in frames.into_iter().enumerate() {
         let origin = Origin { packet: index as u64 + 1, ..Origin::default() };
         trace.push(origin, frame.as_ref(), &mut |item| items.push(item));

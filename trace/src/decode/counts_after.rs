@@ -74,10 +74,15 @@ impl CountsAfter {
             }
     }
 
+    /// Whether the sync's clock is too far behind this clock.
+    pub fn is_ahead_of(&self, sync: Sync) -> bool {
+        let back = self.clock.wrapping_sub(sync.clock) & CLOCK_MASK;
+        back > CLOCK_SLACK && back <= CLOCK_MASK / 2
+    }
+
     /// As [`CountsAfter::counts_to`], but also `None` if the sync's clock is too far behind this clock.
     pub fn leads_to(&self, sync: Sync, missing: u64) -> Option<(u64, u32)> {
-        let back = self.clock.wrapping_sub(sync.clock) & CLOCK_MASK;
-        self.counts_to(sync, missing).filter(|_| back > CLOCK_MASK / 2 || back <= CLOCK_SLACK)
+        self.counts_to(sync, missing).filter(|_| !self.is_ahead_of(sync))
     }
 }
 

@@ -16,7 +16,7 @@ use hmtt_format::{Block, Cycles, Event, Report};
 use super::clock::LongClock;
 use super::counts::Counts;
 use super::counts_after::{CountsAfter, FRAME_ACCESSES, counts_each_access};
-use super::frame::{Body, Frame, Origin};
+use super::frame::{Body, Origin};
 use super::gap::Gap;
 use super::item::{DdrClock, Item, Malformation, Sink};
 use super::sequence::Step;
@@ -133,10 +133,11 @@ impl Decoder {
                 (self.heartbeat, self.burst_bytes) = (POWER_ON, 0);
                 self.clock_lost = false;
             }
-            Step::Frame(origin, bytes) => {
+            Step::Frame(arrival) => {
                 self.any_frame = true;
-                let Some(frame) = Frame::parse(bytes) else { return };
-                let read = frame
+                let origin = arrival.origin;
+                let read = arrival
+                    .frame
                     .body
                     .map_err(Malformation::from)
                     .and_then(|body| self.body(origin, &body, sink));

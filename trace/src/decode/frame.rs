@@ -8,7 +8,7 @@ use std::time::Duration;
 use hmtt_format::FORMAT_VERSION;
 use hmtt_format::frame::{
     COUNTER_BITS, DESTINATION, ETHER_TYPE, FrameKind, Heartbeat, MAX_WORDS, PAYLOAD_HEADER_BYTES,
-    PayloadHeader, SOURCE_PREFIX, SYNC_WORDS, Sync, WORD_BYTES,
+    PayloadHeader, SOURCE_PREFIX, SYNC_WORDS, Sync, WORD_BYTES, WORDS_AT,
 };
 use nom::IResult;
 use nom::Parser;
@@ -120,6 +120,8 @@ impl<'a> Frame<'a> {
     /// Parses a frame, given without FCS. Returns `None` if destination, source prefix or EtherType are not those of a
     /// card's frames.
     pub fn parse(bytes: &'a [u8]) -> Option<Frame<'a>> {
+        #[cfg(test)]
+        tests::note_parsed();
         let (payload, counter) = mac_header(bytes).ok()?;
         Some(Frame { counter, body: body(payload) })
     }
@@ -129,9 +131,36 @@ impl<'a> Frame<'a> {
         self.counter == 0 && matches!(self.kind(), Some(FrameKind::Info | FrameKind::Heartbeat))
     }
 
+    /// The sync, if the frame can be read and is no heartbeat.
+    pub fn sync(&self) -> Option<Sync> {
+        self.body.ok()?.sync()
+    }
+
     /// The kind, if the frame can be read.
     pub fn kind(&self) -> Option<FrameKind> {
         self.body.ok().map(|body| body.kind)
+    }
+}
+
+/// What [`Frame::parse`] has found in the bytes of a frame. Restores the frame without parsing the bytes again.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct FrameLayout {
+    counter: u64,
+    /// Kind of the frame, and length of its words in bytes.
+    body: Result<(FrameKind, usize), FrameError>,
+}
+
+impl FrameLayout {
+    pub fn new(frame: &Frame<'_>) -> Self {
+        let body = frame.body.map(|body| (body.kind, body.words.len()));
+        FrameLayout { counter: frame.counter, body }
+    }
+
+    /// The frame in the bytes that were parsed.
+    pub fn frame<'a>(&self, bytes: &'a [u8]) -> Frame<'a> {
+        let words = |length: usize| bytes.get(WORDS_AT..WORDS_AT + length).unwrap_or_default();
+        let body = self.body.map(|(kind, length)| Body { kind, words: words(length) });
+        Frame { counter: self.counter, body }
     }
 }
 
@@ -172,9 +201,24 @@ fn body(payload: &[u8]) -> Result<Body<'_>, FrameError> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
+    use std::cell::Cell;
+
     use super::*;
     use hmtt_format::frame::{MAX_FRAME_BYTES, encode};
+
+    thread_local! {
+        static PARSED: Cell<u64> = const { Cell::new(0) };
+    }
+
+    pub fn note_parsed() {
+        PARSED.set(PARSED.get() + 1);
+    }
+
+    /// Returns the number of frames that were parsed in this thread.
+    pub fn parsed() -> u64 {
+        PARSED.get()
+    }
 
     fn bytes(header: PayloadHeader, words: &[u64]) -> Vec<u8> {
         let mut buffer = [0; MAX_FRAME_BYTES];

@@ -15,9 +15,9 @@ use std::collections::VecDeque;
 
 use hmtt_format::frame::Sync;
 
+use super::arrival::{Arrival, StoredFrame};
 use super::counts_after::{CountsAfter, FrameSummary};
 use super::decoder::Decoder;
-use super::frame::{Frame, Origin};
 use super::item::{Malformation, Sink};
 use super::sequence::Step;
 
@@ -28,13 +28,13 @@ const MAX_WAITING: usize = 64;
 #[derive(Clone, Debug)]
 enum Waiting {
     Missing { first: u64, frames: u64 },
-    Frame { origin: Origin, bytes: Vec<u8>, kept: FrameSummary },
+    Frame(StoredFrame),
 }
 
 impl Waiting {
     fn counts(&self) -> Option<(Sync, CountsAfter)> {
         match self {
-            Waiting::Frame { kept, .. } => kept.counts(),
+            Waiting::Frame(frame) => frame.summary.counts(),
             Waiting::Missing { .. } => None,
         }
     }
@@ -43,8 +43,7 @@ impl Waiting {
     fn unseen(&self) -> u64 {
         match self {
             Waiting::Missing { frames, .. } => *frames,
-            Waiting::Frame { kept: FrameSummary::Unreadable, .. } => 1,
-            Waiting::Frame { .. } => 0,
+            Waiting::Frame(frame) => u64::from(matches!(frame.summary, FrameSummary::Unreadable)),
         }
     }
 }
@@ -62,8 +61,9 @@ impl Quarantine {
 
     /// Whether a heartbeat waits, which may report that the DDR clock was lost.
     pub fn has_heartbeat(&self) -> bool {
-        let is_heartbeat = |waiting: &Waiting| {
-            matches!(waiting, Waiting::Frame { kept: FrameSummary::Heartbeat, .. })
+        let is_heartbeat = |waiting: &Waiting| match waiting {
+            Waiting::Frame(frame) => matches!(frame.summary, FrameSummary::Heartbeat),
+            Waiting::Missing { .. } => false,
         };
         self.waiting.iter().any(is_heartbeat)
     }
@@ -85,27 +85,24 @@ impl Quarantine {
             Step::Missing { first, frames } => {
                 self.waiting.push_back(Waiting::Missing { first, frames });
             }
-            Step::Frame(origin, bytes) => {
-                let frame = Frame::parse(bytes);
-                if self.restarts_counts(frame.as_ref(), decoder) {
+            Step::Frame(arrival) => {
+                if self.restarts_counts(arrival, decoder) {
                     // No later frame can confirm or contradict the steps before it.
                     self.finish(decoder, sink);
                     return decoder.step(step, sink);
                 }
-                let is_doubtful = |frame: &Frame<'_>| is_doubtful(frame, decoder);
-                if self.waiting.is_empty() && !frame.as_ref().is_some_and(is_doubtful) {
+                if self.waiting.is_empty() && !is_doubtful(arrival, decoder) {
                     return decoder.step(step, sink);
                 }
-                let kept = frame.as_ref().map_or(FrameSummary::Unreadable, FrameSummary::new);
-                self.waiting.push_back(Waiting::Frame { origin, bytes: bytes.to_vec(), kept });
+                self.waiting.push_back(Waiting::Frame(StoredFrame::new(arrival)));
                 self.settle(false, decoder, sink);
             }
         }
     }
 
     /// Whether a frame is the first that the card sent after its DDR clock was found.
-    fn restarts_counts(&self, frame: Option<&Frame<'_>>, decoder: &Decoder) -> bool {
-        let body = frame.and_then(|frame| frame.body.ok());
+    fn restarts_counts(&self, arrival: &Arrival<'_>, decoder: &Decoder) -> bool {
+        let body = arrival.frame.body.ok();
         body.and_then(|body| Some((body.kind, body.sync()?)))
             .is_some_and(|(kind, sync)| decoder.restarts_counts(kind, sync, self.has_heartbeat()))
     }
@@ -127,11 +124,11 @@ impl Quarantine {
                 Some(Waiting::Missing { first, frames }) => {
                     decoder.step(Step::Missing { first, frames }, sink);
                 }
-                Some(Waiting::Frame { origin, bytes, .. }) if believed => {
-                    decoder.step(Step::Frame(origin, &bytes), sink);
+                Some(Waiting::Frame(frame)) if believed => {
+                    decoder.step(Step::Frame(&frame.arrival()), sink);
                 }
-                Some(Waiting::Frame { origin, .. }) => {
-                    decoder.leave_out(origin, Malformation::Contradiction, sink);
+                Some(Waiting::Frame(frame)) => {
+                    decoder.leave_out(frame.origin, Malformation::Contradiction, sink);
                 }
                 None => return,
             }
@@ -183,8 +180,9 @@ impl Quarantine {
 }
 
 /// Whether a frame does not state the counts after the frame before. The first frame of a session states counts of 0.
-fn is_doubtful(frame: &Frame<'_>, decoder: &Decoder) -> bool {
-    let Some(sync) = frame.body.ok().and_then(|body| body.sync()) else { return false };
+fn is_doubtful(arrival: &Arrival<'_>, decoder: &Decoder) -> bool {
+    let frame = &arrival.frame;
+    let Some(sync) = frame.sync() else { return false };
     match decoder.reached {
         Some(reached) => !CountsAfter::from(reached).is_exactly(sync),
         None => !frame.opens_session() || (sync.accesses, sync.lost) != (0, 0),

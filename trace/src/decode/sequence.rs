@@ -7,7 +7,6 @@
 //! Invariant: every counter between the first and the last frame of a session is passed on exactly once or reported
 //! missing exactly once. A session ends where the card restarts its counter.
 
-mod fingerprint;
 mod order;
 mod place;
 
@@ -15,20 +14,19 @@ use std::collections::VecDeque;
 
 use hmtt_format::frame::{COUNTER_BITS, COUNTER_MASK, FrameKind};
 
+use super::arrival::{Arrival, StoredFrame};
 use super::counts_after::FrameSummary;
 pub use super::distance::WINDOW;
 pub(super) use super::distance::{FARTHEST_DETOUR, FIRST_FRAMES};
 use super::frame::{Frame, Origin};
-pub(super) use fingerprint::are_alike;
-use fingerprint::fingerprint;
 pub use order::Order;
 pub(super) use place::{FARTHEST_GAP, Place};
 
 /// An element of the sequencer's output.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub enum Step<'a> {
-    /// The next frame in order: its place in the capture and its bytes.
-    Frame(Origin, &'a [u8]),
+    /// The next frame in order.
+    Frame(&'a Arrival<'a>),
     /// Frames that did not arrive.
     Missing {
         /// Counter of the first missing frame, modulo 2^40.
@@ -38,14 +36,6 @@ pub enum Step<'a> {
     },
     /// The card restarted its counter. What it sent in between, if anything, is not known.
     Restart,
-}
-
-#[derive(Clone, Debug)]
-struct WaitingFrame {
-    fingerprint: u64,
-    origin: Origin,
-    bytes: Vec<u8>,
-    kept: FrameSummary,
 }
 
 /// Puts the frames of one card in order. Counters are extended to 64 bits ("unwrapped") and start at 2^40, so that plain
@@ -62,7 +52,7 @@ pub struct Sequencer {
     next: u64,
     newest: u64,
     /// Frames that wait, with their unwrapped counters, ascending; they span less than [`WINDOW`] counts.
-    held: VecDeque<(u64, WaitingFrame)>,
+    held: VecDeque<(u64, StoredFrame)>,
     /// Unwrapped counters of the frames passed on lately, ascending, with the frames' fingerprints.
     passed: VecDeque<(u64, u64)>,
 }
@@ -83,20 +73,23 @@ impl Sequencer {
         &mut self.order
     }
 
-    /// Takes the next frame that arrived; `frame` is what `bytes` hold.
-    pub fn push(
+    /// Takes the next frame that arrived.
+    pub fn push(&mut self, arrival: &Arrival<'_>, pass: &mut impl FnMut(Step<'_>)) {
+        self.push_at(self.place(arrival), arrival, pass);
+    }
+
+    /// Takes the next frame that arrived. `place`: its [`Sequencer::place`].
+    pub(super) fn push_at(
         &mut self,
-        origin: Origin,
-        bytes: &[u8],
-        frame: &Frame<'_>,
+        place: Place,
+        arrival: &Arrival<'_>,
         pass: &mut impl FnMut(Step<'_>),
     ) {
-        let fingerprint = fingerprint(bytes);
         if !self.open {
-            self.open_session(frame);
+            self.open_session(&arrival.frame);
         }
-        match self.place_of(frame, || fingerprint) {
-            Place::Ahead(counter) => self.take(counter, fingerprint, (origin, bytes, frame), pass),
+        match place {
+            Place::Ahead(counter) => self.take(counter, arrival, pass),
             Place::Duplicate => self.order.duplicate_frames += 1,
             Place::Late => {
                 self.order.reordered_frames += 1;
@@ -104,11 +97,11 @@ impl Sequencer {
             }
             Place::Restart | Place::Taken(_) => {
                 self.restart(pass);
-                self.open_session(frame);
-                self.take(self.next, fingerprint, (origin, bytes, frame), pass);
+                self.open_session(&arrival.frame);
+                self.take(self.next, arrival, pass);
             }
         }
-        match frame.kind() {
+        match arrival.frame.kind() {
             Some(FrameKind::End) => self.ended = true,
             Some(FrameKind::Data) => self.ended = false,
             _ => {}
@@ -128,12 +121,12 @@ impl Sequencer {
     /// Counters and summaries of the frames that wait before an unwrapped counter, the nearest first.
     pub(super) fn held_before(&self, counter: u64) -> impl Iterator<Item = (u64, FrameSummary)> {
         let before = self.held.range(..self.held_from(counter)).rev();
-        before.map(|(before, held)| (*before, held.kept))
+        before.map(|(before, held)| (*before, held.summary))
     }
 
     /// Summary of the frame that waits at an unwrapped counter.
     pub(super) fn held_at(&self, counter: u64) -> Option<FrameSummary> {
-        self.waiting(counter).map(|held| held.kept)
+        self.waiting(counter).map(|held| held.summary)
     }
 
     /// Index of the first waiting frame with this unwrapped counter or a later one.
@@ -142,7 +135,7 @@ impl Sequencer {
     }
 
     /// The frame that waits at an unwrapped counter.
-    fn waiting(&self, counter: u64) -> Option<&WaitingFrame> {
+    fn waiting(&self, counter: u64) -> Option<&StoredFrame> {
         let (held, frame) = self.held.get(self.held_from(counter))?;
         (*held == counter).then_some(frame)
     }
@@ -166,7 +159,7 @@ impl Sequencer {
     /// Counter and summary of the first frame that waits after an unwrapped counter.
     pub(super) fn held_after(&self, counter: u64) -> Option<(u64, FrameSummary)> {
         let (after, held) = self.held.get(self.held_from(counter + 1))?;
-        Some((*after, held.kept))
+        Some((*after, held.summary))
     }
 
     /// Frames missing between an unwrapped counter and the nearest frame before it that arrived.
@@ -215,29 +208,21 @@ impl Sequencer {
         self.passed.clear();
     }
 
-    fn take(
-        &mut self,
-        counter: u64,
-        fingerprint: u64,
-        (origin, bytes, frame): (Origin, &[u8], &Frame<'_>),
-        pass: &mut impl FnMut(Step<'_>),
-    ) {
+    fn take(&mut self, counter: u64, arrival: &Arrival<'_>, pass: &mut impl FnMut(Step<'_>)) {
         if counter < self.newest {
             self.order.reordered_frames += 1;
         }
         self.newest = self.newest.max(counter);
         if self.started && counter == self.next {
-            pass(Step::Frame(origin, bytes));
-            self.passed_on(fingerprint);
+            pass(Step::Frame(arrival));
+            self.passed_on(arrival.fingerprint());
             self.pass_ready(pass);
             return;
         }
         if !self.started {
             self.next = self.next.min(counter);
         }
-        let kept = FrameSummary::new(frame);
-        let held = WaitingFrame { fingerprint, origin, bytes: bytes.to_vec(), kept };
-        self.held.insert(self.held_from(counter), (counter, held));
+        self.held.insert(self.held_from(counter), (counter, StoredFrame::new(arrival)));
         while !self.held.is_empty() && self.newest >= self.next + WINDOW {
             self.started = true;
             self.give_up_to(self.newest - WINDOW + 1, pass);
@@ -262,8 +247,9 @@ impl Sequencer {
         while self.held.front().is_some_and(|(counter, _)| *counter == self.next)
             && let Some((_, held)) = self.held.pop_front()
         {
-            pass(Step::Frame(held.origin, &held.bytes));
-            self.passed_on(held.fingerprint);
+            let arrival = held.arrival();
+            pass(Step::Frame(&arrival));
+            self.passed_on(arrival.fingerprint());
         }
     }
 

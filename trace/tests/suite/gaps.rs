@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use hmtt::decode::{Counts, Origin, Trace, decode_frames};
+use hmtt::decode::{CardTrace, Counts, Origin, decode_frames};
 use hmtt::table::text::text_of;
 use hmtt_format::frame::{COUNTER_MASK, Heartbeat, SYNC_WORDS, WORD_BYTES, WORDS_AT};
 use hmtt_format::record::{CLOCK_MASK, PageRun, TagSource, WordRecord};
@@ -269,7 +269,7 @@ fn a_gap_lies_between_the_arrivals_of_the_frames_around_it() {
     let (mut frames, _) = Card::new().session(6, 10);
     frames.drain(3..5);
     frames.truncate(4);
-    let mut trace = Trace::default();
+    let mut trace = CardTrace::default();
     let arrival = |packet: u64| Some(Duration::from_millis(packet * packet));
     for (frame, packet) in frames.iter().zip(1..) {
         let origin = Origin { packet, time: arrival(packet), ..Origin::default() };

@@ -1,6 +1,6 @@
 //! Tests that a trace is the same as items, as columns and as counts.
 
-use hmtt::decode::{Columns, Counted, Counts, Item, Origin, Sink, Trace, decode_frames};
+use hmtt::decode::{CardTrace, Columns, Counted, Counts, Item, Origin, Sink, decode_frames};
 use hmtt_format::record::{Half, PageRun, WordRecord};
 use hmtt_format::{Access, Cycles, Event, FaultKind};
 use proptest::prelude::*;
@@ -25,7 +25,7 @@ impl Sink for Taken {
 }
 
 fn as_columns(frames: &[Vec<u8>]) -> (Taken, Counts) {
-    let (mut taken, mut trace) = (Taken::default(), Trace::default());
+    let (mut taken, mut trace) = (Taken::default(), CardTrace::default());
     for (frame, packet) in frames.iter().zip(1..) {
         trace.push(Origin { packet, ..Origin::default() }, frame, &mut taken);
     }
@@ -34,7 +34,7 @@ fn as_columns(frames: &[Vec<u8>]) -> (Taken, Counts) {
 }
 
 fn counted(frames: &[Vec<u8>]) -> (Vec<Item>, Counts) {
-    let (mut items, mut trace) = (Vec::new(), Trace::default());
+    let (mut items, mut trace) = (Vec::new(), CardTrace::default());
     for (frame, packet) in frames.iter().zip(1..) {
         trace.push(
             Origin { packet, ..Origin::default() },

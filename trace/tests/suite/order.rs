@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use hmtt::decode::frame::{Frame, Origin};
+use hmtt::decode::arrival::Arrival;
 use hmtt::decode::sequence::{Order, Sequencer, Step, WINDOW};
-use hmtt::decode::{Item, decode_frames};
+use hmtt::decode::{Item, Origin, decode_frames};
 use hmtt_format::frame::{COUNTER_BITS, COUNTER_MASK};
 use hmtt_format::{Access, Event};
 use proptest::prelude::*;
@@ -71,7 +71,7 @@ fn sequence(start: u64, arrivals: &[u64]) -> (Vec<u64>, BTreeSet<u64>, Order) {
     let (mut passed, mut missing) = (Vec::new(), BTreeSet::new());
     let mut sequencer = Sequencer::default();
     let mut note = |step: Step<'_>| match step {
-        Step::Frame(_, bytes) => passed.push(Frame::parse(bytes).unwrap().counter),
+        Step::Frame(arrival) => passed.push(arrival.frame.counter),
         Step::Missing { first, frames } => {
             missing.extend((0..frames).map(|index| (first + index) & COUNTER_MASK));
         }
@@ -79,8 +79,8 @@ fn sequence(start: u64, arrivals: &[u64]) -> (Vec<u64>, BTreeSet<u64>, Order) {
     };
     for index in arrivals {
         let bytes = &frames[*index as usize];
-        let frame = Frame::parse(bytes).unwrap();
-        sequencer.push(Origin::default(), bytes, &frame, &mut note);
+        let arrival = Arrival::parse(Origin::default(), bytes).unwrap();
+        sequencer.push(&arrival, &mut note);
     }
     sequencer.finish(&mut note);
     (passed, missing, sequencer.order())

@@ -2,9 +2,8 @@
 
 use hmtt_format::frame::{COUNTER_BITS, COUNTER_MASK};
 
-use super::fingerprint::fingerprint;
 use super::{FARTHEST_DETOUR, FIRST_FRAMES, Sequencer, WINDOW, first_place};
-use crate::decode::frame::Frame;
+use crate::decode::arrival::{Arrival, StoredFrame};
 
 /// Frames of the longest gap: a report with counter 0 that is further ahead is from a restarted card.
 pub(in crate::decode) const FARTHEST_GAP: u64 = 1 << 20;
@@ -14,6 +13,7 @@ pub(in crate::decode) const FARTHEST_GAP: u64 = 1 << 20;
 const FARTHEST_COUNTER: u64 = 1 << 63;
 
 /// Where a frame belongs.
+#[derive(Clone, Copy, Debug)]
 pub(in crate::decode) enum Place {
     /// Among the frames still to be passed on, at this unwrapped counter.
     Ahead(u64),
@@ -38,25 +38,26 @@ impl Sequencer {
     /// Whether a counter is so close to those of earlier frames that its frame may fit between or after them. Only the
     /// counter is checked. If not, the frame's place is [`Place::Restart`], or [`Place::Ahead`] by [`WINDOW`] or more.
     pub(in crate::decode) fn is_close(&self, counter: u64) -> bool {
+        if !self.open {
+            return false;
+        }
         let counter = self.unwrapped(counter);
         let oldest = if self.started { self.next } else { self.newest };
-        self.open && counter + FARTHEST_DETOUR >= oldest && counter < self.newest + WINDOW
+        counter + FARTHEST_DETOUR >= oldest && counter < self.newest + WINDOW
     }
 
-    /// Frames missing before a counter that is ahead of all earlier frames; `None` if it is not ahead.
+    /// Frames missing before a counter that is ahead of all earlier frames; `None` if it is not ahead, or if a session
+    /// begins.
     pub(in crate::decode) fn missing_up_to(&self, counter: u64) -> Option<u64> {
-        self.unwrapped(counter).checked_sub(self.newest + 1)
+        self.open.then(|| self.unwrapped(counter).checked_sub(self.newest + 1))?
     }
 
-    /// The place of a frame. `bytes`: the bytes of `frame`.
-    pub(in crate::decode) fn place(&self, frame: &Frame<'_>, bytes: &[u8]) -> Place {
+    /// The place of a frame.
+    pub(in crate::decode) fn place(&self, arrival: &Arrival<'_>) -> Place {
+        let frame = &arrival.frame;
         if !self.open {
             return Place::Ahead(first_place(frame));
         }
-        self.place_of(frame, || fingerprint(bytes))
-    }
-
-    pub(super) fn place_of(&self, frame: &Frame<'_>, fingerprint: impl FnOnce() -> u64) -> Place {
         let counter = self.unwrapped(frame.counter);
         let oldest = if self.started { self.next } else { self.newest };
         let behind = counter < self.next;
@@ -73,10 +74,10 @@ impl Sequencer {
             let at = self.passed.binary_search_by_key(&counter, |(passed, _)| *passed).ok();
             at.map(|at| self.passed[at].1)
         } else {
-            self.waiting(counter).map(|held| held.fingerprint)
+            self.waiting(counter).map(StoredFrame::fingerprint)
         };
         match seen {
-            Some(seen) if seen == fingerprint() => Place::Duplicate,
+            Some(seen) if seen == arrival.fingerprint() => Place::Duplicate,
             Some(_) if behind => Place::Restart,
             Some(_) => Place::Taken(counter),
             None if behind && self.started => Place::Late,

@@ -1,15 +1,26 @@
 //! Finds the card, the parked trace or the pending run that a frame continues.
+//!
+//! ```text
+//! frame, cards         -> Comparison of each (compare, evidence) -> the best of each, as Claims -> OWNER -> Owner
+//! frame, runs, parked  -> fit of each                            /
+//! ```
+
+#[cfg(test)]
+mod tests;
 
 use hmtt_format::frame::FrameKind;
 
 use super::Wire;
-use super::pending_run::Arrival;
-use crate::decode::fit::Fit;
-use crate::decode::frame::Frame;
+use super::pending_run::RunFit;
+use crate::decode::arrival::Arrival;
+use crate::decode::card_trace::CardTrace;
+use crate::decode::compare::Comparison;
+use crate::decode::evidence::{Fit, listed};
+use crate::decode::rules::{Rule, Table};
 use crate::decode::sequence::WINDOW;
-use crate::decode::trace::Trace;
 
 /// The owner of a frame; numbers are indices into the wire's cards, pending runs or parked traces.
+#[derive(Debug)]
 pub(super) enum Owner {
     /// A card, whose next frame it certainly is.
     Certain(usize),
@@ -24,74 +35,240 @@ pub(super) enum Owner {
     Stray,
 }
 
+listed! {
+    /// How well the frame fits the best of the cards, of the pending runs or of the parked traces.
+    Claim {
+        /// It fits none.
+        No,
+        Late,
+        /// [`Fit::Near`] with nothing that it could be compared with, by at least [`WINDOW`] frames.
+        Doubtful,
+        Near,
+        Copy,
+        Next,
+        /// [`Fit::Next`], and the clock is exactly that of the frame before.
+        NextClock,
+    }
+}
+
+impl Claim {
+    fn new(fit: Option<Fit>) -> Claim {
+        match fit {
+            None => Claim::No,
+            Some(Fit::Next(0)) => Claim::NextClock,
+            Some(Fit::Next(_)) => Claim::Next,
+            Some(Fit::Copy) => Claim::Copy,
+            Some(Fit::Near(missing, _)) if missing < WINDOW => Claim::Near,
+            Some(Fit::Near(..)) => Claim::Doubtful,
+            Some(Fit::Late) => Claim::Late,
+        }
+    }
+
+    /// Whether the frame may be one that was sent after those before.
+    fn continues(self) -> bool {
+        matches!(self, Claim::Doubtful | Claim::Near | Claim::Next | Claim::NextClock)
+    }
+
+    fn is_near(self) -> bool {
+        matches!(self, Claim::Doubtful | Claim::Near)
+    }
+}
+
+listed! {
+    /// What the frame holds, as far as the owner depends on it.
+    Content { Data, Report, Heartbeat, Unreadable, }
+}
+
+listed! {
+    /// What the best pending run is for the best card.
+    Run {
+        /// Several frames, or a frame that is not near the card.
+        Apart,
+        /// A single frame that could be a damaged one of the card.
+        Suspect,
+        /// A single frame that could be the card's if its counter were another.
+        Misplaced,
+    }
+}
+
+/// What is known of a frame that is certainly no card's next one. The best card, run and parked trace are those that
+/// the frame fits best.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Claims {
+    card: Claim,
+    run: Claim,
+    parked: Claim,
+    content: Content,
+    /// Whether the frame fits the best card at least as well as the best run.
+    is_card_first: bool,
+    /// The best run, for the best card.
+    run_is: Run,
+    /// Whether the best card has sent nothing since the best run began.
+    is_silent: bool,
+    /// Whether the frame states exactly the counts after the last frame of the best run.
+    run_counts_exactly: bool,
+    /// Whether the frame has counts, and several cards could have lost frames before it.
+    fits_several: bool,
+    any_card: bool,
+}
+
+impl Claims {
+    fn prefers_card(&self) -> bool {
+        self.card != Claim::No && (self.run == Claim::No || self.is_card_first)
+    }
+}
+
+/// Which of its claimants a frame is given to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Choice {
+    Parked,
+    Card,
+    Pending,
+    Past,
+    Unknown,
+    Stray,
+}
+
+/// Decides who owns a frame.
+pub(super) const OWNER: Table<Claims, Choice> = Table {
+    rules: &[
+        Rule {
+            // Counts alone do not suffice: two sessions of full frames count alike.
+            because: "only the parked trace is continued exactly, by counts and clock",
+            when: |c| {
+                c.content == Content::Data
+                    && c.parked == Claim::NextClock
+                    && c.card != Claim::NextClock
+                    && c.run != Claim::NextClock
+            },
+            then: Choice::Parked,
+        },
+        Rule {
+            because: "a heartbeat has no counts: it does not confirm a frame that may be damaged",
+            when: |c| {
+                c.content == Content::Heartbeat
+                    && c.card.continues()
+                    && c.run != Claim::No
+                    && c.run_is != Run::Apart
+            },
+            then: Choice::Card,
+        },
+        Rule {
+            because: "a frame confirms one that may be damaged only if it continues it exactly",
+            when: |c| {
+                c.card.continues()
+                    && c.run.is_near()
+                    && c.run_is != Run::Apart
+                    && !c.run_counts_exactly
+            },
+            then: Choice::Card,
+        },
+        Rule {
+            because: "the run is the card's frame before this one, with a damaged counter",
+            when: |c| c.card.continues() && c.run.is_near() && c.run_is == Run::Misplaced,
+            then: Choice::Card,
+        },
+        Rule {
+            // Its frames look like copies, or like near ones by chance.
+            because: "the card may repeat after a restart what it did before",
+            when: |c| {
+                (c.card.is_near() || c.card == Claim::Copy) && c.run == Claim::Near && c.is_silent
+            },
+            then: Choice::Pending,
+        },
+        Rule {
+            because: "several cards could have lost frames before it, and none is continued exactly",
+            when: |c| c.prefers_card() && c.card.is_near() && c.fits_several,
+            then: Choice::Unknown,
+        },
+        Rule {
+            because: "it fits a card at least as well as a run",
+            when: Claims::prefers_card,
+            then: Choice::Card,
+        },
+        Rule {
+            because: "it fits a run better than a card",
+            when: |c| c.run != Claim::No,
+            then: Choice::Pending,
+        },
+        Rule {
+            because: "it continues a parked trace",
+            when: |c| c.parked.continues(),
+            then: Choice::Parked,
+        },
+        Rule {
+            because: "it is a copy, or late, in a parked trace",
+            when: |c| c.parked != Claim::No,
+            then: Choice::Past,
+        },
+        Rule {
+            because: "an unreadable frame states nothing that another frame could confirm",
+            when: |c| c.content == Content::Unreadable && c.any_card,
+            then: Choice::Stray,
+        },
+    ],
+    otherwise: Choice::Unknown,
+};
+
 impl Wire {
-    /// The owner of a frame that has arrived.
-    pub(super) fn owner(&self, arrival: &Arrival<'_>) -> Owner {
-        let Arrival { frame, bytes, .. } = *arrival;
-        let certain = |card: &usize| self.cards[*card].is_certain(frame);
+    /// The owner of a frame that has arrived. If it is certainly no card's next one, `compared` is set to the frame
+    /// compared with each card.
+    pub(super) fn owner(&self, arrival: &Arrival<'_>, compared: &mut Vec<Comparison>) -> Owner {
+        let certain = |card: &usize| self.cards[*card].is_certain(&arrival.frame);
         let last_first = (self.last..self.cards.len()).chain(0..self.last);
         if let Some(card) = last_first.into_iter().find(certain) {
             return Owner::Certain(card);
         }
-        let fit = |trace: &Trace| trace.fit(frame, bytes);
-        let card = best(self.cards.iter().map(fit));
-        let run = best(self.pending.iter().map(|run| run.fit(arrival)));
+        self.compare(arrival, compared);
+        let card = best(compared.iter().map(|card| card.fit), |fit| *fit);
+        let run = best(self.pending.iter().map(|run| run.fit(arrival)), |run| run.fit);
         let run = run.map(|best| self.latest_near(best, arrival));
-        let parked = best(self.parked.iter().map(|parked| fit(&parked.trace)));
-        let is_data = frame.kind() == Some(FrameKind::Data);
-        let is_beat = frame.kind() == Some(FrameKind::Heartbeat);
-        match (card, run, parked) {
-            // A parked trace that the frame continues exactly, by counts and clock, is preferred to
-            // other owners. Counts alone do not suffice: two sessions of full frames count alike.
-            (card, run, Some((Fit::Next(0), at)))
-                if is_data && [card, run].iter().flatten().all(|(fit, _)| *fit > Fit::Next(0)) =>
-            {
-                Owner::Parked(at)
+        let parked = best(self.parked.iter().map(|one| one.trace.fit(arrival)), |fit| *fit);
+        let claims = Claims {
+            card: Claim::new(card.map(|(fit, _)| fit)),
+            run: Claim::new(run.map(|(run, _)| run.fit)),
+            parked: Claim::new(parked.map(|(fit, _)| fit)),
+            content: content(arrival),
+            is_card_first: card.map(|(fit, _)| fit) <= run.map(|(run, _)| run.fit),
+            run_is: card.zip(run).map_or(Run::Apart, |((_, card), (_, at))| self.run_is(at, card)),
+            is_silent: card
+                .zip(run)
+                .is_some_and(|((_, card), (_, at))| self.pending[at].is_silent(card)),
+            run_counts_exactly: run.is_some_and(|(run, _)| run.counts_exactly),
+            fits_several: fits_several(arrival, compared),
+            any_card: !self.cards.is_empty(),
+        };
+        match (OWNER.decide(&claims), card, run, parked) {
+            (Choice::Card, Some((_, card)), ..) => Owner::Card(card),
+            (Choice::Pending, _, Some((_, at)), _) => Owner::Pending(at),
+            (Choice::Parked, .., Some((_, at))) => Owner::Parked(at),
+            (Choice::Past, .., Some((fit, at))) => {
+                Owner::Past(self.parked.card(at).unwrap_or(self.last), fit)
             }
-            // A heartbeat has no counts: it does not confirm a frame that may be damaged.
-            (Some((fit, card)), Some((_, at)), _)
-                if is_beat && fit.continues() && self.pending[at].is_suspect(card) =>
-            {
-                Owner::Card(card)
-            }
-            // Nor does a frame that does not continue it exactly.
-            (Some((fit, card)), Some((Fit::Near(..), at)), _)
-                if fit.continues()
-                    && self.pending[at].is_suspect(card)
-                    && !self.pending[at].trace().counts_exactly(frame) =>
-            {
-                Owner::Card(card)
-            }
-            // The pending frame is the card's frame before this one, with a damaged counter.
-            (Some((fit, card)), Some((Fit::Near(..), at)), _)
-                if fit.continues() && self.pending[at].is_misplaced(card) =>
-            {
-                Owner::Card(card)
-            }
-            // A card that repeats after a restart what it did before sends frames that look like
-            // copies, or like near ones by chance.
-            (Some((Fit::Copy | Fit::Near(..), card)), Some((Fit::Near(missing, _), at)), _)
-                if missing < WINDOW && self.pending[at].is_silent(card) =>
-            {
-                Owner::Pending(at)
-            }
-            (Some((fit, card)), run, _) if run.is_none_or(|(other, _)| fit <= other) => match fit {
-                Fit::Near(..) if self.fits_several(frame, bytes) => Owner::Unknown,
-                _ => Owner::Card(card),
-            },
-            (_, Some((_, at)), _) => Owner::Pending(at),
-            (_, _, Some((fit, at))) if fit.continues() => Owner::Parked(at),
-            (_, _, Some((fit, at))) => Owner::Past(self.parked.card(at).unwrap_or(self.last), fit),
-            // An unreadable frame states nothing that another frame could confirm.
-            _ if frame.body.is_err() && !self.cards.is_empty() => Owner::Stray,
+            (Choice::Stray, ..) => Owner::Stray,
             _ => Owner::Unknown,
+        }
+    }
+
+    /// Compares a frame with all cards.
+    pub(super) fn compare(&self, arrival: &Arrival<'_>, compared: &mut Vec<Comparison>) {
+        compared.clear();
+        compared.extend(self.cards.iter().map(|trace: &CardTrace| trace.compare(arrival)));
+    }
+
+    fn run_is(&self, at: usize, card: usize) -> Run {
+        let run = &self.pending[at];
+        match (run.is_misplaced(card), run.is_suspect(card)) {
+            (true, _) => Run::Misplaced,
+            (false, true) => Run::Suspect,
+            (false, false) => Run::Apart,
         }
     }
 
     /// The latest pending run that the frame could continue and that arrived wholly after the best one; else the best one.
     /// Two such runs are more likely of one card that restarted twice than of two cards by chance.
-    fn latest_near(&self, best: (Fit, usize), arrival: &Arrival<'_>) -> (Fit, usize) {
-        if matches!(best.0, Fit::Next(_)) {
+    fn latest_near(&self, best: (RunFit, usize), arrival: &Arrival<'_>) -> (RunFit, usize) {
+        if matches!(best.0.fit, Fit::Next(_)) {
             return best;
         }
         let fits = |at: usize| Some((self.pending[at].fit(arrival)?, at));
@@ -99,19 +276,27 @@ impl Wire {
         later
             .filter(|at| self.pending[best.1].is_before(&self.pending[*at]))
             .find_map(fits)
-            .filter(|(fit, _)| *fit != Fit::Late)
+            .filter(|(run, _)| run.fit != Fit::Late)
             .unwrap_or(best)
-    }
-
-    /// Whether a frame has counts, and several cards could have lost frames before it.
-    fn fits_several(&self, frame: &Frame<'_>, bytes: &[u8]) -> bool {
-        let near = |trace: &&Trace| matches!(trace.fit(frame, bytes), Some(Fit::Near(missing, _)) if missing < WINDOW);
-        let counts = frame.body.ok().and_then(|body| body.sync()).is_some();
-        counts && self.cards.iter().filter(near).count() > 1
     }
 }
 
-/// The best fit, and its index; `None` if nothing fits.
-fn best(fits: impl Iterator<Item = Option<Fit>>) -> Option<(Fit, usize)> {
-    fits.enumerate().filter_map(|(at, fit)| Some((fit?, at))).min()
+fn content(arrival: &Arrival<'_>) -> Content {
+    match arrival.frame.kind() {
+        Some(FrameKind::Data) => Content::Data,
+        Some(FrameKind::Info | FrameKind::End) => Content::Report,
+        Some(FrameKind::Heartbeat) => Content::Heartbeat,
+        None => Content::Unreadable,
+    }
+}
+
+/// Whether a frame has counts, and several cards could have lost frames before it.
+fn fits_several(arrival: &Arrival<'_>, compared: &[Comparison]) -> bool {
+    let near = compared.iter().filter(|card| Claim::new(card.fit) == Claim::Near);
+    arrival.frame.sync().is_some() && near.count() > 1
+}
+
+/// The best of the claimants, the first of several that are as good, and its index; `None` if nothing fits.
+fn best<F>(fits: impl Iterator<Item = Option<F>>, fit_of: fn(&F) -> Fit) -> Option<(F, usize)> {
+    fits.enumerate().filter_map(|(at, fit)| Some((fit?, at))).min_by_key(|(fit, _)| fit_of(fit))
 }

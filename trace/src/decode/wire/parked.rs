@@ -9,8 +9,8 @@ use std::collections::VecDeque;
 
 use hmtt_format::frame::Sync;
 
+use crate::decode::card_trace::CardTrace;
 use crate::decode::counts::Counts;
-use crate::decode::trace::Trace;
 
 /// Most parked traces.
 const MAX_PARKED: usize = 4;
@@ -18,7 +18,7 @@ const MAX_PARKED: usize = 4;
 /// The part of a card's trace before frames that may be another card's.
 #[derive(Debug)]
 pub(super) struct Parked {
-    pub trace: Trace,
+    pub trace: CardTrace,
     /// Number of the card that has the frames after this part.
     pub card: usize,
     /// Whether the card seemed to restart; if not, it seemed to lose frames.
@@ -42,7 +42,7 @@ impl ParkedTraces {
     }
 
     /// Parks a trace. If there are too many, another one is released for it.
-    pub fn keep(&mut self, parked: Parked, cards: &mut [Trace]) {
+    pub fn keep(&mut self, parked: Parked, cards: &mut [CardTrace]) {
         if self.0.len() >= MAX_PARKED {
             let frames = |at: &usize| self.0[*at].trace.frames();
             let least = (0..self.0.len()).min_by_key(frames).unwrap_or(0);
@@ -59,21 +59,21 @@ impl ParkedTraces {
     }
 
     /// Releases a parked trace to its card: its counts are put before those of the part after it.
-    pub fn release(&mut self, at: usize, cards: &mut [Trace]) {
+    pub fn release(&mut self, at: usize, cards: &mut [CardTrace]) {
         let Some(Parked { trace, card, .. }) = self.0.remove(at) else { return };
         if let Some(after) = self.after(at, card, cards) {
             after.prepend_counts(trace.into_counts());
         }
     }
 
-    pub fn release_all(&mut self, cards: &mut [Trace]) {
+    pub fn release_all(&mut self, cards: &mut [CardTrace]) {
         while !self.0.is_empty() {
             self.release(0, cards);
         }
     }
 
     /// Removes and returns a parked trace that is not of the same card as the part after it.
-    pub fn take(&mut self, at: usize, cards: &mut [Trace]) -> Option<Parked> {
+    pub fn take(&mut self, at: usize, cards: &mut [CardTrace]) -> Option<Parked> {
         let parked = self.0.remove(at)?;
         if let Some(after) = self.after(at, parked.card, cards) {
             after.drop_predecessor(parked.restarted, parked.opening);
@@ -88,7 +88,7 @@ impl ParkedTraces {
     }
 
     /// Releases the parked traces of a card from index `at` on.
-    pub fn release_after(&mut self, at: usize, card: usize, cards: &mut [Trace]) {
+    pub fn release_after(&mut self, at: usize, card: usize, cards: &mut [CardTrace]) {
         while let Some(next) = (at..self.0.len()).find(|next| self.0[*next].card == card) {
             self.release(next, cards);
         }
@@ -107,8 +107,8 @@ impl ParkedTraces {
         &'a mut self,
         at: usize,
         card: usize,
-        cards: &'a mut [Trace],
-    ) -> Option<&'a mut Trace> {
+        cards: &'a mut [CardTrace],
+    ) -> Option<&'a mut CardTrace> {
         let later = self.0.iter_mut().skip(at).find(|parked| parked.card == card);
         later.map(|parked| &mut parked.trace).or(cards.get_mut(card))
     }

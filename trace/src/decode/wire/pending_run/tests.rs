@@ -11,6 +11,11 @@ use proptest::prelude::*;
 use proptest::sample::select;
 
 use super::*;
+use crate::decode::frame::Origin;
+
+fn arrival(bytes: &[u8]) -> Arrival<'_> {
+    Arrival::parse(Origin::default(), bytes).unwrap()
+}
 
 /// The content of a generated frame.
 #[derive(Clone, Debug)]
@@ -93,7 +98,7 @@ fn first() -> impl Strategy<Value = FrameContent> {
 }
 
 /// The fit of a frame to a trace, without [`Fit::Late`] where no frame with counts was decoded yet.
-fn fit_unless_new(trace: &Trace, fit: Option<Fit>) -> Option<Fit> {
+fn fit_unless_new(trace: &CardTrace, fit: Option<Fit>) -> Option<Fit> {
     fit.filter(|fit| *fit != Fit::Late || !trace.is_new())
 }
 
@@ -108,12 +113,12 @@ proptest! {
         })
     ) {
         let (one, other) = (one.bytes(), other.bytes());
-        let (first, second) = (Frame::parse(&one).unwrap(), Frame::parse(&other).unwrap());
-        let waiting = PendingFrame::new(Origin::default(), &Arrival::new(&first, &one), 1);
-        if !waiting.may_be_near(&Arrival::new(&second, &other)) {
-            let mut trace = Trace::default();
-            trace.push(Origin::default(), &one, &mut Counted(|_| {}));
-            prop_assert_eq!(fit_unless_new(&trace, trace.fit(&second, &other)), None);
+        let (first, second) = (arrival(&one), arrival(&other));
+        if !PendingFrame::new(&first, 1).may_be_near(&second) {
+            let mut trace = CardTrace::default();
+            trace.frame(&first, &mut Counted(|_| {}));
+            prop_assert_eq!(fit_unless_new(&trace, trace.fit(&second)), None);
+            prop_assert_eq!(trace.fit(&second), trace.compare(&second).fit);
         }
     }
 }
@@ -121,9 +126,7 @@ proptest! {
 /// A frame that continues another exactly, or nearly so.
 fn following(before: &FrameContent) -> impl Strategy<Value = FrameContent> + use<> {
     let counter = before.counter.wrapping_add(1) & COUNTER_MASK;
-    let bytes = before.bytes();
-    let frame = Frame::parse(&bytes).unwrap();
-    let end = FrameSummary::new(&frame).counts().map(|(_, end)| end);
+    let end = arrival(&before.bytes()).summary().counts().map(|(_, end)| end);
     let (accesses, lost, clock) = end.map_or((0, 0, 0), |end| (end.accesses, end.lost, end.clock));
     let sync = Sync { clock, unit_log2: 6, segment: 0, accesses, lost };
     let exact = (kinds(), 0usize..20).prop_map(move |(kind, accesses)| FrameContent {
@@ -148,17 +151,16 @@ fn runs() -> impl Strategy<Value = Vec<FrameContent>> {
 }
 
 /// A run of those of the frames that fit, and a trace of the same frames.
-fn pending_run(frames: &[Vec<u8>]) -> (PendingRun, Trace) {
-    let (mut run, mut trace) = (PendingRun::default(), Trace::default());
+fn pending_run(frames: &[Vec<u8>]) -> (PendingRun, CardTrace) {
+    let (mut run, mut trace) = (PendingRun::default(), CardTrace::default());
     for (bytes, serial) in frames.iter().zip(1..) {
-        let frame = Frame::parse(bytes).unwrap();
-        let arrival = Arrival::new(&frame, bytes);
+        let arrival = arrival(bytes);
         match serial {
-            1 => run.begin(&[], Origin::default(), &arrival, serial),
-            _ if trace.fit(&frame, bytes).is_none() => continue,
-            _ => run.push(Origin::default(), &arrival, serial),
+            1 => run.begin(&[], &arrival, serial),
+            _ if trace.fit(&arrival).is_none() => continue,
+            _ => run.push(&arrival, serial),
         }
-        trace.push(Origin::default(), bytes, &mut Counted(|_| {}));
+        trace.frame(&arrival, &mut Counted(|_| {}));
     }
     (run, trace)
 }
@@ -169,12 +171,16 @@ proptest! {
     #[test]
     fn frames_fit_a_run_as_they_fit_its_trace(run in runs()) {
         let frames: Vec<_> = run.iter().map(FrameContent::bytes).collect();
-        let next = Frame::parse(&frames[frames.len() - 1]).unwrap();
+        let next = arrival(&frames[frames.len() - 1]);
         for from in 0..frames.len() - 1 {
-            let bytes = &frames[frames.len() - 1];
             let (run, trace) = pending_run(&frames[from..frames.len() - 1]);
-            let found = run.fit(&Arrival::new(&next, bytes));
-            prop_assert_eq!(fit_unless_new(&trace, found), fit_unless_new(&trace, trace.fit(&next, bytes)));
+            let found = run.fit(&next);
+            let expected = fit_unless_new(&trace, trace.fit(&next));
+            prop_assert_eq!(fit_unless_new(&trace, found.map(|found| found.fit)), expected);
+            prop_assert_eq!(trace.fit(&next), trace.compare(&next).fit);
+            if let Some(found) = found.filter(|found| !matches!(found.fit, Fit::Next(_))) {
+                prop_assert_eq!(found.counts_exactly, trace.compare(&next).counts_exactly());
+            }
         }
     }
 
@@ -187,9 +193,10 @@ proptest! {
     ) {
         let (one, other) = (one.bytes(), other.bytes());
         let ((first, trace), (second, _)) = (pending_run(&[one]), pending_run(std::slice::from_ref(&other)));
-        let frame = Frame::parse(&other).unwrap();
-        let missing = frame.counter.wrapping_sub(first.counter()) & COUNTER_MASK;
-        let soon = (1..=FARTHEST_GAP).contains(&missing) && trace.could_reach(&frame, &other);
+        let other = arrival(&other);
+        let missing = other.frame.counter.wrapping_sub(first.counter()) & COUNTER_MASK;
+        let reaches = trace.compare(&other).reach() != Reach::No;
+        let soon = (1..=FARTHEST_GAP).contains(&missing) && reaches;
         prop_assert_eq!(first.leads_soon_to(&second), soon);
     }
 }
@@ -207,7 +214,7 @@ fn a_run_in_order_makes_no_trace() {
     for _ in 0..60 {
         let FrameContent { counter, sync, accesses, .. } = made[made.len() - 1].clone();
         let bytes = made[made.len() - 1].bytes();
-        let end = FrameSummary::new(&Frame::parse(&bytes).unwrap()).counts().unwrap().1;
+        let end = arrival(&bytes).summary().counts().unwrap().1;
         let sync = Sync { clock: end.clock, accesses: end.accesses, ..sync };
         made.push(FrameContent { counter: counter + 1, sync, accesses, ..made[0].clone() });
     }
@@ -230,11 +237,10 @@ fn frames_of_other_lengths_are_no_copies() {
     };
     let all: Vec<_> = (8..40).map(|accesses| made(accesses).bytes()).collect();
     for one in &all {
-        let mut trace = Trace::default();
-        trace.push(Origin::default(), one, &mut Counted(|_| {}));
+        let mut trace = CardTrace::default();
+        trace.frame(&arrival(one), &mut Counted(|_| {}));
         for other in all.iter().filter(|other| *other != one) {
-            let frame = Frame::parse(other).unwrap();
-            assert_ne!(trace.fit(&frame, other), Some(Fit::Copy));
+            assert_ne!(trace.fit(&arrival(other)), Some(Fit::Copy));
         }
     }
 }

@@ -8,9 +8,12 @@
 use hmtt_format::frame::{FrameKind, Sync};
 use hmtt_format::{Cycles, Report};
 
+use super::arrival::Arrival;
+use super::compare::Position;
 use super::counts::Counts;
 use super::decoder::Decoder;
-use super::frame::{Frame, Origin};
+use super::evidence::Counter;
+use super::frame::Origin;
 use super::item::{Item, Malformation, Sink};
 use super::quarantine::Quarantine;
 use super::sequence::{Order, Place, Sequencer};
@@ -22,9 +25,9 @@ use super::sequence::{Order, Place, Sequencer};
 /// # fn main() -> Result<(), hmtt::pcapng::ReadError> {
 /// # let mut reader = hmtt::pcapng::PcapngReader::from_reader(CAPTURE)?;
 /// # let frame = reader.next_packet()?.unwrap().bytes.to_vec();
-/// use hmtt::decode::{Origin, Trace};
+/// use hmtt::decode::{CardTrace, Origin};
 ///
-/// let mut trace = Trace::default();
+/// let mut trace = CardTrace::default();
 /// let mut items = Vec::new();
 /// trace.push(Origin { packet: 1, ..Origin::default() }, &frame, &mut |item| items.push(item));
 /// let counts = trace.finish(&mut |item| items.push(item));
@@ -33,80 +36,73 @@ use super::sequence::{Order, Place, Sequencer};
 /// # }
 /// ```
 #[derive(Clone, Debug, Default)]
-pub struct Trace {
+pub struct CardTrace {
     pub(super) sequencer: Sequencer,
     pub(super) quarantine: Quarantine,
     pub(super) decoder: Decoder,
-    /// Counts of earlier parts of this trace: see [`Trace::split`].
+    /// Counts of earlier parts of this trace: see [`CardTrace::split`].
     before: Counts,
 }
 
-impl Trace {
+impl CardTrace {
     /// Takes the next captured frame. Its items, and those of frames that waited for it, go to `sink`. A sink that has
     /// events only counted ([`Counted`](super::Counted)) or takes columns is much faster than one that takes each event.
     pub fn push(&mut self, origin: Origin, bytes: &[u8], sink: &mut impl Sink) {
-        match Frame::parse(bytes) {
-            Some(frame) => self.frame(origin, bytes, &frame, sink),
+        match Arrival::parse(origin, bytes) {
+            Some(arrival) => self.frame(&arrival, sink),
             None => self.decoder.counts.foreign_frames += 1,
         }
     }
 
-    /// Takes the next captured frame, parsed from `bytes`.
-    pub(super) fn frame(
-        &mut self,
-        origin: Origin,
-        bytes: &[u8],
-        frame: &Frame<'_>,
-        sink: &mut impl Sink,
-    ) {
-        if self.is_certain(frame) {
-            return self.certain(origin, bytes, frame, sink);
+    /// Takes the next captured frame.
+    pub(super) fn frame(&mut self, arrival: &Arrival<'_>, sink: &mut impl Sink) {
+        match self.is_certain(&arrival.frame) {
+            true => self.certain(arrival, sink),
+            false => self.frame_at(self.position(arrival), arrival, sink),
         }
-        self.note(bytes, frame);
-        if let Place::Taken(counter) = self.sequencer.place(frame, bytes)
-            && self.has_better_claim(counter, frame)
-            && let Some(evicted) = self.sequencer.evict(counter)
-        {
-            self.decoder.note_malformed(evicted, Malformation::Contradiction, sink);
-        }
-        let (quarantine, decoder) = (&mut self.quarantine, &mut self.decoder);
-        self.sequencer.push(origin, bytes, frame, &mut |step| quarantine.step(step, decoder, sink));
     }
 
-    /// Takes the next captured frame, for which [`Trace::is_certain`] holds.
-    pub(super) fn certain(
+    /// Takes the next captured frame, whose [`CardTrace::position`] is known.
+    pub(super) fn frame_at(
         &mut self,
-        origin: Origin,
-        bytes: &[u8],
-        frame: &Frame<'_>,
+        Position { mut place, counter }: Position,
+        arrival: &Arrival<'_>,
         sink: &mut impl Sink,
     ) {
-        self.note(bytes, frame);
+        self.note(arrival);
+        if let Place::Taken(at) = place
+            && counter == Counter::Contested
+            && let Some(evicted) = self.sequencer.evict(at)
+        {
+            self.decoder.note_malformed(evicted, Malformation::Contradiction, sink);
+            place = Place::Ahead(at);
+        }
+        let (quarantine, decoder) = (&mut self.quarantine, &mut self.decoder);
+        self.sequencer.push_at(place, arrival, &mut |step| quarantine.step(step, decoder, sink));
+    }
+
+    /// Takes the next captured frame, for which [`CardTrace::is_certain`] holds.
+    pub(super) fn certain(&mut self, arrival: &Arrival<'_>, sink: &mut impl Sink) {
+        self.note(arrival);
         let decoder = &mut self.decoder;
-        self.sequencer.push(origin, bytes, frame, &mut |step| decoder.step(step, sink));
+        self.sequencer.push(arrival, &mut |step| decoder.step(step, sink));
     }
 
     /// Takes a frame that has counts or a counter of this card but does not fit: it is a copy, late or damaged.
-    pub(super) fn stray(
-        &mut self,
-        origin: Origin,
-        bytes: &[u8],
-        frame: &Frame<'_>,
-        sink: &mut impl Sink,
-    ) {
-        match self.sequencer.place(frame, bytes) {
-            Place::Late | Place::Duplicate => self.frame(origin, bytes, frame, sink),
+    pub(super) fn stray(&mut self, arrival: &Arrival<'_>, sink: &mut impl Sink) {
+        match self.sequencer.place(arrival) {
+            Place::Late | Place::Duplicate => self.frame(arrival, sink),
             Place::Ahead(_) | Place::Taken(_) | Place::Restart => {
-                self.note(bytes, frame);
-                self.decoder.note_malformed(origin, Malformation::Contradiction, sink);
+                self.note(arrival);
+                self.decoder.note_malformed(arrival.origin, Malformation::Contradiction, sink);
             }
         }
     }
 
-    fn note(&mut self, bytes: &[u8], frame: &Frame<'_>) {
+    fn note(&mut self, arrival: &Arrival<'_>) {
         self.decoder.counts.frames += 1;
-        self.decoder.counts.frame_bytes += bytes.len() as u64;
-        self.decoder.counts.ends += u64::from(frame.kind() == Some(FrameKind::End));
+        self.decoder.counts.frame_bytes += arrival.bytes.len() as u64;
+        self.decoder.counts.ends += u64::from(arrival.frame.kind() == Some(FrameKind::End));
     }
 
     /// Continues from a report that the card sent before the capture. The report is passed as an item and is not counted.
@@ -121,9 +117,9 @@ impl Trace {
     }
 
     /// Counts a frame of an earlier session: a copy, or a late frame.
-    pub(super) fn note_past(&mut self, bytes: &[u8], copy: bool) {
+    pub(super) fn note_past(&mut self, arrival: &Arrival<'_>, copy: bool) {
         self.decoder.counts.frames += 1;
-        self.decoder.counts.frame_bytes += bytes.len() as u64;
+        self.decoder.counts.frame_bytes += arrival.bytes.len() as u64;
         let order = self.sequencer.order_mut();
         match copy {
             true => order.duplicate_frames += 1,
@@ -154,9 +150,9 @@ impl Trace {
 
     /// Splits the trace: returns the part so far, with its counts. This trace continues from there with empty counts; its
     /// next frame has this counter.
-    pub(super) fn split(&mut self, counter: u64, sink: &mut impl Sink) -> Trace {
+    pub(super) fn split(&mut self, counter: u64, sink: &mut impl Sink) -> CardTrace {
         self.flush(sink);
-        let continued = Trace {
+        let continued = CardTrace {
             sequencer: self.sequencer.successor(counter),
             quarantine: Quarantine::default(),
             decoder: self.decoder.successor(),
@@ -165,7 +161,7 @@ impl Trace {
         std::mem::replace(self, continued)
     }
 
-    /// Puts the counts of an earlier part that [`Trace::split`] returned before these counts, because both are of one card.
+    /// Puts the counts of an earlier part that [`CardTrace::split`] returned before these counts, because both are of one card.
     pub(super) fn prepend_counts(&mut self, mut earlier: Counts) {
         earlier.append(std::mem::take(&mut self.before));
         self.before = earlier;
@@ -176,7 +172,7 @@ impl Trace {
         self.before.append(others);
     }
 
-    /// Removes the restart or gap at the start of this trace, because the part that [`Trace::split`] returned is another
+    /// Removes the restart or gap at the start of this trace, because the part that [`CardTrace::split`] returned is another
     /// card's. `restarted`: whether it was a restart; `opening`: the sync of this trace's first frame.
     pub(super) fn drop_predecessor(&mut self, restarted: bool, opening: Sync) {
         if self.before.frames != 0 {

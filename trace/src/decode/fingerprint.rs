@@ -15,12 +15,12 @@ fn compared_part(bytes: &[u8]) -> (usize, &[u8]) {
 }
 
 /// Whether the compared parts of two frames are equal. This is faster than computing both fingerprints, and exact.
-pub fn are_alike(one: &[u8], other: &[u8]) -> bool {
+pub(super) fn are_alike(one: &[u8], other: &[u8]) -> bool {
     compared_part(one) == compared_part(other)
 }
 
 /// A 64-bit hash of the compared part of a frame. It does not withstand collisions made on purpose.
-pub fn fingerprint(bytes: &[u8]) -> u64 {
+pub(super) fn fingerprint(bytes: &[u8]) -> u64 {
     let (length, start) = compared_part(bytes);
     // The payload header counts the words, too: without the multiplication, length and header would cancel.
     let begin = (length as u64).wrapping_mul(SPREAD);

@@ -1,0 +1,323 @@
+//! Compares a frame with a card's trace and states the result as [`Evidence`].
+
+use hmtt_format::frame::{COUNTER_MASK, FrameKind, Sync};
+use hmtt_format::record::CLOCK_MASK;
+
+use super::arrival::Arrival;
+use super::card_trace::CardTrace;
+use super::counts_after::{CLOCK_SLACK, CountsAfter, FrameSummary, apart};
+use super::evidence::{
+    After, Before, Clock, Counter, DAMAGE, Damage, Distance, Evidence, Fit, Kind, Next, REACH,
+    Reach,
+};
+use super::frame::Frame;
+use super::sequence::{FARTHEST_GAP, FIRST_FRAMES, Place, WINDOW};
+
+/// Most accesses and lost records by which a frame with a wrong counter is ahead of its card.
+const NEAR_ACCESSES: u64 = 1 << 24;
+const NEAR_LOST: u32 = 1 << 16;
+
+/// Where a frame belongs in a trace by its counter.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Position {
+    pub place: Place,
+    pub counter: Counter,
+}
+
+/// A frame compared with a trace.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Comparison {
+    pub position: Position,
+    pub evidence: Evidence,
+    /// How well the frame fits; `None` if it does not continue the trace.
+    pub fit: Option<Fit>,
+}
+
+impl Comparison {
+    /// Whether the frame shows that the card of the trace still sends.
+    pub fn continues(&self) -> bool {
+        self.fit.is_some_and(Fit::continues)
+    }
+
+    /// Whether the frame could continue the trace after a gap.
+    pub fn reach(&self) -> Reach {
+        REACH.decide(&self.evidence)
+    }
+
+    /// What must be damaged in the frame if the trace's card sent it.
+    pub fn damage(&self) -> Damage {
+        DAMAGE.decide(&self.evidence)
+    }
+
+    /// Whether the frame states exactly the counts after the last frame, whatever its counter.
+    pub fn counts_exactly(&self) -> bool {
+        matches!(self.evidence.next, Next::ExactOnly | Next::Exact | Next::FlippedBit)
+    }
+
+    /// Whether the card could use the counter next, and no frame with it has arrived.
+    pub fn is_awaited(&self) -> bool {
+        self.evidence.counter == Counter::Free
+    }
+
+    /// Whether the trace would drop the frame as late.
+    pub fn is_late(&self) -> bool {
+        self.evidence.counter == Counter::Late
+    }
+
+    /// Whether the trace would drop the frame as late although it is not from the trace's past.
+    pub fn is_falsely_late(&self) -> bool {
+        self.is_late() && self.evidence.before == Before::Contradict
+    }
+}
+
+/// The counts after the last two frames that have counts, the latest first, each with the number of unread frames
+/// after it.
+type Bases = [Option<(CountsAfter, u64)>; 2];
+
+fn note(bases: &mut Bases, end: CountsAfter, unseen: &mut u64) {
+    if let Some(free) = bases.iter_mut().find(|base| base.is_none()) {
+        *free = Some((end, *unseen));
+    }
+    *unseen += 1;
+}
+
+impl CardTrace {
+    /// Whether a frame is certainly the next one. This check is cheap, and enough for nearly all frames.
+    pub(super) fn is_certain(&self, frame: &Frame<'_>) -> bool {
+        let Some((kind, sync)) = frame.body.ok().and_then(|body| Some((body.kind, body.sync()?)))
+        else {
+            return false;
+        };
+        self.sequencer.is_in_order(frame.counter)
+            && self.quarantine.is_empty()
+            && self.decoder.reached.is_some_and(|reached| {
+                let clock = reached.clock.0 & CLOCK_MASK;
+                (reached.accesses, reached.lost) == (sync.accesses, sync.lost)
+                    && (kind != FrameKind::Data || clock == sync.clock)
+            })
+    }
+
+    /// How well a frame fits; `None` if it contradicts earlier frames or is too far ahead to decide.
+    pub(super) fn fit(&self, arrival: &Arrival<'_>) -> Option<Fit> {
+        // A frame whose counter is not close does not continue the trace, whatever else it states.
+        let is_close = self.sequencer.is_close(arrival.frame.counter);
+        is_close.then(|| self.compare(arrival).fit)?
+    }
+
+    /// Compares a frame with this trace.
+    pub(super) fn compare(&self, arrival: &Arrival<'_>) -> Comparison {
+        let position = self.position(arrival);
+        let Position { place, counter } = position;
+        let (kind, sync) = (self.kind(&arrival.frame), arrival.frame.sync());
+        let next = sync.map_or(Next::No, |sync| self.next(&arrival.frame, sync, counter));
+        // The counter at which the frame could be put in order.
+        let at = match (place, counter) {
+            (Place::Ahead(at), _) | (Place::Taken(at), Counter::Contested) => Some(at),
+            _ => None,
+        };
+        let (before, clock, distance) = match (at, sync) {
+            (Some(at), Some(sync)) => self.before(at, sync, kind),
+            (Some(at), None) => self.before_uncounted(at, &arrival.frame),
+            (None, _) if counter == Counter::Late && !self.is_past(arrival) => {
+                (Before::Contradict, Clock::Possible, Distance::default())
+            }
+            (None, _) => (Before::Unknown, Clock::Possible, Distance::default()),
+        };
+        let after = match (at, sync, counter) {
+            (Some(at), Some(sync), Counter::Free | Counter::Contested) => {
+                self.after(at, arrival, sync)
+            }
+            _ => After::Unknown,
+        };
+        let evidence = Evidence { counter, kind, before, after, clock, next };
+        Comparison { position, evidence, fit: evidence.fit(distance) }
+    }
+
+    /// Where a frame belongs by its counter.
+    pub(super) fn position(&self, arrival: &Arrival<'_>) -> Position {
+        let frame = &arrival.frame;
+        let place = self.sequencer.place(arrival);
+        let soon = || {
+            self.sequencer
+                .missing_up_to(frame.counter)
+                .is_none_or(|missing| missing <= FARTHEST_GAP)
+        };
+        let is_free =
+            |at| self.sequencer.is_close(frame.counter) && self.sequencer.distance(at) < WINDOW;
+        let counter = match place {
+            Place::Ahead(at) if is_free(at) => Counter::Free,
+            Place::Ahead(_) if soon() => Counter::Ahead,
+            Place::Ahead(_) => Counter::FarAhead,
+            Place::Taken(at) if self.has_better_claim(at, frame) => Counter::Contested,
+            Place::Taken(_) => Counter::Taken,
+            Place::Duplicate => Counter::Copy,
+            Place::Late => Counter::Late,
+            Place::Restart => Counter::Restart,
+        };
+        Position { place, counter }
+    }
+
+    fn kind(&self, frame: &Frame<'_>) -> Kind {
+        let Ok(body) = frame.body else { return Kind::Unreadable };
+        match (body.kind, body.sync()) {
+            (FrameKind::Info, Some(sync)) => {
+                let reported = self.quarantine.has_heartbeat();
+                match self.decoder.restarts_counts(body.kind, sync, reported) {
+                    true => Kind::FirstReport,
+                    false => Kind::Report,
+                }
+            }
+            (FrameKind::Info | FrameKind::End, _) => Kind::Report,
+            (FrameKind::Heartbeat, _) => Kind::Heartbeat,
+            (FrameKind::Data, _) => Kind::Data,
+        }
+    }
+
+    /// Compares the counts and the clock of a sync with those of the frames before the counter `at`.
+    fn before(&self, at: u64, sync: Sync, kind: Kind) -> (Before, Clock, Distance) {
+        let [Some((last, missing)), earlier] = self.bases(at) else {
+            // Only a frame after this one can confirm it.
+            return (Before::First, Clock::Possible, Distance { frames: WINDOW, clocks: 0 });
+        };
+        let distance = |base: CountsAfter, missing: u64| {
+            let clocks = if kind == Kind::Data { apart(sync.clock, base.clock) } else { 0 };
+            Distance { frames: missing + u64::from(base.damaged), clocks }
+        };
+        let before_last = match last.counts_to(sync, missing) {
+            Some(_) if missing == 0 && last.is_exactly(sync) => Before::Exact,
+            Some(_) => Before::Possible,
+            None => Before::Contradict,
+        };
+        if last.leads_to(sync, missing).is_some() {
+            return (before_last, Clock::Possible, distance(last, missing));
+        }
+        if let Some((base, missing)) = earlier
+            && base.leads_to(sync, missing).is_some()
+        {
+            return (Before::PossibleEarlier, Clock::Possible, distance(base, missing));
+        }
+        let clock = if last.is_ahead_of(sync) { Clock::Behind } else { Clock::Possible };
+        (before_last, clock, Distance::default())
+    }
+
+    /// Compares a frame without counts with the frames before the counter `at`.
+    fn before_uncounted(&self, at: u64, frame: &Frame<'_>) -> (Before, Clock, Distance) {
+        let Some(now) = frame.body.ok().and_then(|body| body.heartbeat()) else {
+            let distance = Distance { frames: self.sequencer.distance(at), clocks: 0 };
+            return (Before::Unknown, Clock::Possible, distance);
+        };
+        let before = self.decoder.heartbeat.transmit_clocks;
+        let clocks = now.transmit_clocks.wrapping_sub(before) & CLOCK_MASK;
+        let missing = self.sequencer.missing_before(at);
+        let before = if missing == 0 { Before::Exact } else { Before::Possible };
+        match clocks > CLOCK_MASK / 2 {
+            true => (before, Clock::Behind, Distance { frames: WINDOW, clocks }),
+            false => (before, Clock::Possible, Distance { frames: missing, clocks }),
+        }
+    }
+
+    /// Compares a frame at the counter `at` with the frame that waits after it.
+    fn after(&self, at: u64, arrival: &Arrival<'_>, sync: Sync) -> After {
+        let Some((next, kept)) = self.sequencer.held_after(at) else { return After::Unknown };
+        let (Some((after, after_end)), Some((_, end))) =
+            (kept.counts(), arrival.summary().counts())
+        else {
+            return After::Unknown;
+        };
+        match end.leads_to(after, next - at - 1) {
+            Some((0, 0)) if next == at + 1 => After::Exact,
+            Some(_) => After::Possible,
+            // The counter of the waiting frame is wrong: it was sent before this frame.
+            None if after_end.leads_to(sync, WINDOW).is_some() => After::Possible,
+            None => After::Contradict,
+        }
+    }
+
+    /// Compares a sync with the counts after the last frames, whatever the counter of its frame.
+    fn next(&self, frame: &Frame<'_>, sync: Sync, counter: Counter) -> Next {
+        let bases = self.bases(self.sequencer.newest() + 1);
+        let is_exact = bases[0].is_some_and(|(end, _)| end.is_exactly(sync));
+        // A card that has counted nothing states the same as any card that restarts.
+        let starts = sync.accesses == 0 && frame.counter < FIRST_FRAMES;
+        let near = |(accesses, lost)| accesses <= NEAR_ACCESSES && lost <= NEAR_LOST;
+        let is_near = !starts
+            && bases.into_iter().flatten().any(|(end, missing)| {
+                apart(sync.clock, end.clock) <= CLOCK_SLACK
+                    && end.leads_to(sync, missing + WINDOW).is_some_and(near)
+            });
+        match (is_near, is_exact) {
+            (true, true) if counter != Counter::Free && self.is_flipped(frame) => Next::FlippedBit,
+            (true, true) => Next::Exact,
+            (true, false) => Next::Near,
+            (false, true) => Next::ExactOnly,
+            (false, false) => Next::No,
+        }
+    }
+
+    /// Whether the counter differs by one bit from that of a frame that arrived lately or could arrive next.
+    fn is_flipped(&self, frame: &Frame<'_>) -> bool {
+        let newest = self.sequencer.newest() & COUNTER_MASK;
+        (0..COUNTER_MASK.count_ones()).map(|bit| frame.counter ^ 1 << bit).any(|counter| {
+            let ahead = counter.wrapping_sub(newest) & COUNTER_MASK;
+            let behind = newest.wrapping_sub(counter) & COUNTER_MASK;
+            ahead.min(behind) <= WINDOW
+        })
+    }
+
+    /// Whether a frame counts no more accesses than the frames that were decoded.
+    fn is_past(&self, arrival: &Arrival<'_>) -> bool {
+        let counts = arrival.summary().counts();
+        let (Some((sync, end)), Some(reached)) = (counts, self.decoder.reached) else {
+            return true;
+        };
+        end.is_past(reached.accesses, sync)
+    }
+
+    /// Whether a frame fits better at its counter than the waiting frame that has the same counter, because the waiting
+    /// frame contradicts the frames around it or is one of those missing before it.
+    fn has_better_claim(&self, counter: u64, frame: &Frame<'_>) -> bool {
+        let Ok(body) = &frame.body else { return false };
+        let Some((end, missing)) = self.bases(counter)[0] else { return false };
+        let waiting = self.sequencer.held_at(counter).and_then(FrameSummary::counts);
+        let Some(sync) = body.sync() else {
+            let contradicts = |(other, _)| end.leads_to(other, missing).is_none();
+            return body.heartbeat().is_some() && waiting.is_some_and(contradicts);
+        };
+        let Some(distance) = end.leads_to(sync, missing) else { return false };
+        waiting.is_none_or(|(other, other_end)| {
+            let other_distance = end.leads_to(other, missing);
+            let is_before = missing != 0
+                && apart(other_end.clock, sync.clock) <= CLOCK_SLACK
+                && other_end.leads_to(sync, missing - 1).is_some();
+            other_distance.is_none()
+                || is_before
+                || missing == 0 && distance == (0, 0) && other_distance != Some((0, 0))
+        })
+    }
+
+    fn bases(&self, counter: u64) -> Bases {
+        let (mut bases, mut unseen, mut reached_to) = ([None; 2], 0, counter);
+        for (held, kept) in self.sequencer.held_before(counter) {
+            unseen += reached_to - held - 1;
+            reached_to = held;
+            match kept {
+                FrameSummary::Counts(_, end) => note(&mut bases, end, &mut unseen),
+                FrameSummary::Heartbeat => {}
+                FrameSummary::Unreadable => unseen += 1,
+            }
+            if bases[1].is_some() {
+                return bases;
+            }
+        }
+        unseen += reached_to.saturating_sub(self.sequencer.next());
+        for (end, not_read) in self.quarantine.ends() {
+            unseen += not_read;
+            end.into_iter().for_each(|end| note(&mut bases, end, &mut unseen));
+        }
+        if let Some(reached) = self.decoder.reached {
+            unseen += self.decoder.pending.frames + self.decoder.pending.malformed_frames;
+            note(&mut bases, reached.into(), &mut unseen);
+        }
+        bases
+    }
+}

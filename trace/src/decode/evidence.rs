@@ -1,0 +1,326 @@
+//! Defines what the comparison of a frame with a card's trace has shown, and decides by it whether the frame is the
+//! card's.
+//!
+//! ```text
+//! frame, trace -> compare  -> Evidence -> FIT     whether the frame continues the trace
+//!                                      -> REACH   whether it could after a long gap       (if it does not continue)
+//!                                      -> DAMAGE  whether it could if it was damaged
+//! ```
+//!
+//! Each table is a list of rules; the first rule that applies decides. Frames carry no identifier of their card: a card
+//! states its place twice, by the frame counter and by its counts of accesses and losses. A frame that has the next
+//! counter and states exactly the counts after the last frame is nearly certainly from the same card: two cards that
+//! agree in both by chance do not agree again in the frames that follow. Any other frame fits if the card could have
+//! reached the counts that it states. One earlier frame may itself be damaged, so a frame that contradicts only one
+//! earlier frame fits.
+
+#[cfg(test)]
+mod tests;
+
+use super::rules::{Rule, Table};
+
+/// Defines an enum whose values can be listed.
+macro_rules! listed {
+    ($(#[$about:meta])* $name:ident { $($(#[$doc:meta])* $value:ident,)+ }) => {
+        $(#[$about])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+        pub(super) enum $name { $($(#[$doc])* $value,)+ }
+
+        #[cfg(test)]
+        impl $name {
+            pub const ALL: &[$name] = &[$($name::$value),+];
+        }
+    };
+}
+pub(super) use listed;
+
+listed! {
+    /// Where the counter of the frame belongs among those of the card's frames.
+    Counter {
+        /// The card could use it next, and no frame with it has arrived.
+        Free,
+        /// A frame with it waits, which fits worse than this one.
+        Contested,
+        /// A frame with it waits.
+        Taken,
+        /// A frame with it has arrived, and this frame is a copy of it.
+        Copy,
+        /// The frame with it has been reported missing.
+        Late,
+        /// It is ahead by more than the window, and by at most [`super::sequence::FARTHEST_GAP`].
+        Ahead,
+        /// It is ahead by more.
+        FarAhead,
+        /// The card could use it only after a restart.
+        Restart,
+    }
+}
+
+listed! {
+    /// What the frame holds.
+    Kind {
+        /// Records.
+        Data,
+        /// A report.
+        Report,
+        /// The first report after the DDR clock was lost and found: the card counts from 0 again.
+        FirstReport,
+        /// The transmit clock, and no counts.
+        Heartbeat,
+        /// Nothing that can be read, except the counter.
+        Unreadable,
+    }
+}
+
+listed! {
+    /// Whether the counts of the frame can follow those of the frames before its counter. For a heartbeat, which has no
+    /// counts: whether a frame is missing directly before it.
+    Before {
+        /// Not compared: the frame has no counts, or no counter of the card.
+        Unknown,
+        /// No frame before it has counts.
+        First,
+        /// The counts are exactly those after the frame before, and no frame is missing in between.
+        Exact,
+        /// The counts can follow.
+        Possible,
+        /// The counts contradict the last frame before, which may be damaged, but not the one before that.
+        PossibleEarlier,
+        /// The counts cannot follow.
+        Contradict,
+    }
+}
+
+listed! {
+    /// Whether the frame that waits after this one can follow it.
+    After {
+        /// No frame with counts waits after this one.
+        Unknown,
+        /// It has the next counter, and states exactly the counts after this frame.
+        Exact,
+        /// It can follow, or it was sent earlier and has a wrong counter.
+        Possible,
+        /// It cannot follow.
+        Contradict,
+    }
+}
+
+listed! {
+    /// Whether the clock of the frame can follow that of the frame before: of the DDR clock, for a heartbeat of the
+    /// transmit clock.
+    Clock {
+        Possible,
+        /// The clock is too far behind.
+        Behind,
+    }
+}
+
+listed! {
+    /// Whether the counts of the frame could be the next that the card states, whatever the frame's counter.
+    Next {
+        /// The frame has no counts, or the card could not state them soon.
+        No,
+        /// The counts are exactly those after the card's last frame, but the clock is not near.
+        ExactOnly,
+        /// Counts and clock are near those after the card's last frame.
+        Near,
+        /// Near, and the counts are exact.
+        Exact,
+        /// Exact, and one flipped bit explains the counter.
+        FlippedBit,
+    }
+}
+
+/// What a frame states compared with what a trace expects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Evidence {
+    pub counter: Counter,
+    pub kind: Kind,
+    pub before: Before,
+    pub after: After,
+    pub clock: Clock,
+    pub next: Next,
+}
+
+/// Whether a frame continues a trace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Continuation {
+    /// It follows another frame exactly.
+    Next,
+    /// It is a copy of an earlier frame.
+    Copy,
+    /// The card could have reached the counts that it states.
+    Near,
+    /// It arrived after it was counted as missing.
+    Late,
+    /// It does not continue the trace.
+    No,
+}
+
+/// Decides whether a frame continues a trace.
+pub(super) const FIT: Table<Evidence, Continuation> = Table {
+    rules: &[
+        Rule {
+            because: "the counter and the first bytes are those of a frame that has arrived",
+            when: |e| e.counter == Counter::Copy,
+            then: Continuation::Copy,
+        },
+        Rule {
+            because: "the frame was counted as missing, and its counts are of the past",
+            when: |e| e.counter == Counter::Late && e.before != Before::Contradict,
+            then: Continuation::Late,
+        },
+        Rule {
+            because: "the counter is none that the card uses now",
+            when: |e| !matches!(e.counter, Counter::Free | Counter::Contested),
+            then: Continuation::No,
+        },
+        Rule {
+            because: "an unreadable frame states nothing that could contradict its counter",
+            when: |e| e.kind == Kind::Unreadable,
+            then: Continuation::Near,
+        },
+        Rule {
+            because: "the loss of the DDR clock was reported, and explains counts of 0",
+            when: |e| e.kind == Kind::FirstReport,
+            then: Continuation::Next,
+        },
+        Rule {
+            because: "the clock of a heartbeat is behind: it is damaged, or another card's that fits better",
+            when: |e| e.kind == Kind::Heartbeat && e.clock == Clock::Behind,
+            then: Continuation::Near,
+        },
+        Rule {
+            because: "the counts or the clock contradict the frames before, or the frame after",
+            when: |e| {
+                e.before == Before::Contradict
+                    || e.clock == Clock::Behind
+                    || e.after == After::Contradict
+            },
+            then: Continuation::No,
+        },
+        Rule {
+            because: "the counts are exactly those of the frame before, or confirmed by the frame after",
+            when: |e| e.before == Before::Exact || e.after == After::Exact,
+            then: Continuation::Next,
+        },
+    ],
+    otherwise: Continuation::Near,
+};
+
+/// Whether a frame that does not continue a trace could do so after a gap. If not, it could after a restart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reach {
+    No,
+    /// After a gap of at most [`super::sequence::FARTHEST_GAP`] frames. No frame made up at random is so near.
+    Soon,
+    /// After a longer gap.
+    LongGap,
+}
+
+/// Decides whether a frame could continue a trace after a gap.
+pub(super) const REACH: Table<Evidence, Reach> = Table {
+    rules: &[
+        Rule {
+            because: "the counter is not ahead of the card's",
+            when: |e| !matches!(e.counter, Counter::Free | Counter::Ahead | Counter::FarAhead),
+            then: Reach::No,
+        },
+        Rule {
+            because: "the counts or the clock cannot follow those of the last frame",
+            when: |e| {
+                let has_counts = !matches!(e.kind, Kind::Heartbeat | Kind::Unreadable);
+                let contradicts = matches!(e.before, Before::PossibleEarlier | Before::Contradict);
+                has_counts && (contradicts || e.clock == Clock::Behind)
+            },
+            then: Reach::No,
+        },
+        Rule {
+            because: "the counter is too far ahead to be so by chance of a few lost frames",
+            when: |e| e.counter == Counter::FarAhead,
+            then: Reach::LongGap,
+        },
+    ],
+    otherwise: Reach::Soon,
+};
+
+/// What must be damaged in a frame that a card sent, if it does not continue the card's trace. A frame for which
+/// this is not [`Damage::No`] is more likely a damaged one of the card than one of another card.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Damage {
+    /// Counter and counts are both none of the card: the frame is not the card's.
+    No,
+    /// The counts: the counter is one that the card uses now.
+    Counts,
+    /// The counter: the card could state the counts next.
+    Counter,
+    /// A single bit of the counter.
+    CounterBit,
+}
+
+/// Decides what must be damaged in a frame if a card sent it.
+pub(super) const DAMAGE: Table<Evidence, Damage> = Table {
+    rules: &[
+        Rule {
+            because: "the card is about to use the counter, so that it is right",
+            when: |e| e.counter == Counter::Free,
+            then: Damage::Counts,
+        },
+        Rule {
+            because: "the counts are exactly the next, and one flipped bit explains the counter",
+            when: |e| e.next == Next::FlippedBit,
+            then: Damage::CounterBit,
+        },
+        Rule {
+            because: "the counts are near the next, and the counter is not",
+            when: |e| matches!(e.next, Next::Near | Next::Exact),
+            then: Damage::Counter,
+        },
+        Rule {
+            because: "a frame with the counter waits",
+            when: |e| matches!(e.counter, Counter::Taken | Counter::Contested),
+            then: Damage::Counts,
+        },
+    ],
+    otherwise: Damage::No,
+};
+
+/// How well a frame fits a trace; the best fit is the least.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Fit {
+    /// The frame follows another frame exactly. Holds the clocks between the two.
+    Next(u64),
+    /// The frame is a copy of an earlier one.
+    Copy,
+    /// The card could have reached the counts that the frame states. Holds the frames and the clocks between the two.
+    Near(u64, u64),
+    /// The frame arrived after it was counted as missing.
+    Late,
+}
+
+impl Fit {
+    /// Whether the frame shows that the card still sends. Copies and late frames do not.
+    pub fn continues(self) -> bool {
+        matches!(self, Fit::Next(_) | Fit::Near(..))
+    }
+}
+
+/// Frames that are missing between a frame and the frame before, and clocks from one to the other.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Distance {
+    pub frames: u64,
+    pub clocks: u64,
+}
+
+impl Evidence {
+    /// How well the frame fits; `None` if it does not continue the trace.
+    pub fn fit(&self, Distance { frames, clocks }: Distance) -> Option<Fit> {
+        match FIT.decide(self) {
+            Continuation::Next => Some(Fit::Next(clocks)),
+            Continuation::Copy => Some(Fit::Copy),
+            Continuation::Near => Some(Fit::Near(frames, clocks)),
+            Continuation::Late => Some(Fit::Late),
+            Continuation::No => None,
+        }
+    }
+}

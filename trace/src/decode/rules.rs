@@ -1,0 +1,74 @@
+//! Decides by an ordered table of rules.
+
+/// A rule of a [`Table`]: decides if its condition holds and that of no rule before it.
+pub(super) struct Rule<E, D> {
+    /// What holds, and why it decides.
+    #[cfg_attr(not(test), expect(dead_code, reason = "documents the rule, and names it in tests"))]
+    pub because: &'static str,
+    pub when: fn(&E) -> bool,
+    pub then: D,
+}
+
+/// Rules in order: the first one whose condition holds decides.
+pub(super) struct Table<E: 'static, D: 'static> {
+    pub rules: &'static [Rule<E, D>],
+    /// The decision where no rule applies.
+    pub otherwise: D,
+}
+
+impl<E, D: Copy> Table<E, D> {
+    pub fn decide(&self, evidence: &E) -> D {
+        let rule = self.rules.iter().position(|rule| (rule.when)(evidence));
+        #[cfg(test)]
+        tests::note(rule.map_or("otherwise", |rule| self.rules[rule].because));
+        rule.map_or(self.otherwise, |rule| self.rules[rule].then)
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use std::cell::RefCell;
+    use std::collections::BTreeSet;
+
+    use super::Table;
+
+    thread_local! {
+        static DECIDED: RefCell<BTreeSet<&'static str>> = const { RefCell::new(BTreeSet::new()) };
+    }
+
+    /// Records that a rule has decided.
+    pub fn note(because: &'static str) {
+        DECIDED.with_borrow_mut(|decided| _ = decided.insert(because));
+    }
+
+    /// Returns the rules that have decided in this thread.
+    pub fn decided() -> BTreeSet<&'static str> {
+        DECIDED.with_borrow(Clone::clone)
+    }
+
+    /// Decides about each evidence, and checks that each rule is the first to apply to some of it, that without the rule
+    /// some decision would differ, and that some evidence is left to no rule.
+    pub fn check<E: Copy + 'static, D: Copy + PartialEq + std::fmt::Debug>(
+        table: &Table<E, D>,
+        all: &[E],
+    ) {
+        let mut is_needed = vec![false; table.rules.len() + 1];
+        for evidence in all {
+            let applies = |from: usize| {
+                (from..table.rules.len()).find(|at| (table.rules[*at].when)(evidence))
+            };
+            let then = |at: Option<usize>| at.map_or(table.otherwise, |at| table.rules[at].then);
+            let first = applies(0);
+            assert_eq!(table.decide(evidence), then(first));
+            match first {
+                Some(at) => is_needed[at] |= then(applies(at + 1)) != table.rules[at].then,
+                None => is_needed[table.rules.len()] = true,
+            }
+        }
+        let unneeded: Vec<_> =
+            table.rules.iter().zip(&is_needed).filter(|(_, needed)| !**needed).collect();
+        let unneeded: Vec<_> = unneeded.iter().map(|(rule, _)| rule.because).collect();
+        assert!(unneeded.is_empty(), "rules that decide nothing: {unneeded:?}");
+        assert!(is_needed[table.rules.len()], "no evidence is left to no rule");
+    }
+}

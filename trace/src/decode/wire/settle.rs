@@ -1,0 +1,155 @@
+//! Decides whose the frames of pending runs are, and gives them to their cards.
+
+use super::parked::Parked;
+use super::pending_run::PendingRun;
+use super::{MAX_CARDS, SinkOfCard, Wire};
+use crate::decode::card_trace::CardTrace;
+use crate::decode::wire::CardSink;
+
+impl Wire {
+    /// Settles all pending runs that can be decided.
+    pub(super) fn settle_ready(&mut self, sink: &mut impl CardSink) {
+        loop {
+            let found = self.pending.iter().enumerate();
+            let found =
+                found.filter_map(|(at, run)| Some((at, run.matching_card(&self.cards)?))).next();
+            let stray = self.pending.iter().enumerate();
+            let stray =
+                stray.filter_map(|(at, run)| Some((at, run.damaged_frame_of(false)?))).next();
+            let ready = |run: &PendingRun| run.is_other_card() || run.is_full();
+            if let Some((at, card)) = found {
+                let run = self.pending.remove(at);
+                self.give(card, run, sink);
+            } else if let Some((at, card)) = stray {
+                self.stray(at, card, sink);
+            } else if let Some(at) = self.pending.iter().position(ready) {
+                // A run may continue one that arrived wholly before it, so the earlier run is settled first.
+                let before = |run: &PendingRun| run.is_before(&self.pending[at]);
+                self.settle(self.pending.iter().position(before).unwrap_or(at), sink);
+            } else {
+                break;
+            }
+        }
+    }
+
+    /// Settles one pending run to make space for another: a single frame that nothing confirms, else the oldest run.
+    pub(super) fn make_space(&mut self, sink: &mut impl CardSink) {
+        let mut strays = (0..self.pending.len()).filter(|at| !self.is_believed(*at));
+        let first = strays.clone().find(|at| self.pending[*at].left_behind(0).is_none());
+        match first.or_else(|| strays.next()) {
+            Some(at) => self.reject(at, sink),
+            None => self.settle(0, sink),
+        }
+    }
+
+    /// Whether a pending run can be a card's. A run of several frames can. A single frame can if a silent card could have
+    /// lost a few frames before it, or if another run could follow soon. It also can if no stray was seen so far, no other
+    /// single frame waits, and it is a session's first frame or has a counter or counts that a card could use next.
+    fn is_believed(&self, at: usize) -> bool {
+        let run = &self.pending[at];
+        let may_be = run.is_session_start() || run.is_near();
+        let mut others = self.pending.iter().enumerate().filter(|(other, _)| *other != at);
+        !run.is_alone()
+            || run.follows_soon()
+            || others.clone().any(|(_, other)| run.leads_soon_to(other))
+            || self.stray_frames == 0 && may_be && others.all(|(_, other)| !other.is_alone())
+    }
+
+    /// Drops a pending run that is no card's.
+    fn reject(&mut self, at: usize, sink: &mut impl CardSink) {
+        if let Some(card) = self.pending[at].left_behind(1) {
+            return self.stray(at, card, sink);
+        }
+        let mut run = self.pending.remove(at);
+        self.stray_frames += run.frames().len() as u64;
+        if let Some(frame) = run.take_alone() {
+            let forgotten = self.recent_strays.push(run.counter(), frame);
+            forgotten.into_iter().for_each(|frame| run.use_memory(frame));
+        }
+        self.spare = Some(run);
+    }
+
+    /// Gives a pending run to a new card, or to the card that it seems to continue.
+    pub(super) fn settle(&mut self, at: usize, sink: &mut impl CardSink) {
+        if !self.is_believed(at) {
+            return self.reject(at, sink);
+        }
+        let run = self.pending.remove(at);
+        // If others send frames, too, a run far ahead of a card's last frame is not that card's. If nobody does, it is:
+        // the trace then reports a gap, which a second card would hide.
+        let has_ended = |card: usize| self.stray_frames != 0 && self.cards[card].has_ended();
+        let may_be = |card: &usize| !(has_ended(*card) && run.is_far_ahead(*card));
+        match run.predecessor(self.last).filter(may_be) {
+            // The run's first counter is still expected, and the frames that wait after it confirm or contradict it.
+            Some(card) if run.fills_place(&self.cards[card]) => self.give(card, run, sink),
+            Some(card) => {
+                let was_new = self.cards[card].is_new();
+                let is_unconfirmed = self.stray_frames != 0 && self.cards[card].frames() == 1;
+                self.park(card, &run, sink);
+                let restarts = self.cards[card].restarts();
+                // One unconfirmed first frame must not make all later frames late.
+                let is_restart = is_unconfirmed && !run.follows_soon();
+                if is_restart || run.is_falsely_late(&self.cards[card], was_new) {
+                    self.cards[card].restart(&mut SinkOfCard(card, sink));
+                }
+                self.give(card, run, sink);
+                if self.cards[card].restarts() != restarts {
+                    self.parked.last_restarted();
+                }
+            }
+            None if self.cards.len() < MAX_CARDS => {
+                self.cards.push(CardTrace::default());
+                self.give(self.cards.len() - 1, run, sink);
+            }
+            // All cards continue, and the number of cards is at its limit.
+            None => self.stray_frames += run.frames().len() as u64,
+        }
+    }
+
+    /// Drops a single pending frame that turned out to be a card's, but damaged, late or a copy.
+    pub(super) fn stray(&mut self, at: usize, card: usize, sink: &mut impl CardSink) {
+        let run = self.pending.remove(at);
+        for waiting in run.frames() {
+            let sink = &mut SinkOfCard(card, sink);
+            self.cards[card].stray(&waiting.stored.arrival(), sink);
+        }
+    }
+
+    /// Gives the frames of a pending run to a card.
+    fn give(&mut self, card: usize, run: PendingRun, sink: &mut impl CardSink) {
+        let Some(trace) = self.cards.get_mut(card) else { return };
+        for waiting in run.frames() {
+            trace.frame(&waiting.stored.arrival(), &mut SinkOfCard(card, sink));
+        }
+        self.pending.iter_mut().for_each(|other| other.reconsider(card, trace, &run));
+        self.spare.get_or_insert(run);
+        self.last = card;
+    }
+
+    /// Parks a card's trace as it is, in case the frames that follow are another card's.
+    fn park(&mut self, card: usize, run: &PendingRun, sink: &mut impl CardSink) {
+        let trace = self.cards[card].split(run.counter(), &mut SinkOfCard(card, sink));
+        let parked = Parked { trace, card, restarted: false, opening: run.opening() };
+        self.parked.keep(parked, &mut self.cards);
+    }
+
+    /// Resumes a parked trace, because its card continues it: the frames that seemed to follow it are another card's. The
+    /// trace becomes a new card. If the number of cards is at its limit, it keeps its old number, and the trace that followed
+    /// it is closed.
+    pub(super) fn resume_parked(&mut self, at: usize, sink: &mut impl CardSink) -> usize {
+        let Some(Parked { mut trace, card, .. }) = self.parked.take(at, &mut self.cards) else {
+            return self.last;
+        };
+        if self.cards.len() < MAX_CARDS {
+            self.cards.push(trace);
+            let new = self.cards.len() - 1;
+            self.parked.renumber(at, card, new);
+            return new;
+        }
+        self.parked.release_after(at, card, &mut self.cards);
+        self.cards[card].flush(&mut SinkOfCard(card, sink));
+        std::mem::swap(&mut self.cards[card], &mut trace);
+        self.cards[card].append(trace.into_counts());
+        card
+    }
+}
