@@ -15,7 +15,7 @@ demo:
 	--features hmtt-sim/card
 	@sh tools/demo.sh
 
-# Checks format and lints. Debian's compiler has no clippy, so missing tools are skipped.
+# Checks format, lints and documentation. Debian's compiler has no clippy, so missing tools are skipped.
 lint: setup
 	@if cargo fmt --version >/dev/null 2>&1; then cargo fmt --all --check; \
 	else echo "skipped: format check: cargo fmt is not installed"; fi

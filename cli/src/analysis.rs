@@ -29,11 +29,11 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
     let ending = capture.read(
         |_| true,
         |found| {
-            if cards.len() <= found.card {
-                cards.resize_with(found.card + 1, Analysis::default);
+            if cards.len() <= found.card.0 {
+                cards.resize_with(found.card.0 + 1, Analysis::default);
             }
             if let Some(item) = &found.item {
-                cards[found.card].item(item);
+                cards[found.card.0].item(item);
             }
         },
     )?;

@@ -6,6 +6,7 @@ use anyhow::{Context, Result};
 use hmtt::capture_reader::CaptureReader;
 use hmtt::decode::{Accesses, CardCounts, Counts, Item, LinkCounts, Origin};
 use hmtt::pcapng::{Interface, Packet, ReadError};
+use hmtt::{CardId, LinkId};
 
 use super::item_buffer::ItemBuffer;
 use super::standard_io::{input, is_standard, name_of_input};
@@ -21,8 +22,7 @@ pub struct CaptureFile {
 
 /// A part of a capture's trace, in the order of the capture, with its card.
 pub struct CaptureItems<'a> {
-    /// Number of the card, from 0.
-    pub card: usize,
+    pub card: CardId,
     /// The capture's description of the card's interface.
     pub interface: Option<&'a Interface>,
     /// Accesses; empty where they are only counted.
@@ -109,7 +109,7 @@ impl CaptureFile {
             }
         };
         let counted = self.reader.finish(&mut buffer);
-        let links: Vec<u16> = counted.cards.iter().map(|card| card.link).collect();
+        let links: Vec<LinkId> = counted.cards.iter().map(|card| card.link).collect();
         pass_on(&mut buffer, CardInterfaces(&links, self.reader.interfaces()));
         self.end(counted, unreadable)
     }
@@ -149,12 +149,12 @@ impl CaptureFile {
     }
 }
 
-/// The interface number of each card, and the interfaces.
-struct CardInterfaces<'a>(&'a [u16], &'a [Interface]);
+/// The link of each card, and the interfaces.
+struct CardInterfaces<'a>(&'a [LinkId], &'a [Interface]);
 
 impl<'a> CardInterfaces<'a> {
-    fn interface(&self, card: usize) -> Option<&'a Interface> {
-        self.1.get(usize::from(*self.0.get(card)?))
+    fn interface(&self, card: CardId) -> Option<&'a Interface> {
+        self.1.get(self.0.get(card.0)?.index())
     }
 }
 

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
+use hmtt::CardId;
 use hmtt::table::hmtt6::MmioHole;
 
 use super::capture_file::CaptureFile;
@@ -74,7 +75,7 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
     let cannot_write = || format!("cannot write to {name}");
     let writer =
         format.writer(output, MmioHole { base: 0 }).map_err(cause).with_context(cannot_write)?;
-    let chosen = arguments.card.map(|number| usize::from(number) - 1);
+    let chosen = arguments.card.map(|number| CardId(usize::from(number) - 1));
     let Outcome { read, written } = write_capture(capture, chosen, writer);
     written.map_err(cause).with_context(cannot_write)?;
     let ending = read?;

@@ -1,6 +1,7 @@
 //! Buffers the items of several frames, and passes them on as runs of one card's accesses and the items in between.
 
-use hmtt::decode::{Accesses, CardSink, Columns, Item};
+use hmtt::CardId;
+use hmtt::decode::{Accesses, Columns, Item, Sink};
 
 /// Number of accesses that are passed on at once: enough to be efficient, and few enough for a processor's cache.
 const ENOUGH: usize = 4096;
@@ -11,26 +12,26 @@ pub(super) struct ItemBuffer<const EVENTS: bool> {
     columns: Columns,
     runs: Vec<Run>,
     /// Card of the current accesses.
-    card: usize,
+    card: CardId,
 }
 
 /// Accesses of a card, and the item that follows them.
 struct Run {
-    card: usize,
+    card: CardId,
     /// Index after the last access.
     end: usize,
     item: Option<Item>,
 }
 
-impl<const EVENTS: bool> CardSink for ItemBuffer<EVENTS> {
+impl<const EVENTS: bool> Sink for ItemBuffer<EVENTS> {
     const EVENTS: bool = EVENTS;
 
-    fn item(&mut self, card: usize, item: Item) {
+    fn item(&mut self, card: CardId, item: Item) {
         self.change_card(card);
         self.runs.push(Run { card, end: self.columns.len(), item: Some(item) });
     }
 
-    fn columns(&mut self, card: usize) -> Option<&mut Columns> {
+    fn columns(&mut self, card: CardId) -> Option<&mut Columns> {
         if !EVENTS {
             return None;
         }
@@ -41,7 +42,7 @@ impl<const EVENTS: bool> CardSink for ItemBuffer<EVENTS> {
 
 impl<const EVENTS: bool> ItemBuffer<EVENTS> {
     /// Starts a new run if the card changes.
-    fn change_card(&mut self, card: usize) {
+    fn change_card(&mut self, card: CardId) {
         if card != self.card {
             self.close();
             self.card = card;
@@ -61,7 +62,7 @@ impl<const EVENTS: bool> ItemBuffer<EVENTS> {
     }
 
     /// Passes on all buffered items and empties the buffer.
-    pub fn pass_on(&mut self, mut to: impl FnMut(usize, Accesses<'_>, Option<Item>)) {
+    pub fn pass_on(&mut self, mut to: impl FnMut(CardId, Accesses<'_>, Option<Item>)) {
         self.close();
         let mut start = 0;
         for Run { card, end, item } in self.runs.drain(..) {

@@ -4,6 +4,7 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
+use hmtt::CardId;
 use hmtt::decode::Item;
 use hmtt::merge::{CardSession, ClockBasis, Merge, Options, TimeBase};
 use hmtt::table::Items;
@@ -37,7 +38,7 @@ pub struct Arguments {
     force: bool,
     /// Add this to the clocks of a source, whatever marks and arrivals say
     #[arg(long, value_name = "SOURCE=CLOCKS", value_parser = parse_offset, allow_hyphen_values = true)]
-    offset: Vec<(usize, i64)>,
+    offset: Vec<(CardId, i64)>,
     /// Longest time between the moments at which two cards see the same mark, in nanoseconds
     #[arg(long, value_name = "NS", default_value_t = 1000)]
     skew: u32,
@@ -49,11 +50,11 @@ pub struct Arguments {
     json: bool,
 }
 
-fn parse_offset(text: &str) -> Result<(usize, i64)> {
+fn parse_offset(text: &str) -> Result<(CardId, i64)> {
     let (source, clocks) = text.split_once('=').context("expected SOURCE=CLOCKS")?;
     let source: usize = source.parse().context("SOURCE is a number")?;
     let source = source.checked_sub(1).context("sources are numbered from 1")?;
-    Ok((source, clocks.parse().context("CLOCKS is a whole number")?))
+    Ok((CardId(source), clocks.parse().context("CLOCKS is a whole number")?))
 }
 
 /// Runs the command. Returns whether the trace has losses.
@@ -94,7 +95,7 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
                 "hmtt: warning: {}: the records of card {} stand for other bursts than it counted; see \
                  `hmtt info`",
                 session.file.display(),
-                session.card + 1
+                session.card
             );
         }
     }
@@ -179,8 +180,8 @@ fn describe(base: &TimeBase, merge: &Merge) -> String {
 fn state_json(merge: &Merge) -> Result<()> {
     let one = |(session, base): (&CardSession, &TimeBase)| {
         json!({
-            "file": &*session.file, "interface": session.interface.as_deref(), "card": session.card + 1,
-            "source": session.source + 1, "restarts_before": session.restarts_before,
+            "file": &*session.file, "interface": session.interface.as_deref(), "card": session.card.0 + 1,
+            "source": session.source.0 + 1, "restarts_before": session.restarts_before,
             "tck_ps": session.tck_ps, "first_clock": session.first, "last_clock": session.last,
             "basis": base.basis, "offset_clocks": base.offset(), "clock_ratio": base.rate(),
             "error_clocks": base.error,

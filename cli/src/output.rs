@@ -6,6 +6,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
+use hmtt::CardId;
 use hmtt::decode::Item;
 use hmtt::table::{Items, LeftOut, TableError, Writer};
 
@@ -59,12 +60,12 @@ pub struct Outcome<T> {
 /// Writes a capture, or only the part of one card. Cards are numbered from 0.
 pub fn write_capture(
     capture: CaptureFile,
-    chosen: Option<usize>,
+    chosen: Option<CardId>,
     writer: Box<dyn Writer>,
 ) -> Outcome<Ending> {
     let mut items = Items::new(writer);
     if let Some(card) = chosen {
-        items.only(card as u32);
+        items.only(card.0 as u32);
     }
     let mut written = Ok(());
     let is_failed = std::cell::Cell::new(false);
@@ -82,7 +83,7 @@ pub fn write_capture(
 }
 
 fn write(items: &mut Items<'_>, found: &CaptureItems<'_>) -> Result<(), TableError> {
-    let card = found.card as u32;
+    let card = found.card.0 as u32;
     if let Some(name) = found.interface.and_then(|interface| interface.name.as_deref()) {
         items.interface(card, name);
     }

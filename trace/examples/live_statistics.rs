@@ -7,7 +7,7 @@ use hmtt::Trace;
 const CLOCKS: u64 = 1_000_000;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let mut trace = Trace::from_reader(std::io::stdin())?;
+    let mut trace = Trace::from_reader(std::io::stdin().lock())?;
     let (mut reads, mut writes, mut gaps, mut due) = (0, 0, 0, CLOCKS);
     while let Some(batch) = trace.next_batch()? {
         let written = batch.accesses.writes.iter().filter(|write| **write).count();

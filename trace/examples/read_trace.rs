@@ -1,12 +1,16 @@
-//! Prints the accesses and gaps of a capture: `read_trace FILE.pcapng`.
+//! Prints the accesses and gaps of a capture, or of several in the order of time: `read_trace FILE.pcapng...`.
 
 use hmtt::Trace;
 use hmtt::decode::Item;
 use hmtt_format::Event;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let path = std::env::args().nth(1).ok_or("read_trace FILE.pcapng")?;
-    let mut trace = Trace::open(path)?;
+    let paths: Vec<String> = std::env::args().skip(1).collect();
+    let mut trace = match &paths[..] {
+        [] => return Err("read_trace FILE.pcapng...".into()),
+        [path] => Trace::open(path)?,
+        paths => Trace::merged(paths)?,
+    };
     for next in trace.items() {
         let (card, item) = next?;
         match item {

@@ -7,7 +7,8 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-use crate::decode::{CardSink, LinkCounts, Links, Origin, earlier_report};
+use crate::decode::{LinkCounts, Links, Origin, Sink, earlier_report};
+use crate::identity::{CardId, LinkId};
 use crate::pcapng::{Interface, Packet, PcapngReader, ReadError, Reading, Source};
 
 /// A reader of one capture.
@@ -15,12 +16,13 @@ use crate::pcapng::{Interface, Packet, PcapngReader, ReadError, Reading, Source}
 /// ```
 /// # const CAPTURE: &[u8] = include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/examples/worked.pcapng"));
 /// # fn main() -> Result<(), hmtt::pcapng::ReadError> {
+/// use hmtt::CardId;
 /// use hmtt::capture_reader::CaptureReader;
 /// use hmtt::decode::Item;
 ///
 /// let mut reader = CaptureReader::from_reader(CAPTURE)?;
 /// let mut faults = 0;
-/// let mut sink = |_card: usize, item: Item| {
+/// let mut sink = |_card: CardId, item: Item| {
 ///     faults += usize::from(matches!(item, Item::Event(hmtt_format::Event::Fault { .. })));
 /// };
 /// while let Some(mut packet) = reader.next_packet()? {
@@ -31,8 +33,8 @@ use crate::pcapng::{Interface, Packet, PcapngReader, ReadError, Reading, Source}
 /// # Ok(())
 /// # }
 /// ```
-pub struct CaptureReader {
-    reader: PcapngReader<Source>,
+pub struct CaptureReader<R = File> {
+    reader: PcapngReader<Source<R>>,
     links: Links,
     /// Number of interfaces whose comments have been searched for an earlier report.
     described: usize,
@@ -47,12 +49,12 @@ pub struct UndecodedPacket<'a> {
 
 impl UndecodedPacket<'_> {
     /// Decodes the packet. `sink` gets the items of its frame, and those of earlier frames that waited for it.
-    pub fn decode(&mut self, sink: &mut impl CardSink) {
+    pub fn decode(&mut self, sink: &mut impl Sink) {
         self.links.push(origin(&self.packet), self.packet.bytes, sink);
     }
 
-    /// The links of the cards found so far: one interface number for each card, by card number.
-    pub fn cards(&self) -> &[u16] {
+    /// The links of the cards found so far: one link for each card, by card number.
+    pub fn cards(&self) -> &[LinkId] {
         self.links.cards()
     }
 }
@@ -81,16 +83,18 @@ impl CaptureReader {
     pub fn stream(file: File) -> Result<Self, ReadError> {
         Ok(CaptureReader::new(PcapngReader::stream(file)?))
     }
+}
 
+impl<R: Read> CaptureReader<R> {
     /// Reads from any reader.
     ///
     /// # Errors
     /// [`ReadError`]: the reader fails, or its bytes are no pcapng file.
-    pub fn from_reader(reader: impl Read + Send + 'static) -> Result<Self, ReadError> {
+    pub fn from_reader(reader: R) -> Result<Self, ReadError> {
         Ok(CaptureReader::new(PcapngReader::from_reader(reader)?))
     }
 
-    fn new(reader: PcapngReader<Source>) -> Self {
+    fn new(reader: PcapngReader<Source<R>>) -> Self {
         CaptureReader { reader, links: Links::default(), described: 0 }
     }
 
@@ -109,13 +113,13 @@ impl CaptureReader {
     }
 
     /// Decodes the frames that still wait and closes all traces. Returns the counts of each card.
-    pub fn finish(&mut self, sink: &mut impl CardSink) -> LinkCounts {
+    pub fn finish(&mut self, sink: &mut impl Sink) -> LinkCounts {
         std::mem::take(&mut self.links).finish(sink)
     }
 
-    /// The link of a card, as the number of its interface; `None` before the card's first frame.
-    pub fn link_of(&self, card: usize) -> Option<u16> {
-        self.links.cards().get(card).copied()
+    /// The link of a card; `None` before the card's first frame, and at the end of the capture.
+    pub fn link_of(&self, card: CardId) -> Option<LinkId> {
+        self.links.cards().get(card.0).copied()
     }
 
     /// The interfaces that the blocks read so far describe.
@@ -133,7 +137,7 @@ impl CaptureReader {
 fn apply_earlier_report(links: &mut Links, number: usize, interface: &Interface) {
     let report = earlier_report::from_comments(&interface.comments);
     if let (Some(report), Ok(link)) = (report, number.try_into()) {
-        links.continue_from(link, report);
+        links.continue_from(LinkId(link), report);
     }
 }
 
@@ -142,6 +146,6 @@ fn origin(packet: &Packet<'_>) -> Origin {
         packet: packet.number,
         offset: packet.offset,
         time: packet.time,
-        link: packet.interface.try_into().unwrap_or(u16::MAX),
+        link: LinkId(packet.interface.try_into().unwrap_or(u16::MAX)),
     }
 }

@@ -8,7 +8,16 @@
 //!       -> decoder   reads the records and states what each gap cost -> items, columns or counts
 //! ```
 //!
-//! [`CardTrace`] joins the last three for one card. The module uses no sockets and no files.
+//! There is a decoder for each extent. All are used in the same way: `push` each captured frame with a [`Sink`], which
+//! gets the items; ask for the `counts` so far at any time; `finish` with the sink, which returns the final counts.
+//!
+//! | Decoder | Frames of | Counts |
+//! |---|---|---|
+//! | [`CardTrace`] | one card, alone | [`Counts`] |
+//! | [`Wire`] | the cards on one link | [`wire::WireCounts`]: the counts of each card |
+//! | [`Links`] | the cards on all links of a capture | [`LinkCounts`]: the counts of each card, with its link |
+//!
+//! The module uses no sockets and no files.
 
 pub mod arrival;
 mod card_trace;
@@ -29,6 +38,7 @@ mod links;
 mod quarantine;
 mod rules;
 pub mod sequence;
+mod sink;
 pub mod wire;
 
 pub use card_trace::CardTrace;
@@ -37,9 +47,10 @@ pub use counts::{BurstMismatch, Counts, MAX_PLACED_GAPS};
 pub use frame::{Frame, FrameError, Origin};
 pub use gap::Gap;
 pub(crate) use gap::{GapLocation, LocatedGap, parse_seconds, seconds};
-pub use item::{Counted, DdrClock, Item, Malformation, Sink};
+pub use item::{DdrClock, Item, Malformation};
 pub use links::{CardCounts, LinkCounts, Links};
-pub use wire::{CardSink, Wire};
+pub use sink::{Counted, Sink};
+pub use wire::Wire;
 
 /// Decodes the frames of one card, in the order of capture, and returns all items of their trace with their counts.
 ///
@@ -65,10 +76,11 @@ where
 {
     let mut items = Vec::new();
     let mut trace = CardTrace::default();
+    let mut sink = |_, item| items.push(item);
     for (index, frame) in frames.into_iter().enumerate() {
         let origin = Origin { packet: index as u64 + 1, ..Origin::default() };
-        trace.push(origin, frame.as_ref(), &mut |item| items.push(item));
+        trace.push(origin, frame.as_ref(), &mut sink);
     }
-    let counts = trace.finish(&mut |item| items.push(item));
+    let counts = trace.finish(&mut sink);
     (items, counts)
 }

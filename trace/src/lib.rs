@@ -1,8 +1,34 @@
 //! Reads captures of HMTT cards: decodes them into traces, with every loss counted, and writes traces as tables
 //! and reports.
 //!
+//! Start with [`Trace`]: it reads a capture from a file or from any reader, or several captures merged, as accesses,
+//! items or columns.
+//!
+//! ```no_run
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let mut trace = hmtt::Trace::open("capture.pcapng")?;
+//! for access in trace.accesses() {
+//!     println!("{}", access?);
+//! }
+//! println!("{} accesses are missing", trace.counts()?.sum().lost_accesses);
+//!
+//! // The accesses of two cards in the order of time:
+//! let both = hmtt::Trace::merged(["left.pcapng", "right.pcapng"])?.accesses().count();
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! | To | Use |
+//! |---|---|
+//! | read a capture or several | [`Trace`] |
+//! | state how the clocks of several cards are related, and the error | [`merge::Merge`] |
+//! | see the packets of a capture beside what they decode to | [`capture_reader::CaptureReader`] |
+//! | decode frames that come from elsewhere | [`decode`]: a decoder, and a [`decode::Sink`] for the items |
+//! | read or write pcapng without decoding | [`pcapng`] |
+//! | read or write tables | `table` |
+//!
 //! ```text
-//! frames -> pcapng file -> capture_reader -> decode -> report
+//! frames -> pcapng file -> capture_reader -> decode -> trace (Trace) -> report
 //!                              merge <------- decode '-> table <-> Parquet, CSV, JSON lines,
 //! tag log ----------------------------------> tags         HMTT's 6-byte records
 //! ```
@@ -28,6 +54,7 @@
 
 pub mod capture_reader;
 pub mod decode;
+mod identity;
 pub mod merge;
 pub mod pcapng;
 pub mod report;
@@ -37,4 +64,5 @@ pub mod table;
 pub mod tags;
 mod trace;
 
-pub use trace::{Batch, CardId, Trace};
+pub use identity::{CardId, LinkId};
+pub use trace::{Batch, Trace};

@@ -17,13 +17,16 @@ mod survey;
 mod time_base;
 
 pub(crate) use marks::{MarkIndex, Offset, first_offset, follow as follow_marks};
+use survey::Survey;
 pub use survey::{CardSession, survey_capture};
 pub use time_base::{ClockBasis, TimeBase};
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
-use crate::decode::Item;
-use crate::pcapng::ReadError;
+use crate::decode::{Item, LinkCounts};
+use crate::identity::CardId;
+use crate::pcapng::{Interface, ReadError};
 use card_items::CardItems;
 use time_base::Reference;
 
@@ -33,8 +36,8 @@ pub const MAX_SOURCES: usize = 256;
 /// What the user states about the clocks, and what a merge assumes.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Offsets stated by the user: number of a source (a card), from 0, and the clocks to add to its clocks.
-    pub offsets: Vec<(usize, i64)>,
+    /// Offsets stated by the user: a source (a card, as in [`CardSession::source`]), and the clocks to add to its clocks.
+    pub offsets: Vec<(CardId, i64)>,
     /// Longest time between the moments at which two cards see the same mark, in nanoseconds.
     pub skew_nanos: f64,
     /// Longest time that the fastest frame of a card takes to arrive, in nanoseconds.
@@ -81,6 +84,9 @@ pub enum MergeError {
 
 /// Captures whose clocks have been related.
 ///
+/// [`Trace::merged`](crate::Trace::merged) reads captures as one merged trace; a `Merge` also tells how their clocks were
+/// related.
+///
 /// ```
 /// # fn main() -> Result<(), hmtt::merge::MergeError> {
 /// use hmtt::merge::{Merge, Options};
@@ -101,7 +107,9 @@ pub enum MergeError {
 #[derive(Debug)]
 pub struct Merge {
     sessions: Vec<CardSession>,
-    bases: Vec<TimeBase>,
+    bases: Vec<Arc<TimeBase>>,
+    counts: LinkCounts,
+    interfaces: Vec<Interface>,
 }
 
 impl Merge {
@@ -111,16 +119,16 @@ impl Merge {
     /// [`MergeError`]: a capture cannot be read, there is no card or there are too many, an offset is of no source, or a
     /// session's clock cannot be related to the reference.
     pub fn survey(paths: &[PathBuf], options: &Options) -> Result<Self, MergeError> {
-        let sessions = survey::survey(paths)?;
+        let Survey { sessions, counts, interfaces } = survey::survey(paths)?;
         if sessions.is_empty() {
             return Err(MergeError::Nothing);
         }
-        let sources = sessions.iter().map(|session| session.source + 1).max().unwrap_or(0);
+        let sources = sessions.iter().map(|session| session.source.0 + 1).max().unwrap_or(0);
         if sources > MAX_SOURCES {
             return Err(MergeError::TooMany(sources));
         }
-        if let Some((wrong, _)) = options.offsets.iter().find(|(source, _)| *source >= sources) {
-            return Err(MergeError::NoSource(*wrong + 1, sources));
+        if let Some((wrong, _)) = options.offsets.iter().find(|(source, _)| source.0 >= sources) {
+            return Err(MergeError::NoSource(wrong.0 + 1, sources));
         }
         let reference = Reference::new(&sessions[0]);
         let base = |session: &CardSession| {
@@ -133,13 +141,24 @@ impl Merge {
         let first = |(base, session): (&TimeBase, &CardSession)| base.map(session.first);
         let lowest = bases.iter().zip(&sessions).map(first).fold(0.0, f64::min);
         bases.iter_mut().for_each(|base| base.shift(-lowest.floor()));
-        Ok(Merge { sessions, bases })
+        let bases = bases.into_iter().map(Arc::new).collect();
+        Ok(Merge { sessions, bases, counts, interfaces })
     }
 
     /// The sessions, with the maps of their clocks to the first one's. The number of a session is that of
     /// its capture in the merged trace.
     pub fn sessions(&self) -> impl Iterator<Item = (&CardSession, &TimeBase)> {
-        self.sessions.iter().zip(&self.bases)
+        self.sessions.iter().zip(self.bases.iter().map(Arc::as_ref))
+    }
+
+    /// The counts of each card of all captures, by [`CardSession::source`].
+    pub fn counts(&self) -> &LinkCounts {
+        &self.counts
+    }
+
+    /// The interfaces of all captures, to which the links in [`Merge::counts`] refer.
+    pub fn interfaces(&self) -> &[Interface] {
+        &self.interfaces
     }
 
     /// Reads the captures again; all items go to `sink`, in the order of their times, with the number
@@ -163,14 +182,14 @@ impl Merge {
     ///
     /// # Errors
     /// [`MergeError::Read`]: a capture cannot be opened again. If reading fails later, the last item is the error.
-    pub fn items(&self) -> Result<MergedItems<'_>, MergeError> {
+    pub fn items(&self) -> Result<MergedItems, MergeError> {
         Ok(MergedItems { cards: self.cards()?, failed: false })
     }
 
     /// Opens the items of each card.
-    fn cards(&self) -> Result<Vec<CardItems<'_>>, MergeError> {
-        let mut cards: Vec<CardItems<'_>> = Vec::new();
-        for (number, (session, base)) in self.sessions().enumerate() {
+    fn cards(&self) -> Result<Vec<CardItems>, MergeError> {
+        let mut cards: Vec<CardItems> = Vec::new();
+        for (number, (session, base)) in self.sessions.iter().zip(&self.bases).enumerate() {
             // The sessions of one card are in a row.
             if !cards.last().is_some_and(|card| card.is_of(session)) {
                 cards.push(CardItems::open(session)?);
@@ -184,12 +203,12 @@ impl Merge {
 }
 
 /// An iterator over the items of all captures of a [`Merge`], in the order of their times.
-pub struct MergedItems<'a> {
-    cards: Vec<CardItems<'a>>,
+pub struct MergedItems {
+    cards: Vec<CardItems>,
     failed: bool,
 }
 
-impl MergedItems<'_> {
+impl MergedItems {
     fn earliest(&mut self) -> Result<Option<(usize, Item)>, MergeError> {
         loop {
             for card in &mut self.cards {
@@ -209,7 +228,7 @@ impl MergedItems<'_> {
     }
 }
 
-impl Iterator for MergedItems<'_> {
+impl Iterator for MergedItems {
     type Item = Result<(usize, Item), MergeError>;
 
     /// The next item, with the number of its session; `None` after an error.

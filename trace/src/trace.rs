@@ -1,13 +1,15 @@
-//! Reads a capture as one trace: accesses one by one, items of any kind, or batches of columns.
+//! Reads a capture, or several merged, as one trace: accesses one by one, items of any kind, or batches of columns.
 //!
 //! ```text
-//! file, pipe -> capture_reader -> decode -> runs (runs.rs) -> Trace -> accesses(), items(), next_batch()
+//! file, pipe, reader -> capture_reader -> decode -> runs (runs.rs) -> Trace -> accesses(), items(), next_batch()
+//! several files      -> merge          ---------'
 //! ```
 //!
 //! A [`Trace`] reads as it is asked: memory does not grow with the capture. Invariant: what could be read is returned
 //! before the error that ended the reading, and what is missing is a [`Gap`](crate::decode::Gap) among the items and
 //! a number in [`Trace::counts`].
 
+mod input;
 mod runs;
 
 use std::fmt;
@@ -19,19 +21,11 @@ use hmtt_format::{Access, Event};
 
 use crate::capture_reader::CaptureReader;
 use crate::decode::{Accesses, Item, LinkCounts};
+use crate::identity::CardId;
+use crate::merge::{Merge, MergeError, Options};
 use crate::pcapng::{Interface, ReadError};
+use input::{Input, Merged};
 use runs::Runs;
-
-/// Identifies a card of a capture. Cards are numbered from 0 in the order in which they appear; text and tables that
-/// people read number them from 1, as [`Display`](fmt::Display) does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct CardId(pub usize);
-
-impl fmt::Display for CardId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.0 + 1)
-    }
-}
 
 /// Accesses of one card in the order of time, and the item that follows them.
 ///
@@ -59,9 +53,10 @@ pub struct Batch<'a> {
     pub item: Option<Item>,
 }
 
-/// A capture that is read as a trace.
+/// A capture, or several, read as a trace.
 ///
-/// The capture is that of the worked example in `docs/format.md`; `Trace::open` reads one from a file.
+/// `R` is what [`Trace::from_reader`] reads from; a trace of files, which [`Trace::open`] and [`Trace::merged`] return, is
+/// a plain `Trace`. The capture below is that of the worked example in `docs/format.md`.
 ///
 /// ```
 /// # const CAPTURE: &[u8] = include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/examples/worked.pcapng"));
@@ -77,12 +72,12 @@ pub struct Batch<'a> {
 /// # Ok(())
 /// # }
 /// ```
-pub struct Trace {
-    reader: CaptureReader,
+pub struct Trace<R = File> {
+    input: Input<R>,
     runs: Runs,
     /// The only card whose accesses and items are returned.
     only: Option<CardId>,
-    /// Counts of all cards, once the capture has been read to its end.
+    /// Counts of all cards, once the input has been read to its end.
     counts: Option<LinkCounts>,
     /// Why reading ended early, until it has been returned.
     failure: Option<ReadError>,
@@ -94,15 +89,7 @@ impl Trace {
     /// # Errors
     /// [`ReadError`]: the file cannot be opened, or is no pcapng file.
     pub fn open(path: impl AsRef<Path>) -> Result<Trace, ReadError> {
-        Ok(Trace::new(CaptureReader::open(path.as_ref())?))
-    }
-
-    /// Reads a capture from any reader, such as a socket or memory, compressed with zstd or not.
-    ///
-    /// # Errors
-    /// [`ReadError`]: the reader fails, or what it has is no pcapng file.
-    pub fn from_reader(reader: impl Read + Send + 'static) -> Result<Trace, ReadError> {
-        Ok(Trace::new(CaptureReader::from_reader(reader)?))
+        Ok(Trace::new(Input::Capture(Box::new(CaptureReader::open(path.as_ref())?))))
     }
 
     /// Reads a capture from an open file or pipe, such as standard input.
@@ -110,19 +97,63 @@ impl Trace {
     /// # Errors
     /// [`ReadError`]: it cannot be read, is a terminal, or has no pcapng file.
     pub fn from_file(file: File) -> Result<Trace, ReadError> {
-        Ok(Trace::new(CaptureReader::stream(file)?))
+        Ok(Trace::new(Input::Capture(Box::new(CaptureReader::stream(file)?))))
     }
 
-    fn new(reader: CaptureReader) -> Trace {
-        Trace { reader, runs: Runs::default(), only: None, counts: None, failure: None }
+    /// Opens the captures of several cards and merges them: the clocks of all cards are converted to that of the first
+    /// one, and accesses and items follow in the order of time. Cards are numbered over all captures.
+    ///
+    /// Each file is read twice: to relate the clocks, then for its items. The clocks are related with the default
+    /// [`Options`]; [`Trace::from_merge`] takes others, and [`Merge::sessions`] states the error of the times.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let one = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/worked.pcapng");
+    /// # let other = one.clone();
+    /// let mut trace = hmtt::Trace::merged([one, other])?;
+    /// assert_eq!(trace.accesses().count(), 2 * 4);
+    /// assert_eq!(trace.counts()?.cards.len(), 2);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`MergeError`]: a capture cannot be read, has no card, or its clock cannot be related to the first one's.
+    pub fn merged<P: AsRef<Path>>(paths: impl IntoIterator<Item = P>) -> Result<Trace, MergeError> {
+        let paths: Vec<_> = paths.into_iter().map(|path| path.as_ref().to_path_buf()).collect();
+        Trace::from_merge(&Merge::survey(&paths, &Options::default())?)
+    }
+
+    /// Reads captures whose clocks have been related.
+    ///
+    /// # Errors
+    /// [`MergeError::Read`]: a capture cannot be opened again.
+    pub fn from_merge(merge: &Merge) -> Result<Trace, MergeError> {
+        Ok(Trace::new(Input::Merged(Merged::new(merge)?)))
+    }
+}
+
+impl<R: Read> Trace<R> {
+    /// Reads a capture from any reader, such as a socket or memory, compressed with zstd or not. The reader may be
+    /// borrowed; it is buffered.
+    ///
+    /// # Errors
+    /// [`ReadError`]: the reader fails, or what it has is no pcapng file.
+    pub fn from_reader(reader: R) -> Result<Self, ReadError> {
+        Ok(Trace::new(Input::Capture(Box::new(CaptureReader::from_reader(reader)?))))
+    }
+
+    fn new(input: Input<R>) -> Self {
+        Trace { input, runs: Runs::default(), only: None, counts: None, failure: None }
     }
 
     /// Returns the accesses and items of this card only. All cards are read and counted nevertheless.
-    pub fn only(self, card: CardId) -> Trace {
+    pub fn only(self, card: CardId) -> Self {
         Trace { only: Some(card), ..self }
     }
 
-    /// Returns the accesses from here on, one by one, of all cards in the order in which their frames arrived.
+    /// Returns the accesses from here on, one by one, of all cards in the order in which their frames arrived; of a
+    /// merged trace in the order of time.
     ///
     /// Everything else is left out: read [`Trace::counts`] to know whether something is missing. The iterator's items
     /// are errors where reading fails; it ends then.
@@ -163,7 +194,8 @@ impl Trace {
     }
 
     /// Returns the next accesses as columns, with the item that follows them; `None` at the end. This is the fast way
-    /// to read: nothing is copied, and a batch fits into a processor's second-level cache.
+    /// to read: nothing is copied, and a batch fits into a processor's second-level cache. A batch of a merged trace ends
+    /// where an access of another card follows.
     ///
     /// # Errors
     /// [`ReadError`], after everything that could be read was returned.
@@ -173,8 +205,8 @@ impl Trace {
         }
         let (card, accesses, item) = self.runs.take_batch();
         let counted = || self.counts.as_ref()?.cards.get(card.0).map(|counts| counts.link);
-        let link = self.reader.link_of(card.0).or_else(counted);
-        let interface = link.and_then(|link| self.reader.interfaces().get(usize::from(link)));
+        let link = self.input.link_of(card).or_else(counted);
+        let interface = link.and_then(|link| self.input.interfaces().get(link.index()));
         Ok(Some(Batch { card, interface, accesses, item }))
     }
 
@@ -188,14 +220,15 @@ impl Trace {
         Ok(self.counts.get_or_insert_default())
     }
 
-    /// The interfaces of the capture, as far as it has been read.
+    /// The interfaces of the capture, as far as it has been read; of a merged trace those of all captures.
     pub fn interfaces(&self) -> &[Interface] {
-        self.reader.interfaces()
+        self.input.interfaces()
     }
 
-    /// The byte offset at which an incomplete last block begins, if the file ends within a block.
+    /// The byte offset at which an incomplete last block begins, if the file ends within a block; of a merged trace that of
+    /// the first such file.
     pub fn truncated_at(&self) -> Option<u64> {
-        self.reader.truncated_at()
+        self.input.truncated_at()
     }
 
     /// Goes to the next run of a card that is wanted; `false` at the end.
@@ -211,26 +244,18 @@ impl Trace {
         }
     }
 
-    /// Reads packets until there are runs, or none follows.
+    /// Reads until there are runs, or nothing follows.
     fn read(&mut self) {
         self.runs.clear();
-        while !self.runs.is_due() {
-            match self.reader.next_packet() {
-                Ok(Some(mut next)) => {
-                    next.decode(&mut self.runs);
-                    continue;
-                }
-                Ok(None) => {}
-                Err(error) => self.failure = Some(error),
-            }
-            self.counts = Some(self.reader.finish(&mut self.runs));
-            break;
+        match self.input.fill(&mut self.runs) {
+            Ok(counts) => self.counts = counts,
+            Err((error, counts)) => (self.failure, self.counts) = (Some(error), Some(counts)),
         }
         self.runs.close();
     }
 }
 
-impl fmt::Debug for Trace {
+impl<R> fmt::Debug for Trace<R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Trace").field("only", &self.only).finish_non_exhaustive()
     }

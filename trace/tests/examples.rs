@@ -39,6 +39,17 @@ fn read_trace_prints_accesses_gaps_and_counts() {
 }
 
 #[test]
+fn read_trace_merges_several_captures() {
+    let [one, other] = ["merged-a", "merged-b"].map(capture);
+    let output = example("read_trace").args([one, other]).output().unwrap();
+    let lines: Vec<&str> = text(&output).lines().collect();
+    for card in ["card 1: ", "card 2: "] {
+        assert_eq!(lines.iter().filter(|line| line.starts_with(card)).count(), 401);
+    }
+    assert_eq!(lines.last(), Some(&"800 accesses, 200 lost"));
+}
+
+#[test]
 fn reuse_distance_counts_each_repeated_line() {
     let mut card = Card::new();
     let info = card.info();

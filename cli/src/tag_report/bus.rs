@@ -5,6 +5,7 @@ use std::io::Read;
 use std::path::Path;
 
 use anyhow::{Result, bail};
+use hmtt::CardId;
 use hmtt::report::calls::Calls;
 use hmtt::tags::accesses::bus::Bus;
 use hmtt::tags::call_counts::CallCounts;
@@ -70,8 +71,8 @@ fn read(path: &Path, bus: &mut Bus<Listeners>) -> Result<bool> {
     let ending = CaptureFile::open(path)?.read(
         |_| true,
         |found| {
-            if found.card != 0 {
-                others = others.max(found.card);
+            if found.card != CardId(0) {
+                others = others.max(found.card.0);
                 return;
             }
             bus.accesses(&found.accesses);

@@ -1,8 +1,9 @@
 //! Decodes any frames in several ways, and checks that each frame is counted once and the counts of a single card add
 //! up.
 
+use hmtt::CardId;
 use hmtt::decode::wire::WireCounts;
-use hmtt::decode::{CardSink, Columns, Counted, Counts, Item, Origin, Wire, decode_frames};
+use hmtt::decode::{Columns, Counted, Counts, Item, Origin, Sink, Wire, decode_frames};
 
 use crate::script::{Expected, Script};
 
@@ -90,12 +91,12 @@ struct Rows {
     events: u64,
 }
 
-impl CardSink for Rows {
-    fn item(&mut self, _: usize, item: Item) {
+impl Sink for Rows {
+    fn item(&mut self, _: CardId, item: Item) {
         self.events += u64::from(matches!(item, Item::Event(_)));
     }
 
-    fn columns(&mut self, _: usize) -> Option<&mut Columns> {
+    fn columns(&mut self, _: CardId) -> Option<&mut Columns> {
         Some(&mut self.columns)
     }
 }

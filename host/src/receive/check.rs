@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use hmtt::LinkId;
 use hmtt::decode::wire::WireCounts;
 use hmtt::decode::{Counted, Item, Origin, Wire, earlier_report};
 use hmtt::pcapng::{Description, InterfaceStatistics};
@@ -36,7 +37,7 @@ impl Check {
     /// Checks a frame.
     pub fn frame(&mut self, link: usize, frame: &Captured<'_>) {
         self.captured += 1;
-        let (packet, time, link) = (self.captured, Some(frame.time), link as u16);
+        let (packet, time, link) = (self.captured, Some(frame.time), LinkId(link as u16));
         let origin = Origin { packet, offset: 0, time, link };
         let last = &mut self.report;
         // Uses only reports in a card's trace: with a forged report, the next file would be decoded for another memory.
@@ -67,7 +68,7 @@ impl Check {
 
     /// Counts so far.
     pub fn link(&self) -> Link {
-        self.link_of(self.wire.counted(), self.status.statistics())
+        self.link_of(self.wire.counts(), self.status.statistics())
     }
 
     /// Final counts. `statistics`: final counts of the source.

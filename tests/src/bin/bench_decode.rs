@@ -6,8 +6,8 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
-use hmtt::decode::wire::CardSink;
-use hmtt::decode::{Columns, Item, Origin, Wire};
+use hmtt::CardId;
+use hmtt::decode::{Columns, Item, Origin, Sink, Wire};
 use hmtt_format::frame::MAX_FRAME_BYTES;
 use hmtt_tests::load::{FRAME_ACCESSES, Load};
 use hmtt_tests::measure::measure;
@@ -32,10 +32,10 @@ impl Sum {
     }
 }
 
-impl CardSink for Sum {
-    fn item(&mut self, _card: usize, _item: Item) {}
+impl Sink for Sum {
+    fn item(&mut self, _card: CardId, _item: Item) {}
 
-    fn columns(&mut self, _card: usize) -> Option<&mut Columns> {
+    fn columns(&mut self, _card: CardId) -> Option<&mut Columns> {
         if self.columns.len() > 1 << 14 {
             self.take();
         }

@@ -4,8 +4,9 @@ use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use hmtt::CardId;
 use hmtt::capture_reader::CaptureReader;
-use hmtt::decode::{CardSink, Item};
+use hmtt::decode::{Item, Sink};
 use hmtt::pcapng::{Description, InterfaceStatistics, PcapngWriter};
 use hmtt::report::info::{Info, Packets};
 use pcap_file::pcapng::PcapNgWriter;
@@ -110,10 +111,10 @@ pub fn capture_of_links(name: &str, links: &[Vec<Vec<u8>>]) -> PathBuf {
 #[derive(Default)]
 struct CollectedInfo(Info);
 
-impl CardSink for CollectedInfo {
+impl Sink for CollectedInfo {
     const EVENTS: bool = false;
 
-    fn item(&mut self, card: usize, item: Item) {
+    fn item(&mut self, card: CardId, item: Item) {
         self.0.item(card, &item);
     }
 }

@@ -14,9 +14,10 @@ use super::counts::Counts;
 use super::decoder::Decoder;
 use super::evidence::Counter;
 use super::frame::Origin;
-use super::item::{Item, Malformation, Sink};
+use super::item::{Item, Malformation};
 use super::quarantine::Quarantine;
 use super::sequence::{Order, Place, Sequencer};
+use super::sink::{CardSink, Counted, Sink};
 
 /// A decoder of the frames of one card, in the order of arrival.
 ///
@@ -29,8 +30,9 @@ use super::sequence::{Order, Place, Sequencer};
 ///
 /// let mut trace = CardTrace::default();
 /// let mut items = Vec::new();
-/// trace.push(Origin { packet: 1, ..Origin::default() }, &frame, &mut |item| items.push(item));
-/// let counts = trace.finish(&mut |item| items.push(item));
+/// let mut sink = |_card, item| items.push(item);
+/// trace.push(Origin { packet: 1, ..Origin::default() }, &frame, &mut sink);
+/// let counts = trace.finish(&mut sink);
 /// assert_eq!((counts.frames, counts.records), (1, 5));
 /// # Ok(())
 /// # }
@@ -45,17 +47,22 @@ pub struct CardTrace {
 }
 
 impl CardTrace {
-    /// Takes the next captured frame. Its items, and those of frames that waited for it, go to `sink`. A sink that has
+    /// Takes the next captured frame. Its items, and those of frames that waited for it, go to `sink`, as card 0. A sink that has
     /// events only counted ([`Counted`](super::Counted)) or takes columns is much faster than one that takes each event.
     pub fn push(&mut self, origin: Origin, bytes: &[u8], sink: &mut impl Sink) {
         match Arrival::parse(origin, bytes) {
-            Some(arrival) => self.frame(&arrival, sink),
+            Some(arrival) => self.frame(&arrival, &mut CardSink(0, sink)),
             None => self.decoder.counts.foreign_frames += 1,
         }
     }
 
+    /// Takes the next captured frame, and discards its items.
+    pub(super) fn count(&mut self, arrival: &Arrival<'_>) {
+        self.frame(arrival, &mut CardSink(0, &mut Counted(|_, _| {})));
+    }
+
     /// Takes the next captured frame.
-    pub(super) fn frame(&mut self, arrival: &Arrival<'_>, sink: &mut impl Sink) {
+    pub(super) fn frame(&mut self, arrival: &Arrival<'_>, sink: &mut CardSink<'_, impl Sink>) {
         match self.is_certain(&arrival.frame) {
             true => self.certain(arrival, sink),
             false => self.frame_at(self.position(arrival), arrival, sink),
@@ -67,7 +74,7 @@ impl CardTrace {
         &mut self,
         Position { mut place, counter }: Position,
         arrival: &Arrival<'_>,
-        sink: &mut impl Sink,
+        sink: &mut CardSink<'_, impl Sink>,
     ) {
         self.note(arrival);
         if let Place::Taken(at) = place
@@ -82,14 +89,14 @@ impl CardTrace {
     }
 
     /// Takes the next captured frame, for which [`CardTrace::is_certain`] holds.
-    pub(super) fn certain(&mut self, arrival: &Arrival<'_>, sink: &mut impl Sink) {
+    pub(super) fn certain(&mut self, arrival: &Arrival<'_>, sink: &mut CardSink<'_, impl Sink>) {
         self.note(arrival);
         let decoder = &mut self.decoder;
         self.sequencer.push(arrival, &mut |step| decoder.step(step, sink));
     }
 
     /// Takes a frame that has counts or a counter of this card but does not fit: it is a copy, late or damaged.
-    pub(super) fn stray(&mut self, arrival: &Arrival<'_>, sink: &mut impl Sink) {
+    pub(super) fn stray(&mut self, arrival: &Arrival<'_>, sink: &mut CardSink<'_, impl Sink>) {
         match self.sequencer.place(arrival) {
             Place::Late | Place::Duplicate => self.frame(arrival, sink),
             Place::Ahead(_) | Place::Taken(_) | Place::Restart => {
@@ -106,7 +113,11 @@ impl CardTrace {
     }
 
     /// Continues from a report that the card sent before the capture. The report is passed as an item and is not counted.
-    pub fn continue_from(&mut self, report: Box<Report>, sink: &mut impl Sink) {
+    pub(super) fn continue_from(
+        &mut self,
+        report: Box<Report>,
+        sink: &mut CardSink<'_, impl Sink>,
+    ) {
         self.decoder.note_report(&report);
         sink.item(Item::Report { clock: Cycles(0), end: false, report });
     }
@@ -131,7 +142,7 @@ impl CardTrace {
     }
 
     /// Ends the session; the next frame begins another one.
-    pub(super) fn restart(&mut self, sink: &mut impl Sink) {
+    pub(super) fn restart(&mut self, sink: &mut CardSink<'_, impl Sink>) {
         let (quarantine, decoder) = (&mut self.quarantine, &mut self.decoder);
         self.sequencer.restart(&mut |step| quarantine.step(step, decoder, sink));
     }
@@ -142,7 +153,7 @@ impl CardTrace {
     }
 
     /// Decodes the frames that still wait, without ending the session.
-    pub(super) fn flush(&mut self, sink: &mut impl Sink) {
+    pub(super) fn flush(&mut self, sink: &mut CardSink<'_, impl Sink>) {
         let (quarantine, decoder) = (&mut self.quarantine, &mut self.decoder);
         self.sequencer.finish(&mut |step| quarantine.step(step, decoder, sink));
         self.quarantine.finish(&mut self.decoder, sink);
@@ -150,7 +161,7 @@ impl CardTrace {
 
     /// Splits the trace: returns the part so far, with its counts. This trace continues from there with empty counts; its
     /// next frame has this counter.
-    pub(super) fn split(&mut self, counter: u64, sink: &mut impl Sink) -> CardTrace {
+    pub(super) fn split(&mut self, counter: u64, sink: &mut CardSink<'_, impl Sink>) -> CardTrace {
         self.flush(sink);
         let continued = CardTrace {
             sequencer: self.sequencer.successor(counter),
@@ -196,7 +207,7 @@ impl CardTrace {
     }
 
     /// The counts so far, without the records of frames that wait.
-    pub fn counts_so_far(&self) -> Counts {
+    pub fn counts(&self) -> Counts {
         let mut counts = self.before.clone();
         counts.append(Counts { order: self.order(), ..self.decoder.counts.clone() });
         counts
@@ -216,7 +227,12 @@ impl CardTrace {
     }
 
     /// Decodes the frames that still wait, closes the trace and returns its counts.
-    pub fn finish(mut self, sink: &mut impl Sink) -> Counts {
+    pub fn finish(self, sink: &mut impl Sink) -> Counts {
+        self.finish_to(&mut CardSink(0, sink))
+    }
+
+    /// As [`CardTrace::finish`], for a card of a wire.
+    pub(super) fn finish_to(mut self, sink: &mut CardSink<'_, impl Sink>) -> Counts {
         self.flush(sink);
         self.decoder.close_session(sink);
         self.into_counts()

@@ -18,8 +18,9 @@ use super::counts::Counts;
 use super::counts_after::{CountsAfter, FRAME_ACCESSES, counts_each_access};
 use super::frame::{Body, Origin};
 use super::gap::Gap;
-use super::item::{DdrClock, Item, Malformation, Sink};
+use super::item::{DdrClock, Item, Malformation};
 use super::sequence::Step;
+use super::sink::{CardSink, Sink};
 
 /// Clock and counts after the last frame of a session that was decoded.
 #[derive(Clone, Copy, Debug)]
@@ -120,7 +121,7 @@ impl Decoder {
         Decoder { counts: Counts::default(), ..*self }
     }
 
-    pub fn step(&mut self, step: Step<'_>, sink: &mut impl Sink) {
+    pub fn step(&mut self, step: Step<'_>, sink: &mut CardSink<'_, impl Sink>) {
         match step {
             Step::Missing { first, frames } => {
                 self.pending.frames = self.pending.frames.saturating_add(frames);
@@ -150,13 +151,23 @@ impl Decoder {
     }
 
     /// Records that a frame at its place could not be read, or not to its end.
-    pub fn leave_out(&mut self, origin: Origin, error: Malformation, sink: &mut impl Sink) {
+    pub fn leave_out(
+        &mut self,
+        origin: Origin,
+        error: Malformation,
+        sink: &mut CardSink<'_, impl Sink>,
+    ) {
         self.pending.malformed_frames += 1;
         self.note_malformed(origin, error, sink);
     }
 
     /// Counts a damaged frame.
-    pub fn note_malformed(&mut self, origin: Origin, error: Malformation, sink: &mut impl Sink) {
+    pub fn note_malformed(
+        &mut self,
+        origin: Origin,
+        error: Malformation,
+        sink: &mut CardSink<'_, impl Sink>,
+    ) {
         self.counts.malformed_frames += 1;
         sink.item(Item::Malformed { origin, error });
     }
@@ -187,7 +198,7 @@ impl Decoder {
         &mut self,
         origin: Origin,
         body: &Body<'_>,
-        sink: &mut impl Sink,
+        sink: &mut CardSink<'_, impl Sink>,
     ) -> Result<(), Malformation> {
         self.counts.words += body.words().len() as u64;
         if let Some(heartbeat) = body.heartbeat() {
@@ -228,7 +239,7 @@ impl Decoder {
     }
 
     /// Reports a change of the DDR clock that a heartbeat states.
-    fn heartbeat(&mut self, heartbeat: Heartbeat, sink: &mut impl Sink) {
+    fn heartbeat(&mut self, heartbeat: Heartbeat, sink: &mut CardSink<'_, impl Sink>) {
         self.counts.heartbeats += 1;
         let before = std::mem::replace(&mut self.heartbeat, heartbeat);
         let lost = heartbeat.losses.wrapping_sub(before.losses);
@@ -245,7 +256,13 @@ impl Decoder {
     }
 
     /// Reports a gap if a sync states more than the counts after the last frame.
-    fn compare(&mut self, origin: Origin, sync: Sync, slice: Option<Cycles>, sink: &mut impl Sink) {
+    fn compare(
+        &mut self,
+        origin: Origin,
+        sync: Sync,
+        slice: Option<Cycles>,
+        sink: &mut CardSink<'_, impl Sink>,
+    ) {
         if let Some(reached) = self.reached
             && let Some(excess) = reached.excess(sync)
         {
@@ -272,7 +289,7 @@ impl Decoder {
         }
     }
 
-    fn gap(&mut self, gap: Gap, sink: &mut impl Sink) {
+    fn gap(&mut self, gap: Gap, sink: &mut CardSink<'_, impl Sink>) {
         let frames = gap.frames.saturating_add(gap.malformed_frames);
         self.account.gap(gap.accesses.unwrap_or(0), gap.records, frames);
         self.counts.gap(gap);
@@ -280,7 +297,7 @@ impl Decoder {
     }
 
     /// A restart that only the counts or the DDR clock show: what the card held then is lost.
-    fn restart_unended(&mut self, sink: &mut impl Sink) {
+    fn restart_unended(&mut self, sink: &mut CardSink<'_, impl Sink>) {
         if !std::mem::take(&mut self.ended) {
             sink.item(Item::NoEnd);
         }
@@ -288,7 +305,7 @@ impl Decoder {
         self.restart(sink);
     }
 
-    fn restart(&mut self, sink: &mut impl Sink) {
+    fn restart(&mut self, sink: &mut CardSink<'_, impl Sink>) {
         self.counts.order.restarts += 1;
         self.reached = None;
         self.account = Account::default();
@@ -302,7 +319,7 @@ impl Decoder {
         body: &Body<'_>,
         sync: Sync,
         end: bool,
-        sink: &mut impl Sink,
+        sink: &mut CardSink<'_, impl Sink>,
     ) -> Result<(), Malformation> {
         let words: Vec<u64> = body.words().skip(usize::from(SYNC_WORDS)).collect();
         let report = Box::new(Report::decode(&words)?);
@@ -321,7 +338,7 @@ impl Decoder {
         self.burst_bytes = u64::from(burst_length) << report.memory.bus_log2.min(32);
     }
 
-    pub fn close_session(&mut self, sink: &mut impl Sink) {
+    pub fn close_session(&mut self, sink: &mut CardSink<'_, impl Sink>) {
         let mut gap = std::mem::take(&mut self.pending);
         if gap.frames != 0 || gap.malformed_frames != 0 {
             gap.after = Some(self.reached.map_or(Cycles(0), |reached| reached.clock));

@@ -14,6 +14,8 @@ use nom::IResult;
 use nom::Parser;
 use nom::bytes::complete::{tag, take};
 
+use crate::identity::LinkId;
+
 /// The place of a frame in its capture.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Origin {
@@ -23,8 +25,8 @@ pub struct Origin {
     pub offset: u64,
     /// Arrival time since the Unix epoch, if it is known.
     pub time: Option<Duration>,
-    /// Number of the interface on which the frame arrived, assigned by the receiver or the capture's reader.
-    pub link: u16,
+    /// The link on which the frame arrived, assigned by the receiver or the capture's reader.
+    pub link: LinkId,
 }
 
 /// Why a card's frame could not be read.

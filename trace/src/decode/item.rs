@@ -1,4 +1,4 @@
-//! Defines the items of a trace, and the sinks that take them.
+//! Defines the items of a trace.
 
 use std::fmt;
 
@@ -7,7 +7,6 @@ use hmtt_format::{BlockError, Cycles, Event, Report};
 use serde::Serialize;
 
 use super::clock::clock_of;
-use super::columns::Columns;
 use super::frame::{FrameError, Origin};
 use super::gap::Gap;
 
@@ -101,45 +100,5 @@ impl Item {
             Item::Event(event) => clock_of(*event),
             _ => None,
         }
-    }
-}
-
-/// Takes the items of one trace, in their order.
-///
-/// A closure that takes an [`Item`] is a sink; wrapped in [`Counted`] it gets no events. A sink that also implements
-/// [`Sink::columns`] gets accesses in columns.
-pub trait Sink {
-    /// Whether the sink takes events. If not, events are only counted; all other elements are passed as items.
-    const EVENTS: bool = true;
-
-    /// Takes an item.
-    fn item(&mut self, item: Item);
-
-    /// Called after all items of the frame from `origin` were passed.
-    fn frame_read(&mut self, _origin: Origin) {}
-
-    /// The columns to which accesses are appended; if `None`, each access is passed as an item. A sink with columns finds
-    /// the accesses before an item by the columns' length at the call of [`Sink::item`].
-    fn columns(&mut self) -> Option<&mut Columns> {
-        None
-    }
-}
-
-impl<F: FnMut(Item)> Sink for F {
-    fn item(&mut self, item: Item) {
-        self(item);
-    }
-}
-
-/// A sink that has events counted and passes all other items to a closure: to `FnMut(Item)` as a [`Sink`], to
-/// `FnMut(usize, Item)` as a [`CardSink`](super::CardSink).
-#[derive(Debug)]
-pub struct Counted<F>(pub F);
-
-impl<F: FnMut(Item)> Sink for Counted<F> {
-    const EVENTS: bool = false;
-
-    fn item(&mut self, item: Item) {
-        (self.0)(item);
     }
 }

@@ -9,13 +9,15 @@ use super::columns::Columns;
 use super::counts::Counts;
 use super::frame::Origin;
 use super::item::Item;
-use super::wire::{CardSink, Wire};
+use super::sink::Sink;
+use super::wire::Wire;
+use crate::identity::{CardId, LinkId};
 
 /// The counts of one card of a capture, and its link.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CardCounts {
     /// The link of the card, as in [`Origin::link`].
-    pub link: u16,
+    pub link: LinkId,
     /// The counts of the card.
     pub counts: Counts,
 }
@@ -32,6 +34,12 @@ pub struct LinkCounts {
 }
 
 impl LinkCounts {
+    /// These counts with those of cards, in the order of their numbers.
+    fn with_cards(self, mut cards: Vec<(CardId, CardCounts)>) -> Self {
+        cards.sort_by_key(|(number, _)| *number);
+        LinkCounts { cards: cards.into_iter().map(|(_, card)| card).collect(), ..self }
+    }
+
     /// The counts of all cards together.
     pub fn sum(&self) -> Counts {
         let mut sum = Counts {
@@ -51,10 +59,11 @@ impl LinkCounts {
 /// # fn main() -> Result<(), hmtt::pcapng::ReadError> {
 /// # let mut reader = hmtt::pcapng::PcapngReader::from_reader(CAPTURE)?;
 /// # let frame = reader.next_packet()?.unwrap().bytes.to_vec();
+/// use hmtt::LinkId;
 /// use hmtt::decode::{Links, Origin};
 ///
 /// let mut links = Links::default();
-/// for link in [0, 1] {
+/// for link in [LinkId(0), LinkId(1)] {
 ///     links.push(Origin { link, ..Origin::default() }, &frame, &mut |_card, _item| {});
 /// }
 /// let counts = links.finish(&mut |_card, _item| {});
@@ -64,52 +73,53 @@ impl LinkCounts {
 /// ```
 #[derive(Debug, Default)]
 pub struct Links {
-    links: Vec<(Wire, Vec<usize>)>,
-    cards: Vec<u16>,
+    links: Vec<(Wire, Vec<CardId>)>,
+    cards: Vec<LinkId>,
 }
 
 /// A sink that maps the card numbers of one wire to those of the capture.
 struct Numbered<'a, S> {
-    link: u16,
-    numbers: &'a mut Vec<usize>,
-    cards: &'a mut Vec<u16>,
+    link: LinkId,
+    numbers: &'a mut Vec<CardId>,
+    cards: &'a mut Vec<LinkId>,
     sink: &'a mut S,
 }
 
 impl<S> Numbered<'_, S> {
-    fn number(&mut self, card: usize) -> usize {
+    /// The number in the capture of a card of the wire.
+    fn number(&mut self, card: usize) -> CardId {
         while self.numbers.len() <= card {
-            self.numbers.push(self.cards.len());
+            self.numbers.push(CardId(self.cards.len()));
             self.cards.push(self.link);
         }
         self.numbers[card]
     }
 }
 
-impl<S: CardSink> CardSink for Numbered<'_, S> {
+impl<S: Sink> Sink for Numbered<'_, S> {
     const EVENTS: bool = S::EVENTS;
 
-    fn item(&mut self, card: usize, item: Item) {
-        let number = self.number(card);
+    fn item(&mut self, card: CardId, item: Item) {
+        let number = self.number(card.0);
         self.sink.item(number, item);
     }
 
-    fn frame_read(&mut self, card: usize, origin: Origin) {
-        let number = self.number(card);
+    fn frame_read(&mut self, card: CardId, origin: Origin) {
+        let number = self.number(card.0);
         self.sink.frame_read(number, origin);
     }
 
-    fn columns(&mut self, card: usize) -> Option<&mut Columns> {
-        let number = self.number(card);
+    fn columns(&mut self, card: CardId) -> Option<&mut Columns> {
+        let number = self.number(card.0);
         self.sink.columns(number)
     }
 }
 
 impl Links {
     /// Takes the next captured frame, which arrived on [`Origin::link`]. Its items go to `sink` with their card number.
-    pub fn push(&mut self, origin: Origin, bytes: &[u8], sink: &mut impl CardSink) {
+    pub fn push(&mut self, origin: Origin, bytes: &[u8], sink: &mut impl Sink) {
         self.add_link(origin.link);
-        let (wire, numbers) = &mut self.links[usize::from(origin.link)];
+        let (wire, numbers) = &mut self.links[origin.link.index()];
         let mut sink = Numbered { link: origin.link, numbers, cards: &mut self.cards, sink };
         wire.push(origin, bytes, &mut sink);
         if let Some(last) = wire.cards().len().checked_sub(1) {
@@ -118,29 +128,43 @@ impl Links {
     }
 
     /// Sets the report that the card on a link sent before its first frame here.
-    pub fn continue_from(&mut self, link: u16, report: Report) {
+    pub fn continue_from(&mut self, link: LinkId, report: Report) {
         self.add_link(link);
-        self.links[usize::from(link)].0.continue_from(report);
+        self.links[link.index()].0.continue_from(report);
     }
 
-    fn add_link(&mut self, link: u16) {
-        let at = usize::from(link);
+    fn add_link(&mut self, link: LinkId) {
+        let at = link.index();
         if self.links.len() <= at {
             self.links.resize_with(at + 1, Default::default);
         }
     }
 
     /// The link of each card found so far, by card number.
-    pub fn cards(&self) -> &[u16] {
+    pub fn cards(&self) -> &[LinkId] {
         &self.cards
     }
 
+    /// The counts of each card so far, without the frames of pending runs.
+    pub fn counts(&self) -> LinkCounts {
+        let mut found = LinkCounts::default();
+        let mut counted = Vec::new();
+        for ((wire, numbers), link) in self.links.iter().zip((0..).map(LinkId)) {
+            let counts = wire.counts();
+            found.foreign_frames += counts.foreign_frames;
+            found.stray_frames += counts.stray_frames;
+            let cards = counts.cards.into_iter().map(|counts| CardCounts { link, counts });
+            counted.extend(numbers.iter().copied().zip(cards));
+        }
+        found.with_cards(counted)
+    }
+
     /// Decodes the frames that still wait, closes all traces and returns the counts of each card.
-    pub fn finish(self, sink: &mut impl CardSink) -> LinkCounts {
+    pub fn finish(self, sink: &mut impl Sink) -> LinkCounts {
         let Links { links, mut cards } = self;
         let mut found = LinkCounts::default();
         let mut counted = Vec::new();
-        for ((wire, mut numbers), link) in links.into_iter().zip(0..) {
+        for ((wire, mut numbers), link) in links.into_iter().zip((0..).map(LinkId)) {
             let mut sink = Numbered { link, numbers: &mut numbers, cards: &mut cards, sink };
             let counts = wire.finish(&mut sink);
             found.foreign_frames += counts.foreign_frames;
@@ -149,8 +173,6 @@ impl Links {
                 counted.push((sink.number(card), CardCounts { link, counts }));
             }
         }
-        counted.sort_by_key(|(number, _)| *number);
-        found.cards = counted.into_iter().map(|(_, card)| card).collect();
-        found
+        found.with_cards(counted)
     }
 }

@@ -18,8 +18,9 @@ use hmtt_format::frame::Sync;
 use super::arrival::{Arrival, StoredFrame};
 use super::counts_after::{CountsAfter, FrameSummary};
 use super::decoder::Decoder;
-use super::item::{Malformation, Sink};
+use super::item::Malformation;
 use super::sequence::Step;
+use super::sink::{CardSink, Sink};
 
 /// Most steps that wait for a frame with counts; heartbeats have none.
 const MAX_WAITING: usize = 64;
@@ -75,7 +76,12 @@ impl Quarantine {
     }
 
     /// Takes the next step. Steps that need not wait go to `decoder`.
-    pub fn step(&mut self, step: Step<'_>, decoder: &mut Decoder, sink: &mut impl Sink) {
+    pub fn step(
+        &mut self,
+        step: Step<'_>,
+        decoder: &mut Decoder,
+        sink: &mut CardSink<'_, impl Sink>,
+    ) {
         match step {
             Step::Restart => {
                 self.finish(decoder, sink);
@@ -108,11 +114,11 @@ impl Quarantine {
     }
 
     /// Decides about all waiting steps: no frame follows.
-    pub fn finish(&mut self, decoder: &mut Decoder, sink: &mut impl Sink) {
+    pub fn finish(&mut self, decoder: &mut Decoder, sink: &mut CardSink<'_, impl Sink>) {
         self.settle(true, decoder, sink);
     }
 
-    fn settle(&mut self, all: bool, decoder: &mut Decoder, sink: &mut impl Sink) {
+    fn settle(&mut self, all: bool, decoder: &mut Decoder, sink: &mut CardSink<'_, impl Sink>) {
         while let Some(first) = self.waiting.front() {
             let last = all || self.waiting.len() > MAX_WAITING;
             let believed = match first.counts() {

@@ -15,7 +15,7 @@ mod parked;
 mod pending_run;
 mod recent_strays;
 mod settle;
-mod sink;
+mod wire_counts;
 
 use hmtt_format::Report;
 use hmtt_format::frame::FrameKind;
@@ -26,12 +26,12 @@ use super::compare::Comparison;
 use super::counts::Counts;
 use super::evidence::Fit;
 use super::frame::Origin;
+use super::sink::{CardSink, Sink};
 use owner::Owner;
 use parked::ParkedTraces;
 use pending_run::{PendingFrame, PendingRun};
 use recent_strays::RecentStrays;
-use sink::SinkOfCard;
-pub use sink::{CardSink, WireCounts};
+pub use wire_counts::WireCounts;
 
 /// Most cards on one wire.
 pub const MAX_CARDS: usize = 16;
@@ -69,7 +69,7 @@ impl Wire {
     }
 
     /// Takes the next captured frame. Items go to `sink` with their card number, from 0.
-    pub fn push(&mut self, origin: Origin, bytes: &[u8], sink: &mut impl CardSink) {
+    pub fn push(&mut self, origin: Origin, bytes: &[u8], sink: &mut impl Sink) {
         let Some(arrival) = Arrival::parse(origin, bytes) else {
             self.foreign_frames += 1;
             return;
@@ -87,14 +87,14 @@ impl Wire {
         owner: Owner,
         arrival: &Arrival<'_>,
         compared: &mut Vec<Comparison>,
-        sink: &mut impl CardSink,
+        sink: &mut impl Sink,
     ) {
         match owner {
             Owner::Certain(card) => {
                 self.last = card;
                 let waiting = self.pending.iter_mut();
                 let settles = waiting.fold(false, |any, run| run.note_card_frame(card) | any);
-                self.cards[card].certain(arrival, &mut SinkOfCard(card, sink));
+                self.cards[card].certain(arrival, &mut CardSink(card, sink));
                 if settles {
                     self.settle_ready(sink);
                 }
@@ -136,10 +136,10 @@ impl Wire {
     }
 
     /// The counts of each card so far, without the frames of pending runs.
-    pub fn counted(&self) -> WireCounts {
+    pub fn counts(&self) -> WireCounts {
         let counts = |(card, trace): (usize, &CardTrace)| {
             let mut counts = self.parked.counts(card);
-            counts.append(trace.counts_so_far());
+            counts.append(trace.counts());
             counts
         };
         let cards = self.cards.iter().enumerate().map(counts).collect();
@@ -147,7 +147,7 @@ impl Wire {
     }
 
     /// Decodes the frames that still wait, closes all traces and returns the counts of each card.
-    pub fn finish(mut self, sink: &mut impl CardSink) -> WireCounts {
+    pub fn finish(mut self, sink: &mut impl Sink) -> WireCounts {
         while let Some(run) = self.pending.first() {
             match run.damaged_frame_of(true) {
                 Some(card) => self.stray(0, card, sink),
@@ -156,7 +156,7 @@ impl Wire {
         }
         self.parked.release_all(&mut self.cards);
         let numbered = std::mem::take(&mut self.cards).into_iter().enumerate();
-        let cards = numbered.map(|(card, trace)| trace.finish(&mut SinkOfCard(card, sink)));
+        let cards = numbered.map(|(card, trace)| trace.finish_to(&mut CardSink(card, sink)));
         let cards = cards.collect();
         self.with_strays(cards)
     }
@@ -176,7 +176,7 @@ impl Wire {
         card: usize,
         arrival: &Arrival<'_>,
         compared: Option<&Comparison>,
-        sink: &mut impl CardSink,
+        sink: &mut impl Sink,
     ) {
         let Some(trace) = self.cards.get_mut(card) else { return };
         if compared.is_none_or(Comparison::continues) {
@@ -184,7 +184,7 @@ impl Wire {
             let speaks = |run: &&mut PendingRun| counts || !run.is_suspect(card);
             self.pending.iter_mut().filter(speaks).for_each(|run| _ = run.note_card_frame(card));
         }
-        let sink_of_card = &mut SinkOfCard(card, sink);
+        let sink_of_card = &mut CardSink(card, sink);
         match compared {
             Some(compared) => trace.frame_at(compared.position, arrival, sink_of_card),
             None => trace.frame(arrival, sink_of_card),
@@ -200,12 +200,12 @@ impl Wire {
         &mut self,
         arrival: &Arrival<'_>,
         compared: &mut Vec<Comparison>,
-        sink: &mut impl CardSink,
+        sink: &mut impl Sink,
     ) {
         if self.cards.is_empty() {
             let mut trace = CardTrace::default();
             if let Some(report) = self.earlier.take() {
-                trace.continue_from(report, &mut SinkOfCard(0, sink));
+                trace.continue_from(report, &mut CardSink(0, sink));
             }
             self.cards.push(trace);
             return self.take(0, arrival, None, sink);

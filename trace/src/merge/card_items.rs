@@ -2,24 +2,26 @@
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use hmtt_format::{Cycles, Event};
 
 use super::{CardSession, MergeError, TimeBase};
 use crate::capture_reader::CaptureReader;
 use crate::decode::clock::clock_of_mut;
-use crate::decode::{CardSink, Item};
+use crate::decode::{Item, Sink};
+use crate::identity::CardId;
 use crate::pcapng::Reading;
 
 /// The items of one card, on the common time base, read on demand.
-pub(super) struct CardItems<'a> {
+pub(super) struct CardItems {
     path: PathBuf,
-    source: usize,
-    card: usize,
+    source: CardId,
+    card: CardId,
     reader: CaptureReader,
     ended: bool,
     /// The card's sessions, ascending: restarts before the session, its number in the merge, and its time base.
-    sessions: Vec<(usize, usize, &'a TimeBase)>,
+    sessions: Vec<(usize, usize, Arc<TimeBase>)>,
     /// Restarts of the card so far.
     restarts_before: usize,
     waiting: VecDeque<Item>,
@@ -27,18 +29,18 @@ pub(super) struct CardItems<'a> {
     time: f64,
 }
 
-/// A sink that keeps the items of one card, whose number it holds.
-struct OfCard<'a>(usize, &'a mut VecDeque<Item>);
+/// A sink that keeps the items of one card, which it holds.
+struct OfCard<'a>(CardId, &'a mut VecDeque<Item>);
 
-impl CardSink for OfCard<'_> {
-    fn item(&mut self, card: usize, item: Item) {
+impl Sink for OfCard<'_> {
+    fn item(&mut self, card: CardId, item: Item) {
         if card == self.0 {
             self.1.push_back(item);
         }
     }
 }
 
-impl<'a> CardItems<'a> {
+impl CardItems {
     /// Opens the capture of a session's card.
     ///
     /// # Errors
@@ -64,8 +66,8 @@ impl<'a> CardItems<'a> {
     }
 
     /// Adds the next session of the card. `number`: its number in the merge.
-    pub fn add(&mut self, session: &CardSession, number: usize, base: &'a TimeBase) {
-        self.sessions.push((session.restarts_before, number, base));
+    pub fn add(&mut self, session: &CardSession, number: usize, base: &Arc<TimeBase>) {
+        self.sessions.push((session.restarts_before, number, base.clone()));
     }
 
     /// Reads until an item waits or the capture ends.
@@ -96,14 +98,14 @@ impl<'a> CardItems<'a> {
         Some(time.map_or(self.time, |time| time.max(self.time)))
     }
 
-    fn base(&self) -> Option<(usize, &'a TimeBase)> {
+    fn base(&self) -> Option<(usize, &TimeBase)> {
         // Ascending by restarts.
         let at = self
             .sessions
             .binary_search_by_key(&self.restarts_before, |(restarts_before, ..)| *restarts_before)
             .ok()?;
-        let (_, number, base) = self.sessions[at];
-        Some((number, base))
+        let (_, number, base) = &self.sessions[at];
+        Some((*number, base))
     }
 
     /// The next item, with the number of its session.
@@ -114,7 +116,7 @@ impl<'a> CardItems<'a> {
             self.restarts_before += 1;
         }
         // A session without any clock is not among the sessions: its items are given to the first one.
-        let first = || self.sessions.first().map(|(_, number, base)| (*number, *base));
+        let first = || self.sessions.first().map(|(_, number, base)| (*number, &**base));
         let (session, base) = self.base().or_else(first)?;
         Some((session, on_base(item, base)))
     }

@@ -11,20 +11,19 @@ use super::MergeError;
 use super::arrivals::Arrivals;
 use super::marks::{Mark, TimedMark};
 use crate::capture_reader::CaptureReader;
-use crate::decode::columns::Columns;
-use crate::decode::wire::CardSink;
-use crate::decode::{Item, Origin};
-use crate::pcapng::{ReadError, Reading};
+use crate::decode::{CardCounts, Columns, Item, LinkCounts, Origin, Sink};
+use crate::identity::{CardId, LinkId};
+use crate::pcapng::{Interface, ReadError, Reading};
 
 /// A card's part of a capture between two restarts, within which its clock is continuous.
 #[derive(Clone, Debug)]
 pub struct CardSession {
     /// Path of the capture.
     pub file: Arc<Path>,
-    /// Number of the card among the cards of all captures, from 0.
-    pub source: usize,
-    /// Number of the card in its capture, from 0.
-    pub card: usize,
+    /// The card among the cards of all captures.
+    pub source: CardId,
+    /// The card in its capture.
+    pub card: CardId,
     /// Restarts of the card before this session, in its capture.
     pub restarts_before: usize,
     /// Name of the card's interface, if the capture states one.
@@ -107,7 +106,7 @@ impl CardSession {
 impl fmt::Display for CardSession {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let interface = self.interface.as_deref().unwrap_or("unnamed interface");
-        write!(f, "{}: {interface}, card {}", self.file.display(), self.card + 1)?;
+        write!(f, "{}: {interface}, card {}", self.file.display(), self.card)?;
         match self.restarts_before {
             0 => Ok(()),
             restarts => write!(f, ", after {restarts} restarts"),
@@ -120,43 +119,76 @@ impl fmt::Display for CardSession {
 /// # Errors
 /// [`ReadError`]: the capture cannot be read.
 pub fn survey_capture(path: &Path) -> Result<Vec<CardSession>, ReadError> {
-    Ok(survey_file(path)?.into_iter().flatten().filter(|session| session.any).collect())
+    let surveyed = survey_file(path)?.sessions;
+    Ok(surveyed.into_iter().flatten().filter(|session| session.any).collect())
 }
 
-/// Reads captures and returns their sessions, those of one card in a row.
-pub(super) fn survey(paths: &[PathBuf]) -> Result<Vec<CardSession>, MergeError> {
-    let mut all = Vec::new();
-    let mut sources = 0;
+/// What one reading of captures has shown.
+#[derive(Debug, Default)]
+pub(super) struct Survey {
+    /// The sessions that have a clock, those of one card in a row.
+    pub sessions: Vec<CardSession>,
+    /// The counts of each card, by [`CardSession::source`]; then those of cards without any item.
+    pub counts: LinkCounts,
+    /// The interfaces of all captures, to which the links of the counts refer.
+    pub interfaces: Vec<Interface>,
+}
+
+/// Reads captures.
+pub(super) fn survey(paths: &[PathBuf]) -> Result<Survey, MergeError> {
+    let mut all = Survey::default();
+    let mut without_items = Vec::new();
     for path in paths {
         let failed = |source| MergeError::Read { path: path.clone(), source };
         let found = survey_file(path).map_err(failed)?;
-        let cards = found.len();
+        let (sources, links) = (all.counts.cards.len(), all.interfaces.len());
         let file: Arc<Path> = path.as_path().into();
-        for (card, sessions) in found.into_iter().enumerate() {
-            all.extend(sessions.into_iter().filter(|session| session.any).map(|session| {
-                CardSession { file: file.clone(), source: sources + card, ..session }
-            }));
+        let link = |link: LinkId| LinkId((links + link.index()).try_into().unwrap_or(u16::MAX));
+        let mut counts =
+            found.counts.cards.into_iter().map(|card| CardCounts { link: link(card.link), ..card });
+        for (card, sessions) in found.sessions.into_iter().enumerate() {
+            let source = CardId(sources + card);
+            all.counts.cards.push(counts.next().unwrap_or_default());
+            all.sessions.extend(
+                sessions.into_iter().filter(|session| session.any).map(|session| CardSession {
+                    file: file.clone(),
+                    source,
+                    ..session
+                }),
+            );
         }
-        sources += cards;
+        without_items.extend(counts);
+        all.counts.foreign_frames += found.counts.foreign_frames;
+        all.counts.stray_frames += found.counts.stray_frames;
+        all.interfaces.extend(found.interfaces);
     }
+    all.counts.cards.extend(without_items);
     Ok(all)
 }
 
-/// The sessions of each card.
-fn survey_file(path: &Path) -> Result<Vec<Vec<CardSession>>, ReadError> {
+/// What one reading of a capture has shown.
+struct SurveyedFile {
+    /// The sessions of each card.
+    sessions: Vec<Vec<CardSession>>,
+    counts: LinkCounts,
+    interfaces: Vec<Interface>,
+}
+
+fn survey_file(path: &Path) -> Result<SurveyedFile, ReadError> {
     // The items of each card are read from the capture once more: it should stay in the page cache.
     let mut reader = CaptureReader::open_as(path, Reading::Shared)?;
     let mut surveyor = Surveyor::default();
     while let Some(mut next) = reader.next_packet()? {
         next.decode(&mut surveyor);
     }
-    let of_card = reader.finish(&mut surveyor).cards;
+    let counts = reader.finish(&mut surveyor);
     surveyor.note_columns();
+    let interfaces = reader.interfaces().to_vec();
     for (card, sessions) in surveyor.cards.iter_mut().enumerate() {
-        let counted = of_card.get(card);
-        let link = counted.map(|card| usize::from(card.link));
+        let counted = counts.cards.get(card);
+        let link = counted.map(|card| card.link.index());
         let mismatched = counted.map_or(0, |card| card.counts.captures_mismatched);
-        let name = link.and_then(|link| reader.interfaces().get(link)?.name.as_deref());
+        let name = link.and_then(|link| interfaces.get(link)?.name.as_deref());
         let name: Option<Arc<str>> = name.map(Arc::from);
         for session in sessions {
             session.interface.clone_from(&name);
@@ -164,7 +196,7 @@ fn survey_file(path: &Path) -> Result<Vec<Vec<CardSession>>, ReadError> {
             session.captures_mismatched = mismatched;
         }
     }
-    Ok(surveyor.cards)
+    Ok(SurveyedFile { sessions: surveyor.cards, counts, interfaces })
 }
 
 /// A sink that collects the sessions of the cards of one capture.
@@ -173,23 +205,23 @@ struct Surveyor {
     cards: Vec<Vec<CardSession>>,
     columns: Columns,
     /// The card whose accesses the columns hold.
-    card: usize,
+    card: CardId,
     /// Card and last clock of the frame that is being read.
-    reached: Option<(usize, u64)>,
+    reached: Option<(CardId, u64)>,
 }
 
 impl Surveyor {
-    fn session(&mut self, card: usize) -> &mut CardSession {
-        while self.cards.len() <= card {
-            let number = self.cards.len();
+    fn session(&mut self, card: CardId) -> &mut CardSession {
+        while self.cards.len() <= card.0 {
+            let number = CardId(self.cards.len());
             self.cards.push(vec![CardSession { card: number, ..CardSession::default() }]);
         }
-        let sessions = &mut self.cards[card];
+        let sessions = &mut self.cards[card.0];
         let last = sessions.len() - 1;
         &mut sessions[last]
     }
 
-    fn see(&mut self, card: usize, clock: u64) {
+    fn see(&mut self, card: CardId, clock: u64) {
         self.session(card).see(clock);
         self.reached = Some((card, clock));
     }
@@ -202,14 +234,14 @@ impl Surveyor {
     }
 }
 
-impl CardSink for Surveyor {
-    fn item(&mut self, card: usize, item: Item) {
+impl Sink for Surveyor {
+    fn item(&mut self, card: CardId, item: Item) {
         self.note_columns();
         match &item {
             Item::Restart => {
                 self.session(card);
-                let restarts_before = self.cards[card].len();
-                self.cards[card].push(CardSession {
+                let restarts_before = self.cards[card.0].len();
+                self.cards[card.0].push(CardSession {
                     card,
                     restarts_before,
                     ..CardSession::default()
@@ -231,7 +263,7 @@ impl CardSink for Surveyor {
     }
 
     /// Uses the frame's arrival time, since the frame may have waited for others before it was decoded.
-    fn frame_read(&mut self, card: usize, origin: Origin) {
+    fn frame_read(&mut self, card: CardId, origin: Origin) {
         self.note_columns();
         let reached = self.reached.take().filter(|(of, _)| *of == card);
         if let (Some((_, clock)), Some(time)) = (reached, origin.time) {
@@ -241,7 +273,7 @@ impl CardSink for Surveyor {
         }
     }
 
-    fn columns(&mut self, card: usize) -> Option<&mut Columns> {
+    fn columns(&mut self, card: CardId) -> Option<&mut Columns> {
         if card != self.card {
             self.note_columns();
             self.card = card;

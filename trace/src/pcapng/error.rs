@@ -1,6 +1,7 @@
 //! Defines the errors of reading a capture.
 
 use std::io;
+use std::path::PathBuf;
 
 /// Why a capture could not be read.
 #[derive(Debug, thiserror::Error)]
@@ -32,5 +33,14 @@ pub enum ReadError {
         offset: u64,
         /// What is wrong.
         reason: String,
+    },
+    /// One of several captures cannot be read.
+    #[error("{}", path.display())]
+    Capture {
+        /// The capture.
+        path: PathBuf,
+        /// The reason.
+        #[source]
+        source: Box<ReadError>,
     },
 }

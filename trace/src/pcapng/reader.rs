@@ -105,13 +105,15 @@ impl PcapngReader<Source> {
     pub fn stream(file: File) -> Result<Self, ReadError> {
         PcapngReader::new(Source::stream(file).map_err(ReadError::Open)?)
     }
+}
 
+impl<R: Read> PcapngReader<Source<R>> {
     /// Reads from any reader, compressed with zstd or not.
     ///
     /// # Errors
     /// [`ReadError`]: the reader fails, or its bytes are no pcapng file.
-    pub fn from_reader(reader: impl Read + Send + 'static) -> Result<Self, ReadError> {
-        PcapngReader::new(Source::from_reader(Box::new(reader)).map_err(ReadError::Open)?)
+    pub fn from_reader(reader: R) -> Result<Self, ReadError> {
+        PcapngReader::new(Source::from_reader(reader).map_err(ReadError::Open)?)
     }
 }
 

@@ -34,17 +34,17 @@ pub enum Reading {
 }
 
 /// The bytes of a file as they are on disk.
-pub enum Bytes {
+pub enum Bytes<R> {
     /// Read through the page cache.
     Cached(File),
     /// Read with direct reads by a thread.
     Ahead(ReadAhead),
     /// Read from a reader that cannot be rewound, after the first bytes, which were read already.
-    Stream(Chain<Cursor<Vec<u8>>, Box<dyn Read + Send>>),
+    Stream(Chain<Cursor<Vec<u8>>, R>),
 }
 
-impl Bytes {
-    fn new(file: File, reading: Reading) -> io::Result<Bytes> {
+impl<R> Bytes<R> {
+    fn new(file: File, reading: Reading) -> io::Result<Bytes<R>> {
         let piece_bytes = match reading {
             Reading::Ahead { piece_bytes } => piece_bytes,
             Reading::Once if is_ahead_faster(&file) && set_direct(&file, true).is_ok() => {
@@ -62,7 +62,7 @@ fn is_ahead_faster(file: &File) -> bool {
     file.metadata().is_ok_and(|of| is_large(&of) && !is_cached(file, of.len()))
 }
 
-impl Read for Bytes {
+impl<R: Read> Read for Bytes<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         match self {
             Bytes::Cached(file) => file.read(buffer),
@@ -72,12 +72,13 @@ impl Read for Bytes {
     }
 }
 
-/// The decompressed bytes of a capture file. Its first bytes, not its name, show whether it is compressed.
-pub enum Source {
+/// The decompressed bytes of a capture, from a file or from any reader. Its first bytes, not its name, show whether it is
+/// compressed.
+pub enum Source<R = File> {
     /// Not compressed.
-    Plain(Bytes),
+    Plain(Bytes<R>),
     /// Compressed with zstd.
-    Zstd(Box<zstd::Decoder<'static, BufReader<Bytes>>>),
+    Zstd(Box<zstd::Decoder<'static, BufReader<Bytes<R>>>>),
 }
 
 impl Source {
@@ -103,19 +104,21 @@ impl Source {
         if file.is_terminal() {
             return Err(io::Error::other("it is a terminal; pipe or redirect a capture to it"));
         }
-        Source::from_reader(Box::new(file))
+        Source::from_reader(file)
     }
+}
 
+impl<R: Read> Source<R> {
     /// Reads from any reader.
     ///
     /// # Errors
     /// The reader fails.
-    pub fn from_reader(mut reader: Box<dyn Read + Send>) -> io::Result<Source> {
+    pub fn from_reader(mut reader: R) -> io::Result<Source<R>> {
         let first = first_bytes(&mut reader)?;
         Source::new(&first, Bytes::Stream(Cursor::new(first.clone()).chain(reader)))
     }
 
-    fn new(first: &[u8], bytes: Bytes) -> io::Result<Source> {
+    fn new(first: &[u8], bytes: Bytes<R>) -> io::Result<Source<R>> {
         let magic = first.try_into().map(u32::from_le_bytes);
         match magic {
             Ok(magic) if magic == ZSTD || magic & !15 == ZSTD_SKIPPABLE => {
@@ -134,7 +137,7 @@ fn first_bytes(reader: &mut impl Read) -> io::Result<Vec<u8>> {
     Ok(first)
 }
 
-impl Read for Source {
+impl<R: Read> Read for Source<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         match self {
             Source::Plain(bytes) => bytes.read(buffer),

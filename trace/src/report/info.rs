@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use super::memory::{Memory, row};
 use crate::decode::{CardCounts, Counts, DdrClock, Item, earlier_report};
+use crate::identity::CardId;
 use crate::pcapng::{Interface, Packet};
 
 /// Settings and counters of a card.
@@ -54,7 +55,7 @@ pub struct Settings {
 /// let mut info = Info::default();
 /// for next in trace.items() {
 ///     let (card, item) = next?;
-///     info.item(card.0, &item);
+///     info.item(card, &item);
 /// }
 /// let counts = trace.counts()?.clone();
 /// let (sum, interfaces) = (counts.sum(), trace.interfaces().to_vec());
@@ -136,7 +137,7 @@ impl Packets {
 
 impl Info {
     /// Processes an item of a card. Cards are numbered from 0.
-    pub fn item(&mut self, card: usize, item: &Item) {
+    pub fn item(&mut self, CardId(card): CardId, item: &Item) {
         if self.cards.len() <= card {
             self.cards.resize_with(card + 1, Card::default);
         }
@@ -165,7 +166,7 @@ impl Info {
         for ((card, found), number) in self.cards.iter_mut().zip(cards).zip(1..) {
             card.card = number;
             card.interface =
-                interfaces.get(usize::from(found.link)).and_then(|found| found.name.clone());
+                interfaces.get(found.link.index()).and_then(|found| found.name.clone());
             (card.first_clock, card.last_clock) = found.counts.clocks.unzip();
             card.counts = found.counts;
         }

@@ -6,10 +6,10 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 
-use hmtt_format::Access;
+use hmtt_format::{Access, Event};
 
-use super::CardId;
-use crate::decode::{Accesses, CardSink, Columns, Item};
+use crate::decode::{Accesses, Columns, Item, Sink};
+use crate::identity::CardId;
 
 /// Accesses that are worth returning, and few enough for a processor's second-level cache.
 const ENOUGH: usize = 4096;
@@ -21,7 +21,7 @@ pub(super) struct Runs {
     waiting: VecDeque<Run>,
     current: Run,
     /// The card whose accesses are being appended.
-    card: usize,
+    card: CardId,
     /// Rows before this one belong to runs.
     closed: usize,
 }
@@ -29,13 +29,13 @@ pub(super) struct Runs {
 /// Rows of accesses of a card, and the item after them.
 #[derive(Debug)]
 struct Run {
-    card: usize,
+    card: CardId,
     rows: Range<usize>,
     item: Option<Item>,
 }
 
 impl Run {
-    const NONE: Run = Run { card: 0, rows: 0..0, item: None };
+    const NONE: Run = Run { card: CardId(0), rows: 0..0, item: None };
 }
 
 impl Default for Runs {
@@ -44,19 +44,19 @@ impl Default for Runs {
             columns: Columns::default(),
             waiting: VecDeque::new(),
             current: Run::NONE,
-            card: 0,
+            card: CardId(0),
             closed: 0,
         }
     }
 }
 
-impl CardSink for Runs {
-    fn item(&mut self, card: usize, item: Item) {
+impl Sink for Runs {
+    fn item(&mut self, card: CardId, item: Item) {
         self.turn_to(card);
         self.push(Some(item));
     }
 
-    fn columns(&mut self, card: usize) -> Option<&mut Columns> {
+    fn columns(&mut self, card: CardId) -> Option<&mut Columns> {
         self.turn_to(card);
         Some(&mut self.columns)
     }
@@ -64,10 +64,18 @@ impl CardSink for Runs {
 
 impl Runs {
     /// Ends the run of another card.
-    fn turn_to(&mut self, card: usize) {
+    fn turn_to(&mut self, card: CardId) {
         if card != self.card {
             self.close();
             self.card = card;
+        }
+    }
+
+    /// Appends an item of a merged trace, accesses as rows.
+    pub fn merged(&mut self, card: CardId, item: Item) {
+        match (item, self.columns(card)) {
+            (Item::Event(Event::Access(access)), Some(columns)) => columns.push(access),
+            (item, _) => self.item(card, item),
         }
     }
 
@@ -99,7 +107,7 @@ impl Runs {
 
     /// Makes the next run the current one, skipping those of other cards than `only`; whether there is one.
     pub fn advance(&mut self, only: Option<CardId>) -> bool {
-        let wanted = |run: &Run| only.is_none_or(|only| only.0 == run.card);
+        let wanted = |run: &Run| only.is_none_or(|only| only == run.card);
         while let Some(run) = self.waiting.pop_front() {
             if wanted(&run) {
                 self.current = run;
@@ -117,7 +125,7 @@ impl Runs {
 
     /// The card of the current run.
     pub fn card(&self) -> CardId {
-        CardId(self.current.card)
+        self.current.card
     }
 
     /// Takes the next access of the current run.
@@ -139,6 +147,6 @@ impl Runs {
             addresses: &self.columns.addresses[rows.clone()],
             writes: &self.columns.writes[rows],
         };
-        (CardId(card), accesses, item)
+        (card, accesses, item)
     }
 }

@@ -3,6 +3,7 @@
 
 use std::collections::HashSet;
 
+use hmtt::CardId;
 use hmtt::decode::wire::WireCounts;
 use hmtt::decode::{Counts, Item, Origin, Wire, decode_frames};
 use hmtt_format::Event;
@@ -18,7 +19,7 @@ fn origin(packet: usize) -> Origin {
 /// Decodes the items of each card.
 fn read(frames: &[Vec<u8>]) -> (Vec<Vec<Item>>, WireCounts) {
     let (mut wire, mut items) = (Wire::default(), Vec::<Vec<Item>>::new());
-    let mut sink = |card: usize, item: Item| {
+    let mut sink = |CardId(card): CardId, item: Item| {
         if items.len() <= card {
             items.resize(card + 1, Vec::new());
         }

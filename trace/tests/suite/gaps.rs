@@ -273,10 +273,10 @@ fn a_gap_lies_between_the_arrivals_of_the_frames_around_it() {
     let arrival = |packet: u64| Some(Duration::from_millis(packet * packet));
     for (frame, packet) in frames.iter().zip(1..) {
         let origin = Origin { packet, time: arrival(packet), ..Origin::default() };
-        trace.push(origin, frame, &mut |_| {});
+        trace.push(origin, frame, &mut |_, _| {});
     }
-    trace.push(Origin { packet: 9, ..Origin::default() }, &[], &mut |_| {});
-    let gap = trace.finish(&mut |_| {}).gaps[0];
+    trace.push(Origin { packet: 9, ..Origin::default() }, &[], &mut |_, _| {});
+    let gap = trace.finish(&mut |_, _| {}).gaps[0];
     assert_eq!((gap.after_packet, gap.before_packet), (Some(3), Some(4)));
     assert_eq!((gap.after_time, gap.before_time), (arrival(3), arrival(4)));
 }

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use hmtt::CardId;
 use hmtt::decode::{Item, decode_frames};
 use hmtt::merge::{ClockBasis, Merge, Options};
 use hmtt::pcapng::{Description, PcapngWriter};
@@ -110,12 +111,12 @@ fn a_card_that_restarts_shortly_before_the_end_is_related_by_arrival_times() {
 #[test]
 fn a_given_offset_is_used_unchanged() {
     let paths = [capture("merge-e", STEADY, true), capture("merge-f", FAST, true)];
-    let options = Options { offsets: vec![(1, -2_999_000)], ..Options::default() };
+    let options = Options { offsets: vec![(CardId(1), -2_999_000)], ..Options::default() };
     let merge = Merge::survey(&paths, &options).unwrap();
     let (_, base) = merge.sessions().nth(1).unwrap();
     assert_eq!((base.basis, base.error), (ClockBasis::Offset { clocks: -2_999_000 }, None));
     assert_eq!(base.map(3_000_000), 1000.0);
-    let wrong = Options { offsets: vec![(2, 0)], ..Options::default() };
+    let wrong = Options { offsets: vec![(CardId(2), 0)], ..Options::default() };
     let error = Merge::survey(&paths, &wrong).unwrap_err().to_string();
     assert_eq!(error, "there is no source 3; there are 2, numbered from 1");
 }

@@ -1,5 +1,6 @@
 //! Tests that a trace is the same as items, as columns and as counts.
 
+use hmtt::CardId;
 use hmtt::decode::{CardTrace, Columns, Counted, Counts, Item, Origin, Sink, decode_frames};
 use hmtt_format::record::{Half, PageRun, WordRecord};
 use hmtt_format::{Access, Cycles, Event, FaultKind};
@@ -15,11 +16,11 @@ struct Taken {
 }
 
 impl Sink for Taken {
-    fn item(&mut self, item: Item) {
+    fn item(&mut self, _: CardId, item: Item) {
         self.others.push((self.columns.len(), item));
     }
 
-    fn columns(&mut self) -> Option<&mut Columns> {
+    fn columns(&mut self, _: CardId) -> Option<&mut Columns> {
         Some(&mut self.columns)
     }
 }
@@ -39,10 +40,10 @@ fn counted(frames: &[Vec<u8>]) -> (Vec<Item>, Counts) {
         trace.push(
             Origin { packet, ..Origin::default() },
             frame,
-            &mut Counted(|item| items.push(item)),
+            &mut Counted(|_, item| items.push(item)),
         );
     }
-    let counts = trace.finish(&mut Counted(|item| items.push(item)));
+    let counts = trace.finish(&mut Counted(|_, item| items.push(item)));
     (items, counts)
 }
 

@@ -1,12 +1,17 @@
 //! Tests that `Trace` returns what the decoder returns for a capture's frames, in every way of
 //! reading.
 
-use std::io::Cursor;
+use std::cell::Cell;
+use std::io::{self, Cursor, Read};
+use std::path::PathBuf;
+use std::rc::Rc;
 
 use hmtt::decode::{Item, decode_frames};
+use hmtt::merge::{Merge, Options};
 use hmtt::pcapng::ReadError;
-use hmtt::{CardId, Trace};
+use hmtt::{CardId, LinkId, Trace};
 use hmtt_format::{Access, Event};
+use hmtt_test_support::clocks::{self, STEADY};
 
 use crate::card::Card;
 use crate::{capture, capture_file};
@@ -18,7 +23,7 @@ fn session_with_a_gap() -> Vec<Vec<u8>> {
     frames
 }
 
-fn open(bytes: Vec<u8>) -> Trace {
+fn open(bytes: Vec<u8>) -> Trace<Cursor<Vec<u8>>> {
     Trace::from_reader(Cursor::new(bytes)).expect("a capture")
 }
 
@@ -137,4 +142,107 @@ fn compressed_captures_can_be_read_from_any_reader() {
     let plain: Vec<Access> = open(bytes).accesses().map(Result::unwrap).collect();
     let unpacked: Vec<Access> = open(compressed).accesses().map(Result::unwrap).collect();
     assert_eq!(unpacked, plain);
+}
+
+/// A reader that borrows its bytes, cannot be sent to another thread, and returns few bytes at once.
+struct Borrowed<'a>(Rc<Cell<&'a [u8]>>);
+
+impl Read for Borrowed<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let mut rest = self.0.get();
+        let count = buffer.len().min(1000);
+        let read = rest.read(&mut buffer[..count])?;
+        self.0.set(rest);
+        Ok(read)
+    }
+}
+
+#[test]
+fn a_reader_may_be_borrowed_and_of_one_thread() {
+    let bytes = capture(&session_with_a_gap());
+    let rest = Rc::new(Cell::new(&bytes[..]));
+    let mut trace = Trace::from_reader(Borrowed(rest.clone())).unwrap();
+    let accesses: Vec<Access> = trace.accesses().map(Result::unwrap).collect();
+    let expected: Vec<Access> = open(bytes.clone()).accesses().map(Result::unwrap).collect();
+    assert_eq!(accesses, expected);
+    assert!(rest.get().is_empty());
+}
+
+#[test]
+fn a_trace_of_files_can_be_sent_to_a_thread() {
+    let path = capture_file("sent-to-a-thread", &session_with_a_gap());
+    let mut trace = Trace::open(&path).unwrap();
+    let read = std::thread::spawn(move || trace.accesses().filter(Result::is_ok).count());
+    assert_eq!(read.join().unwrap(), 19 * 300);
+}
+
+/// Writes captures of two cards with different clocks, the second of which has lost a frame.
+fn two_captures(name: &str) -> [PathBuf; 2] {
+    let one = clocks::capture(&format!("{name}-a"), STEADY, true);
+    [one, capture_file(&format!("{name}-b"), &session_with_a_gap())]
+}
+
+#[test]
+fn a_merged_trace_has_the_items_of_a_merge_with_the_cards_of_all_captures() {
+    let paths = two_captures("open-merged");
+    let merge = Merge::survey(&paths, &Options::default()).unwrap();
+    let sources: Vec<CardId> = merge.sessions().map(|(session, _)| session.source).collect();
+    let mut expected = Vec::new();
+    let kept = merge.run(|session, item| {
+        expected.push((sources[session], item));
+        true
+    });
+    kept.unwrap();
+    let items: Result<Vec<_>, ReadError> = Trace::merged(&paths).unwrap().items().collect();
+    assert!(items.unwrap() == expected);
+    let accesses: Vec<Access> =
+        Trace::merged(&paths).unwrap().accesses().map(Result::unwrap).collect();
+    let of_items = expected.iter().filter_map(|(_, item)| access(item));
+    assert!(of_items.eq(accesses.iter().copied()));
+    assert!(accesses.is_sorted_by_key(|access| access.clock));
+    let second = Trace::merged(&paths).unwrap().only(CardId(1)).accesses().count();
+    assert_eq!(second, 19 * 300);
+}
+
+#[test]
+fn a_merged_trace_has_the_counts_and_interfaces_of_all_captures() {
+    let paths = two_captures("counts-merged");
+    let mut alone = paths.each_ref().map(|path| Trace::open(path).unwrap());
+    let alone = alone.each_mut().map(|trace| trace.counts().unwrap().clone());
+    let mut trace = Trace::merged(&paths).unwrap();
+    let mut batches = Vec::new();
+    while let Some(batch) = trace.next_batch().unwrap() {
+        let interface = batch.interface.and_then(|interface| interface.name.clone());
+        batches.push((batch.card, interface));
+    }
+    let names: Vec<_> = trace.interfaces().iter().map(|one| one.name.clone()).collect();
+    assert_eq!(names.len(), 2);
+    for (card, interface) in batches {
+        assert_eq!(interface, names[card.0]);
+    }
+    let counts = trace.counts().unwrap();
+    assert_eq!(counts.cards.len(), 2);
+    for (card, alone) in counts.cards.iter().zip(&alone) {
+        assert_eq!(card.counts, alone.cards[0].counts);
+    }
+    assert_eq!(
+        counts.cards.iter().map(|card| card.link).collect::<Vec<_>>(),
+        [LinkId(0), LinkId(1)]
+    );
+}
+
+#[test]
+fn a_capture_that_cannot_be_read_is_named_by_a_merged_trace() {
+    let [one, other] = two_captures("unread-merged");
+    let merge = Merge::survey(&[one, other.clone()], &Options::default()).unwrap();
+    let mut bytes = std::fs::read(&other).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle..].fill(0xff);
+    std::fs::write(&other, bytes).unwrap();
+    let mut trace = Trace::from_merge(&merge).unwrap();
+    let errors: Vec<ReadError> = trace.accesses().filter_map(Result::err).collect();
+    assert!(
+        matches!(&errors[..], [ReadError::Capture { path, .. }] if *path == other),
+        "{errors:?}"
+    );
 }

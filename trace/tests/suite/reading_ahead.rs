@@ -5,8 +5,9 @@ use std::io::{IoSliceMut, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
+use hmtt::CardId;
 use hmtt::capture_reader::CaptureReader;
-use hmtt::decode::{CardSink, Item};
+use hmtt::decode::{Item, Sink};
 use hmtt::pcapng::{Reading, Source};
 use hmtt::report::info::{Info, Packets};
 use proptest::prelude::*;
@@ -178,8 +179,8 @@ fn a_pipe_is_read_as_data_arrives() {
 #[derive(Default)]
 struct Items(Vec<String>, Info);
 
-impl CardSink for Items {
-    fn item(&mut self, card: usize, item: Item) {
+impl Sink for Items {
+    fn item(&mut self, card: CardId, item: Item) {
         self.0.push(format!("{card} {item:?}"));
         self.1.item(card, &item);
     }

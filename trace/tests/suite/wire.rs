@@ -1,6 +1,7 @@
 //! Tests that two cards on one wire are two traces, each as if it were alone on the wire, and that
 //! one card is one trace, even if it restarts.
 
+use hmtt::CardId;
 use hmtt::decode::{Counts, Item, Origin, Wire, decode_frames};
 use hmtt_format::frame::{FrameKind, Heartbeat};
 use proptest::prelude::*;
@@ -10,7 +11,7 @@ use crate::card::Card;
 /// Returns the items and counts of each card found among the frames.
 fn cards(frames: &[impl AsRef<[u8]>]) -> Vec<(Vec<Item>, Counts)> {
     let (mut wire, mut items) = (Wire::default(), Vec::<Vec<Item>>::new());
-    let mut sink = |card: usize, item: Item| {
+    let mut sink = |CardId(card): CardId, item: Item| {
         if items.len() <= card {
             items.resize(card + 1, Vec::new());
         }

@@ -4,7 +4,8 @@ use hmtt_format::{Block, Cycles, Event, Tally};
 
 use super::Decoder;
 use crate::decode::frame::Body;
-use crate::decode::item::{Item, Malformation, Sink};
+use crate::decode::item::{Item, Malformation};
+use crate::decode::sink::{CardSink, Sink};
 
 /// The tally of a frame's records, and the error at which reading them stopped.
 pub(super) type Read = (Tally, Result<(), Malformation>);
@@ -17,7 +18,7 @@ impl Decoder {
     pub(super) fn records<S: Sink>(
         &mut self,
         body: &Body<'_>,
-        sink: &mut S,
+        sink: &mut CardSink<'_, S>,
     ) -> Result<Read, Malformation> {
         let fast = match sink.columns() {
             Some(columns) => {
@@ -36,7 +37,11 @@ impl Decoder {
         Ok((tally, result))
     }
 
-    fn events<S: Sink>(&mut self, body: &Body<'_>, sink: &mut S) -> Result<Read, Malformation> {
+    fn events<S: Sink>(
+        &mut self,
+        body: &Body<'_>,
+        sink: &mut CardSink<'_, S>,
+    ) -> Result<Read, Malformation> {
         let mut block = Block::new(body.words())?;
         let mut tally = Tally::new(block.sync());
         let mut result = Ok(());

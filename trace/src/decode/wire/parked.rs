@@ -98,7 +98,7 @@ impl ParkedTraces {
     pub fn counts(&self, card: usize) -> Counts {
         let mut counts = Counts::default();
         let of_card = self.0.iter().filter(|parked| parked.card == card);
-        of_card.for_each(|parked| counts.append(parked.trace.counts_so_far()));
+        of_card.for_each(|parked| counts.append(parked.trace.counts()));
         counts
     }
 

@@ -11,7 +11,6 @@ use crate::decode::compare::Comparison;
 use crate::decode::counts_after::{FrameSummary, apart, may_be_near};
 use crate::decode::evidence::{Damage, Fit, Reach};
 use crate::decode::fingerprint::are_alike;
-use crate::decode::item::Counted;
 use crate::decode::sequence::{FARTHEST_DETOUR, FARTHEST_GAP, FIRST_FRAMES, WINDOW};
 
 /// Most frames of a run: as many as a card may send before another frame of the same wire is late.
@@ -36,7 +35,7 @@ impl PendingFrame {
             return false;
         }
         let mut trace = CardTrace::default();
-        trace.frame(&self.stored.arrival(), &mut Counted(|_| {}));
+        trace.count(&self.stored.arrival());
         trace.fit(other).is_some_and(Fit::continues)
     }
 
@@ -122,7 +121,7 @@ impl PendingRun {
         }
         self.frames.push(PendingFrame::new(arrival, serial));
         if let Some(trace) = self.trace.get_mut() {
-            trace.frame(arrival, &mut Counted(|_| {}));
+            trace.count(arrival);
         }
     }
 
@@ -202,7 +201,7 @@ impl PendingRun {
         self.trace.get_or_init(|| {
             let mut trace = Box::<CardTrace>::default();
             for frame in &self.frames {
-                trace.frame(&frame.stored.arrival(), &mut Counted(|_| {}));
+                trace.count(&frame.stored.arrival());
             }
             trace
         })

@@ -2,13 +2,13 @@
 
 use super::parked::Parked;
 use super::pending_run::PendingRun;
-use super::{MAX_CARDS, SinkOfCard, Wire};
+use super::{MAX_CARDS, Wire};
 use crate::decode::card_trace::CardTrace;
-use crate::decode::wire::CardSink;
+use crate::decode::sink::{CardSink, Sink};
 
 impl Wire {
     /// Settles all pending runs that can be decided.
-    pub(super) fn settle_ready(&mut self, sink: &mut impl CardSink) {
+    pub(super) fn settle_ready(&mut self, sink: &mut impl Sink) {
         loop {
             let found = self.pending.iter().enumerate();
             let found =
@@ -33,7 +33,7 @@ impl Wire {
     }
 
     /// Settles one pending run to make space for another: a single frame that nothing confirms, else the oldest run.
-    pub(super) fn make_space(&mut self, sink: &mut impl CardSink) {
+    pub(super) fn make_space(&mut self, sink: &mut impl Sink) {
         let mut strays = (0..self.pending.len()).filter(|at| !self.is_believed(*at));
         let first = strays.clone().find(|at| self.pending[*at].left_behind(0).is_none());
         match first.or_else(|| strays.next()) {
@@ -56,7 +56,7 @@ impl Wire {
     }
 
     /// Drops a pending run that is no card's.
-    fn reject(&mut self, at: usize, sink: &mut impl CardSink) {
+    fn reject(&mut self, at: usize, sink: &mut impl Sink) {
         if let Some(card) = self.pending[at].left_behind(1) {
             return self.stray(at, card, sink);
         }
@@ -70,7 +70,7 @@ impl Wire {
     }
 
     /// Gives a pending run to a new card, or to the card that it seems to continue.
-    pub(super) fn settle(&mut self, at: usize, sink: &mut impl CardSink) {
+    pub(super) fn settle(&mut self, at: usize, sink: &mut impl Sink) {
         if !self.is_believed(at) {
             return self.reject(at, sink);
         }
@@ -90,7 +90,7 @@ impl Wire {
                 // One unconfirmed first frame must not make all later frames late.
                 let is_restart = is_unconfirmed && !run.follows_soon();
                 if is_restart || run.is_falsely_late(&self.cards[card], was_new) {
-                    self.cards[card].restart(&mut SinkOfCard(card, sink));
+                    self.cards[card].restart(&mut CardSink(card, sink));
                 }
                 self.give(card, run, sink);
                 if self.cards[card].restarts() != restarts {
@@ -107,19 +107,19 @@ impl Wire {
     }
 
     /// Drops a single pending frame that turned out to be a card's, but damaged, late or a copy.
-    pub(super) fn stray(&mut self, at: usize, card: usize, sink: &mut impl CardSink) {
+    pub(super) fn stray(&mut self, at: usize, card: usize, sink: &mut impl Sink) {
         let run = self.pending.remove(at);
         for waiting in run.frames() {
-            let sink = &mut SinkOfCard(card, sink);
+            let sink = &mut CardSink(card, sink);
             self.cards[card].stray(&waiting.stored.arrival(), sink);
         }
     }
 
     /// Gives the frames of a pending run to a card.
-    fn give(&mut self, card: usize, run: PendingRun, sink: &mut impl CardSink) {
+    fn give(&mut self, card: usize, run: PendingRun, sink: &mut impl Sink) {
         let Some(trace) = self.cards.get_mut(card) else { return };
         for waiting in run.frames() {
-            trace.frame(&waiting.stored.arrival(), &mut SinkOfCard(card, sink));
+            trace.frame(&waiting.stored.arrival(), &mut CardSink(card, sink));
         }
         self.pending.iter_mut().for_each(|other| other.reconsider(card, trace, &run));
         self.spare.get_or_insert(run);
@@ -127,8 +127,8 @@ impl Wire {
     }
 
     /// Parks a card's trace as it is, in case the frames that follow are another card's.
-    fn park(&mut self, card: usize, run: &PendingRun, sink: &mut impl CardSink) {
-        let trace = self.cards[card].split(run.counter(), &mut SinkOfCard(card, sink));
+    fn park(&mut self, card: usize, run: &PendingRun, sink: &mut impl Sink) {
+        let trace = self.cards[card].split(run.counter(), &mut CardSink(card, sink));
         let parked = Parked { trace, card, restarted: false, opening: run.opening() };
         self.parked.keep(parked, &mut self.cards);
     }
@@ -136,7 +136,7 @@ impl Wire {
     /// Resumes a parked trace, because its card continues it: the frames that seemed to follow it are another card's. The
     /// trace becomes a new card. If the number of cards is at its limit, it keeps its old number, and the trace that followed
     /// it is closed.
-    pub(super) fn resume_parked(&mut self, at: usize, sink: &mut impl CardSink) -> usize {
+    pub(super) fn resume_parked(&mut self, at: usize, sink: &mut impl Sink) -> usize {
         let Some(Parked { mut trace, card, .. }) = self.parked.take(at, &mut self.cards) else {
             return self.last;
         };
@@ -147,7 +147,7 @@ impl Wire {
             return new;
         }
         self.parked.release_after(at, card, &mut self.cards);
-        self.cards[card].flush(&mut SinkOfCard(card, sink));
+        self.cards[card].flush(&mut CardSink(card, sink));
         std::mem::swap(&mut self.cards[card], &mut trace);
         self.cards[card].append(trace.into_counts());
         card

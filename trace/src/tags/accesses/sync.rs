@@ -5,6 +5,7 @@ use std::cmp::Reverse;
 
 use hmtt_format::tag_log::Mark;
 
+use crate::identity::CardId;
 use crate::merge::{CardSession, MarkIndex, Offset, TimeBase, first_offset, follow_marks};
 
 /// Marks that took longer than the median times this factor were interrupted, and are too imprecise.
@@ -28,8 +29,8 @@ pub struct LogSync {
     pub only_trace: u64,
     /// Clocks of the first and of the last shared mark.
     pub marks: (f64, f64),
-    /// Number of the card in the capture.
-    pub card: usize,
+    /// The card in the capture.
+    pub card: CardId,
     /// Number of restarts of the card before this session.
     pub session: usize,
 }

@@ -116,7 +116,7 @@ proptest! {
         let (first, second) = (arrival(&one), arrival(&other));
         if !PendingFrame::new(&first, 1).may_be_near(&second) {
             let mut trace = CardTrace::default();
-            trace.frame(&first, &mut Counted(|_| {}));
+            trace.count(&first);
             prop_assert_eq!(fit_unless_new(&trace, trace.fit(&second)), None);
             prop_assert_eq!(trace.fit(&second), trace.compare(&second).fit);
         }
@@ -160,7 +160,7 @@ fn pending_run(frames: &[Vec<u8>]) -> (PendingRun, CardTrace) {
             _ if trace.fit(&arrival).is_none() => continue,
             _ => run.push(&arrival, serial),
         }
-        trace.frame(&arrival, &mut Counted(|_| {}));
+        trace.count(&arrival);
     }
     (run, trace)
 }
@@ -238,7 +238,7 @@ fn frames_of_other_lengths_are_no_copies() {
     let all: Vec<_> = (8..40).map(|accesses| made(accesses).bytes()).collect();
     for one in &all {
         let mut trace = CardTrace::default();
-        trace.frame(&arrival(one), &mut Counted(|_| {}));
+        trace.count(&arrival(one));
         for other in all.iter().filter(|other| *other != one) {
             assert_ne!(trace.fit(&arrival(other)), Some(Fit::Copy));
         }

@@ -1,0 +1,94 @@
+//! Defines what takes the items that frames are decoded to.
+
+use super::columns::Columns;
+use super::frame::Origin;
+use super::item::Item;
+use crate::identity::CardId;
+
+/// Takes the items of traces, those of each card in their order.
+///
+/// All decoders ([`CardTrace`](super::CardTrace), [`Wire`](super::Wire), [`Links`](super::Links)) pass their items to a
+/// sink. A closure that takes a [`CardId`] and an [`Item`] is a sink; wrapped in [`Counted`] it gets no events. A sink that
+/// also implements [`Sink::columns`] gets accesses in columns, which is the fastest.
+///
+/// ```
+/// # const CAPTURE: &[u8] = include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/examples/worked.pcapng"));
+/// # fn main() -> Result<(), hmtt::pcapng::ReadError> {
+/// use hmtt::CardId;
+/// use hmtt::decode::{Columns, Item, Sink};
+///
+/// /// Counts writes.
+/// #[derive(Default)]
+/// struct Writes {
+///     columns: Columns,
+/// }
+///
+/// impl Sink for Writes {
+///     fn item(&mut self, _: CardId, _: Item) {}
+///
+///     fn columns(&mut self, _: CardId) -> Option<&mut Columns> {
+///         Some(&mut self.columns)
+///     }
+/// }
+///
+/// let mut writes = Writes::default();
+/// let mut reader = hmtt::capture_reader::CaptureReader::from_reader(CAPTURE)?;
+/// while let Some(mut packet) = reader.next_packet()? {
+///     packet.decode(&mut writes);
+/// }
+/// reader.finish(&mut writes);
+/// assert_eq!(writes.columns.writes, [false, true, false, false]);
+/// # Ok(())
+/// # }
+/// ```
+pub trait Sink {
+    /// Whether the sink takes events. If not, events are only counted; all other elements are passed as items.
+    const EVENTS: bool = true;
+
+    /// Takes an item of a card.
+    fn item(&mut self, card: CardId, item: Item);
+
+    /// Called after all items of a card's frame from `origin` were passed.
+    fn frame_read(&mut self, _card: CardId, _origin: Origin) {}
+
+    /// The columns to which the accesses of a card are appended; if `None`, each access is passed as an item. A sink with
+    /// columns finds the accesses before an item by the columns' length at the call of [`Sink::item`].
+    fn columns(&mut self, _card: CardId) -> Option<&mut Columns> {
+        None
+    }
+}
+
+impl<F: FnMut(CardId, Item)> Sink for F {
+    fn item(&mut self, card: CardId, item: Item) {
+        self(card, item);
+    }
+}
+
+/// A sink that has events counted and passes all other items to a closure `FnMut(CardId, Item)`.
+#[derive(Debug)]
+pub struct Counted<F>(pub F);
+
+impl<F: FnMut(CardId, Item)> Sink for Counted<F> {
+    const EVENTS: bool = false;
+
+    fn item(&mut self, card: CardId, item: Item) {
+        (self.0)(card, item);
+    }
+}
+
+/// A sink with the card whose items are passed to it. The number of a card is its index on its wire.
+pub(super) struct CardSink<'a, S>(pub usize, pub &'a mut S);
+
+impl<S: Sink> CardSink<'_, S> {
+    pub fn item(&mut self, item: Item) {
+        self.1.item(CardId(self.0), item);
+    }
+
+    pub fn frame_read(&mut self, origin: Origin) {
+        self.1.frame_read(CardId(self.0), origin);
+    }
+
+    pub fn columns(&mut self) -> Option<&mut Columns> {
+        self.1.columns(CardId(self.0))
+    }
+}

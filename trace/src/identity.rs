@@ -1,0 +1,25 @@
+//! Defines what identifies the cards of a trace and the links of a capture.
+
+use std::fmt;
+
+/// Identifies a card of a capture, or of a merged trace. Cards are numbered from 0 in the order in which they appear; text
+/// and tables that people read number them from 1, as [`Display`](fmt::Display) does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct CardId(pub usize);
+
+impl fmt::Display for CardId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0 + 1)
+    }
+}
+
+/// Identifies a link, on which frames of cards arrive: the index of its interface in the capture, from 0.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LinkId(pub u16);
+
+impl LinkId {
+    /// The link's index in a list of the interfaces.
+    pub fn index(self) -> usize {
+        self.0.into()
+    }
+}
