@@ -22,6 +22,9 @@ lint: setup
 	@if cargo clippy --version >/dev/null 2>&1; then \
 	cargo clippy --quiet --workspace --all-targets -- -D warnings; \
 	else echo "skipped: lints: cargo clippy is not installed"; fi
+	@if rustdoc --version >/dev/null 2>&1; then \
+	RUSTDOCFLAGS="-D warnings" cargo doc --quiet --workspace --no-deps --lib; \
+	else echo "skipped: documentation: rustdoc is not installed"; fi
 	@if cargo deny --version >/dev/null 2>&1; then \
 	cargo deny --log-level error check bans licenses sources; \
 	else echo "skipped: licences of dependencies: cargo deny is not installed"; fi

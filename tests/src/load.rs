@@ -1,6 +1,6 @@
 //! Generates the frames of a software card: full frames of line accesses.
 //!
-//! The words of the records repeat after [`POOL_FRAMES`] frames. Counters, clocks and counts of
+//! The words of the records repeat after `POOL_FRAMES` frames. Counters, clocks and counts of
 //! accesses continue, so a receiver can prove that it lost nothing.
 
 mod capture;

@@ -138,7 +138,7 @@ pub enum WordRecord {
     },
     /// A dump of the analysis begins.
     Interval {
-        /// Part of the table of hot pages that follows, or [`ALL_PARTS`].
+        /// Part of the table of hot pages that follows, or [`ALL_PARTS`](super::ALL_PARTS).
         part: u8,
         /// The clock at which it began.
         clock: u64,

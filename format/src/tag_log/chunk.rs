@@ -77,7 +77,7 @@ pub struct Events<'a> {
     pub tsc: u64,
     /// How many.
     pub count: u32,
-    /// As [`EventDecoder`] takes them.
+    /// As [`EventDecoder`](super::EventDecoder) takes them.
     pub packed: &'a [u8],
 }
 
