@@ -9,10 +9,9 @@ use hmtt_format::frame::{FrameKind, Sync};
 use hmtt_format::{Cycles, Report};
 
 use super::arrival::Arrival;
-use super::compare::Position;
 use super::counts::Counts;
 use super::decoder::Decoder;
-use super::evidence::Counter;
+use super::evidence::{Counter, Position};
 use super::frame::Origin;
 use super::item::{Item, Malformation};
 use super::quarantine::Quarantine;

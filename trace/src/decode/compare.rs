@@ -7,8 +7,8 @@ use super::arrival::Arrival;
 use super::card_trace::CardTrace;
 use super::counts_after::{CLOCK_SLACK, CountsAfter, FrameSummary, apart};
 use super::evidence::{
-    After, Before, Clock, Counter, DAMAGE, Damage, Distance, Evidence, Fit, Kind, Next, REACH,
-    Reach,
+    After, Before, Clock, Counter, DAMAGE, Damage, Distance, Evidence, Fit, Kind, Next, Position,
+    REACH, Reach,
 };
 use super::frame::Frame;
 use super::sequence::{FARTHEST_GAP, FIRST_FRAMES, Place, WINDOW};
@@ -16,13 +16,6 @@ use super::sequence::{FARTHEST_GAP, FIRST_FRAMES, Place, WINDOW};
 /// Most accesses and lost records by which a frame with a wrong counter is ahead of its card.
 const NEAR_ACCESSES: u64 = 1 << 24;
 const NEAR_LOST: u32 = 1 << 16;
-
-/// Where a frame belongs in a trace by its counter.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Position {
-    pub place: Place,
-    pub counter: Counter,
-}
 
 /// A frame compared with a trace.
 #[derive(Clone, Copy, Debug)]

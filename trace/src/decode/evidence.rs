@@ -18,6 +18,7 @@
 mod tests;
 
 use super::rules::{Rule, Table};
+use super::sequence::Place;
 
 /// Defines an enum whose values can be listed.
 macro_rules! listed {
@@ -303,6 +304,13 @@ impl Fit {
     pub fn continues(self) -> bool {
         matches!(self, Fit::Next(_) | Fit::Near(..))
     }
+}
+
+/// Where a frame belongs in a trace by its counter.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Position {
+    pub place: Place,
+    pub counter: Counter,
 }
 
 /// Frames that are missing between a frame and the frame before, and clocks from one to the other.
