@@ -6,7 +6,7 @@
 //!
 //! Data flow: [`crate::disassembly`] decides what can be moved, [`crate::stubs`] generates the stubs, [`crate::ptrace`]
 //! stops threads and writes memory. This module connects them: [`Tagged`] is one process with its tags, [`follow()`]
-//! and [`follow_all`] run it, and `collector` reads what the tags write.
+//! and [`follow_tree`] run it, and `collector` reads what the tags write.
 //!
 //! [`Tagged`] owns the process and the state of following it. `Tags` owns what is in the process for tags, each part in
 //! a type of its own: the changed code (`PatchedCode`), the unwind tables (`UnwindTables`), the libraries
@@ -85,7 +85,7 @@ use conflicts::ConflictWatch;
 pub use count_report::{BlockCount, FunctionCount, ProgramCounts, TreeCounts, block_json};
 pub use ending::Ending;
 pub use error::{TagError, WindowError};
-pub use event_loop::{follow, follow_all};
+pub use event_loop::{follow, follow_tree};
 use libraries::Library;
 use loaded::LoadedFile;
 pub use loaded::bias;

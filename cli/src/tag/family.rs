@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use hmtt_format::escape;
 use hmtt_probe::control::{
     Ending, LogSummary, Output, ProgramCounts, Start, TagError, Tagged, TraceObserver, TreeCounts,
-    follow_all,
+    follow_tree,
 };
 use hmtt_probe::ptrace::PtraceError;
 use hmtt_probe::selection::Selection;
@@ -30,7 +30,7 @@ pub fn run(
     rules: &Selection,
 ) -> Result<bool> {
     let mut keeping = Keeping::new(to, tagged.pid(), opened);
-    let ending = follow_all(tagged, start, signals, &mut keeping)?;
+    let ending = follow_tree(tagged, Some(start), signals, &mut keeping)?;
     let written = keeping.finish();
     super::rules::warn(rules);
     if let Err(error) = &written {

@@ -53,21 +53,26 @@ pub(super) fn follow_while(
     Ok(single.ended.ok_or(PtraceError::Ended(pid))?)
 }
 
-/// Follows a process, its descendants and the programs that they execute, until all have ended or until one of the
-/// signals `detach` arrives, which must be blocked: all processes continue without tags then.
+/// Follows a process tree until all its processes have ended or until one of the signals `detach` arrives, which must be
+/// blocked. Returns how the first process has ended.
 ///
-/// `start`: when programs that the processes execute are tagged. No process is traced on return. Returns how the first
-/// process has ended.
+/// `start`: when programs that processes execute are tagged. `None`: the tree consists of the first process only, as
+/// with [`follow`]: it is followed until it ends or executes another program.
+///
+/// The observer gets each process that is no longer followed. It restores those whose ending is [`Ending::Detached`],
+/// and releases a first process that is followed alone and whose ending is [`Ending::Replaced`]. All others have ended
+/// or are not traced any more.
 ///
 /// # Errors
-/// [`TagError`] if no process can be followed. A process that cannot be tagged is reported to the observer.
-pub fn follow_all(
+/// [`TagError`] if no process can be followed. A process of a larger tree that cannot be tagged is reported to the
+/// observer instead.
+pub fn follow_tree(
     tagged: Tagged,
-    start: Start,
+    start: Option<Start>,
     detach: SigSet,
     observer: &mut dyn TraceObserver,
 ) -> Result<Ending, TagError> {
-    run(ProcessTree::new(tagged, Some(start), observer), &detach, None)
+    run(ProcessTree::new(tagged, start, observer), &detach, None)
 }
 
 fn run(

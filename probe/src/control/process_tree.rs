@@ -5,7 +5,7 @@
 //! tracee's threads are. The parent thread that waits for such a process stays stopped meanwhile, because ptrace could
 //! not stop it in that wait. A process that executes another program becomes a new tracee.
 //!
-//! Data flow: [`super::follow()`] and [`super::follow_all`] fetch each event with `next_event` and pass it to
+//! Data flow: [`super::follow()`] and [`super::follow_tree`] fetch each event with `next_event` and pass it to
 //! `handle_event`. Results go to a [`TraceObserver`].
 
 mod children;
@@ -33,8 +33,9 @@ pub trait TraceObserver {
     /// Functions of a process have been tagged, or tags have been removed. The threads of the process are stopped.
     fn changed(&mut self, tagged: &Tagged);
 
-    /// A process has ended, has executed another program, or continues without tags. In the last case its threads are
-    /// stopped.
+    /// A process has ended, has executed another program, or is to continue without tags. In the last case its threads
+    /// are stopped, and the observer restores it. A process that executes another program and is followed alone is
+    /// stopped too: the observer releases it.
     fn ended(&mut self, tagged: Tagged, ending: Ending);
 
     /// Returns where the output of one more process is written.
