@@ -1,12 +1,16 @@
 //! Reports how often functions were called and blocks begun: of a process, or of all programs of a process tree.
 //!
 //! Data flow: [`ProgramCounts::read`] copies the counts of a process before its tags are gone; [`TreeCounts`] adds
-//! those of several programs. Both have rows for tables and one JSON form each:
+//! those of several programs. [`CountReport`] gives the rows of tables and the JSON form of either:
 //!
 //! ```text
 //! process   functions: name, calls, threads   blocks
 //! tree      functions: name, calls, program   processes: pid, program, functions, blocks   blocks: program
 //! ```
+
+#[cfg(test)]
+mod tests;
+mod tree;
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -18,6 +22,8 @@ use serde_json::{Value, json};
 use super::Tagged;
 use crate::disassembly::Block;
 use crate::elf::Function;
+
+pub use tree::TreeCounts;
 
 /// Counts of a function.
 #[derive(Clone, Debug)]
@@ -59,6 +65,52 @@ pub struct ProgramCounts {
     blocks: Option<Vec<BlockCount>>,
     /// Number of counters with impossible values, because the program has written over them.
     pub damaged: u64,
+}
+
+/// Counts in the form in which they are written.
+#[derive(Debug)]
+pub enum CountReport<'a> {
+    /// Counts of a process that was followed alone.
+    Process(&'a ProgramCounts),
+    /// Counts of a process tree.
+    Tree(TreeCounts<'a>),
+}
+
+/// A row of a table of counts: a function or a block.
+#[derive(Clone, Copy, Debug)]
+pub struct CountRow<'a> {
+    /// The program, in a table of a process tree.
+    pub program: Option<&'a Path>,
+    /// Name of the function or block.
+    pub name: &'a str,
+    /// Number of calls or executions.
+    pub count: u64,
+}
+
+impl CountReport<'_> {
+    /// Rows of all functions and then of all blocks, each the most frequent first.
+    pub fn rows(&self) -> Vec<CountRow<'_>> {
+        match self {
+            CountReport::Process(counts) => {
+                let functions = counts.functions().into_iter().map(|one| (&one.name, one.calls));
+                let blocks = counts.blocks().into_iter().map(|one| (&one.name, one.count));
+                let rows = functions.chain(blocks);
+                rows.map(|(name, count)| CountRow { program: None, name, count }).collect()
+            }
+            CountReport::Tree(counts) => counts
+                .rows()
+                .map(|(program, name, count)| CountRow { program: Some(program), name, count })
+                .collect(),
+        }
+    }
+
+    /// The JSON form.
+    pub fn to_json(&self) -> Value {
+        match self {
+            CountReport::Process(counts) => counts.to_json(),
+            CountReport::Tree(counts) => counts.to_json(),
+        }
+    }
 }
 
 /// The JSON description of a block.
@@ -160,132 +212,5 @@ impl ProgramCounts {
             json["blocks"] = blocks.iter().map(BlockCount::to_json).collect();
         }
         json
-    }
-}
-
-/// Counts of the programs of a process tree.
-#[derive(Debug)]
-pub struct TreeCounts<'a> {
-    programs: &'a [ProgramCounts],
-    /// Program, name and calls of each function, summed over all processes, the most called first.
-    functions: Vec<(&'a Path, &'a str, u64)>,
-    /// Program and sum of each block, the most frequent first.
-    blocks: Vec<(&'a Path, BlockCount)>,
-}
-
-impl<'a> TreeCounts<'a> {
-    /// Adds the counts of programs, given in the order in which they began.
-    pub fn new(programs: &'a [ProgramCounts]) -> Self {
-        let mut functions = BTreeMap::<(&Path, &Path, u64, &str), u64>::new();
-        let mut blocks = BTreeMap::<(&Path, &Path, u64), BlockCount>::new();
-        for one in programs {
-            for FunctionCount { name, object, start, calls, .. } in &one.functions {
-                let key = (one.program.as_path(), object.as_path(), *start, name.as_str());
-                *functions.entry(key).or_default() += calls;
-            }
-            for block in one.blocks.iter().flatten() {
-                let sum = blocks.entry((&one.program, &block.object, block.start));
-                sum.and_modify(|sum| sum.count += block.count).or_insert_with(|| block.clone());
-            }
-        }
-        let functions = functions.into_iter();
-        let mut functions: Vec<_> =
-            functions.map(|((program, _, _, name), calls)| (program, name, calls)).collect();
-        functions.sort_by_key(|(.., calls)| Reverse(*calls));
-        let blocks = blocks.into_iter();
-        let mut blocks: Vec<_> = blocks.map(|((program, ..), block)| (program, block)).collect();
-        blocks.sort_by_key(|(_, block)| Reverse(block.count));
-        TreeCounts { programs, functions, blocks }
-    }
-
-    /// Program, name and count of each function and then of each block, each the most frequent first.
-    pub fn rows(&self) -> impl Iterator<Item = (&Path, &str, u64)> {
-        let blocks = self.blocks.iter();
-        let blocks = blocks.map(|(program, block)| (*program, block.name.as_str(), block.count));
-        self.functions.iter().copied().chain(blocks)
-    }
-
-    /// The JSON form: all processes together, and each process.
-    pub fn to_json(&self) -> Value {
-        let functions = self.functions.iter().map(
-            |(program, name, calls)| json!({ "name": name, "calls": calls, "program": program }),
-        );
-        let processes = self.programs.iter().map(ProgramCounts::to_json_in_tree);
-        let (functions, processes): (Vec<_>, Vec<_>) = (functions.collect(), processes.collect());
-        let mut json = json!({ "functions": functions, "processes": processes });
-        if self.programs.iter().any(|one| one.blocks.is_some()) {
-            let blocks = self.blocks.iter().map(|(program, block)| {
-                let mut block = block.to_json();
-                block["program"] = json!(program);
-                block
-            });
-            json["blocks"] = blocks.collect();
-        }
-        json
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Counts of a program with two functions and a block, which one thread has run.
-    fn program(pid: i32, calls: [u64; 2]) -> ProgramCounts {
-        let function = |(at, name): (usize, &str)| FunctionCount {
-            name: name.into(),
-            object: "/bin/x".into(),
-            start: 0x1000 * at as u64,
-            calls: calls[at],
-            threads: BTreeMap::from([(pid, calls[at])]),
-        };
-        let block = BlockCount {
-            name: "f+4".into(),
-            object: "/bin/x".into(),
-            start: 4,
-            count: 10 * calls[0],
-            description: json!({ "function": "f" }),
-        };
-        ProgramCounts {
-            pid: Pid::from_raw(pid),
-            program: "/bin/x".into(),
-            functions: [(0, "f"), (1, "g")].map(function).to_vec(),
-            blocks: Some(vec![block]),
-            damaged: 0,
-        }
-    }
-
-    #[test]
-    fn a_process_has_its_functions_by_calls_with_threads() {
-        let expected = json!({
-            "functions": [
-                { "name": "g", "calls": 3, "threads": { "7": 3 } },
-                { "name": "f", "calls": 2, "threads": { "7": 2 } },
-            ],
-            "blocks": [{ "function": "f", "entries": 20 }],
-        });
-        assert_eq!(program(7, [2, 3]).to_json(), expected);
-    }
-
-    #[test]
-    fn a_tree_has_the_sums_of_its_processes_and_each_process() {
-        let programs = [program(7, [2, 3]), program(8, [5, 0])];
-        let sums = TreeCounts::new(&programs);
-        let rows: Vec<(&str, u64)> = sums.rows().map(|(_, name, count)| (name, count)).collect();
-        assert_eq!(rows, [("f", 7), ("g", 3), ("f+4", 70)]);
-        let json = sums.to_json();
-        let function =
-            |name: &str, calls: u64| json!({ "name": name, "calls": calls, "program": "/bin/x" });
-        assert_eq!(json["functions"], json!([function("f", 7), function("g", 3)]));
-        assert_eq!(
-            json["blocks"],
-            json!([{ "function": "f", "entries": 70, "program": "/bin/x" }])
-        );
-        let second = json!({
-            "pid": 8,
-            "program": "/bin/x",
-            "functions": [{ "name": "f", "calls": 5 }, { "name": "g", "calls": 0 }],
-            "blocks": [{ "function": "f", "entries": 50 }],
-        });
-        assert_eq!(json["processes"][1], second);
     }
 }

@@ -1,0 +1,71 @@
+//! Adds the counts of the programs of a process tree.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use super::{BlockCount, FunctionCount, ProgramCounts};
+
+/// Counts of the programs of a process tree.
+#[derive(Debug)]
+pub struct TreeCounts<'a> {
+    programs: &'a [ProgramCounts],
+    /// Program, name and calls of each function, summed over all processes, the most called first.
+    functions: Vec<(&'a Path, &'a str, u64)>,
+    /// Program and sum of each block, the most frequent first.
+    blocks: Vec<(&'a Path, BlockCount)>,
+}
+
+impl<'a> TreeCounts<'a> {
+    /// Adds the counts of programs, given in the order in which they began.
+    pub fn new(programs: &'a [ProgramCounts]) -> Self {
+        let mut functions = BTreeMap::<(&Path, &Path, u64, &str), u64>::new();
+        let mut blocks = BTreeMap::<(&Path, &Path, u64), BlockCount>::new();
+        for one in programs {
+            for FunctionCount { name, object, start, calls, .. } in &one.functions {
+                let key = (one.program.as_path(), object.as_path(), *start, name.as_str());
+                *functions.entry(key).or_default() += calls;
+            }
+            for block in one.blocks.iter().flatten() {
+                let sum = blocks.entry((&one.program, &block.object, block.start));
+                sum.and_modify(|sum| sum.count += block.count).or_insert_with(|| block.clone());
+            }
+        }
+        let functions = functions.into_iter();
+        let mut functions: Vec<_> =
+            functions.map(|((program, _, _, name), calls)| (program, name, calls)).collect();
+        functions.sort_by_key(|(.., calls)| Reverse(*calls));
+        let blocks = blocks.into_iter();
+        let mut blocks: Vec<_> = blocks.map(|((program, ..), block)| (program, block)).collect();
+        blocks.sort_by_key(|(_, block)| Reverse(block.count));
+        TreeCounts { programs, functions, blocks }
+    }
+
+    /// Program, name and count of each function and then of each block, each the most frequent first.
+    pub fn rows(&self) -> impl Iterator<Item = (&Path, &str, u64)> {
+        let blocks = self.blocks.iter();
+        let blocks = blocks.map(|(program, block)| (*program, block.name.as_str(), block.count));
+        self.functions.iter().copied().chain(blocks)
+    }
+
+    /// The JSON form: all processes together, and each process.
+    pub fn to_json(&self) -> Value {
+        let functions = self.functions.iter().map(
+            |(program, name, calls)| json!({ "name": name, "calls": calls, "program": program }),
+        );
+        let processes = self.programs.iter().map(ProgramCounts::to_json_in_tree);
+        let (functions, processes): (Vec<_>, Vec<_>) = (functions.collect(), processes.collect());
+        let mut json = json!({ "functions": functions, "processes": processes });
+        if self.programs.iter().any(|one| one.blocks.is_some()) {
+            let blocks = self.blocks.iter().map(|(program, block)| {
+                let mut block = block.to_json();
+                block["program"] = json!(program);
+                block
+            });
+            json["blocks"] = blocks.collect();
+        }
+        json
+    }
+}
