@@ -8,21 +8,19 @@ mod family;
 mod files;
 mod list;
 mod output;
+mod program;
 mod rules;
 mod symbols;
+mod values;
+mod warnings;
 
 use std::ffi::OsString;
-use std::path::Path;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use clap::Subcommand;
 use hmtt_format::escape;
-use hmtt_probe::control::{
-    Output, PerfMap, ProgramCounts, Refused, RemainingMemory, Restored, Start, TagError, Tagged,
-    follow, program_image,
-};
+use hmtt_probe::control::{Output, PerfMap, ProgramCounts, Start, TagError, Tagged, follow};
 use hmtt_probe::disassembly::Granularity;
-use hmtt_probe::elf::Image;
 use hmtt_probe::ptrace::{self, Process};
 use hmtt_probe::selection::{Effect, Selection};
 use nix::sys::signal::{SigSet, Signal, kill};
@@ -204,31 +202,6 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
     }
 }
 
-/// Reads a program's file, with the parts that the rules need.
-fn read(path: &Path, selection: &Selection) -> Result<Image> {
-    let mut image = Image::read(path)?;
-    if selection.has_sources() {
-        image.find_sources()?;
-    }
-    check_sources(&image, selection)?;
-    Ok(image)
-}
-
-/// Reads the program of a process, with the parts that the rules need.
-fn read_program(pid: Pid, selection: &Selection) -> Result<Image> {
-    let image = program_image(pid, selection)?;
-    check_sources(&image, selection)?;
-    Ok(image)
-}
-
-fn check_sources(image: &Image, selection: &Selection) -> Result<()> {
-    let has_none = image.functions.iter().all(|function| function.source.is_none());
-    if selection.has_sources() && has_none && !selection.has_libraries() {
-        bail!("{}: rules choose by source file, and it has no line tables", image.path.display());
-    }
-    Ok(())
-}
-
 /// Blocks the signals that end tagging and those of the process, which are waited for instead.
 fn block() -> Result<SigSet> {
     let mut signals = SigSet::empty();
@@ -243,7 +216,7 @@ fn block() -> Result<SigSet> {
 /// a child executes.
 fn tag(process: Process, how: &How, start: [Start; 2], ready: Ready) -> Result<bool> {
     let Ready { selection, output, to, signals, unbegun } = ready;
-    let image = read_program(process.pid, &selection)?;
+    let image = program::read_from_process(process.pid, &selection)?;
     let perf_map = how.perf_map.then(|| PerfMap::create(process.pid));
     let mut perf_map = perf_map.transpose()?;
     // A program that is executed later may contain functions that this one lacks.
@@ -270,9 +243,9 @@ fn tag(process: Process, how: &How, start: [Start; 2], ready: Ready) -> Result<b
             Ok(perf_map.iter_mut().try_for_each(|perf_map| perf_map.add(tagged))?)
         });
     })?;
-    tell_refused(&tagged, "");
-    tell_taken_out(&tagged, "");
-    tell_notices(&tagged);
+    warnings::print_refused(&tagged, "");
+    warnings::print_removed(&tagged, "");
+    warnings::print_notices(&tagged);
     rules::warn_of_libraries(&rules);
     let had_conflict = tagged.had_conflict();
     let summary = tagged.finish(ending);
@@ -300,71 +273,6 @@ fn tag(process: Process, how: &How, start: [Start; 2], ready: Ready) -> Result<b
     let is_cut = output::tell(summary.as_ref(), counts.damaged) || had_conflict;
     end.follow(failed.iter().any(Option::is_some));
     Ok(is_cut)
-}
-
-/// A path for output, without the control characters that a terminal would interpret.
-fn shown(path: &Path) -> String {
-    escape::name(&path.display().to_string()).to_string()
-}
-
-/// Most functions that are named in warnings of one kind.
-const NAMED: usize = 8;
-
-/// Prints how many functions are not tagged and names some; those that were refused only in the process come first.
-/// `whose`: prefix of the messages.
-fn tell_refused(tagged: &Tagged, whose: &str) {
-    for (library, reason) in tagged.unread() {
-        let (library, reason) = (shown(library), output::chain(reason));
-        let reason = escape::message(&reason);
-        tell!("hmtt: warning: {whose}no function of {library} is tagged: {reason}");
-    }
-    if !tagged.refused().is_empty() {
-        let (refused, all) =
-            (tagged.refused().len(), tagged.refused().len() + tagged.functions().count());
-        tell!(
-            "hmtt: warning: {whose}{refused} of {all} functions are not tagged; hmtt tag list prints the reasons"
-        );
-        let differing = tagged.refused().iter().filter(|one| one.reason.is_of_process());
-        for Refused { function, reason } in differing.take(NAMED) {
-            tell!("hmtt: warning: {whose}{} is not tagged: {reason}", escape::name(&function.name));
-        }
-    }
-    blocks::tell(tagged, whose);
-}
-
-/// Prints where the program has overwritten jumps, which are left as they are, and which memory of the tags remains.
-fn tell_restored(restored: &Restored, whose: &str) {
-    if let RemainingMemory::Forbidden(_) = restored.remaining {
-        tell!("hmtt: warning: {whose}{}", restored.remaining);
-    }
-    for (function, address) in restored.overwritten.iter().take(NAMED) {
-        let function = escape::name(function);
-        tell!(
-            "hmtt: warning: {whose}the program has changed {function} at {address:x} while it was tagged; \
-             what it has written stays, and so does some memory of the tags"
-        );
-    }
-    if let Some(more @ 1..) = restored.overwritten.len().checked_sub(NAMED) {
-        tell!("hmtt: warning: {whose}and so at {more} other addresses");
-    }
-}
-
-/// Prints what failed after tagging started, and why.
-fn tell_notices(tagged: &Tagged) {
-    for notice in tagged.notices() {
-        tell!("hmtt: warning: {}", escape::message(&notice.to_string()));
-    }
-}
-
-/// Prints which functions lost their tags because of the budget.
-fn tell_taken_out(tagged: &Tagged, whose: &str) {
-    for (out, function) in tagged.removed_functions() {
-        tell!(
-            "hmtt: {whose}{} lost its tags: called {:.0} times a second of processor time",
-            escape::name(&function.name),
-            out.calls_per_second
-        );
-    }
 }
 
 /// Writes the counts of a process to a file, or prints those that are not 0.

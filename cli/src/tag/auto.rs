@@ -24,7 +24,7 @@ pub struct Auto {
     #[arg(long, value_name = "COUNT", conflicts_with = "follow")]
     auto: Option<usize>,
     /// Duration of the sampling
-    #[arg(long, value_name = "TIME", default_value = "500ms", value_parser = super::output::duration,
+    #[arg(long, value_name = "TIME", default_value = "500ms", value_parser = super::values::duration,
         requires = "auto")]
     auto_for: Duration,
 }

@@ -4,7 +4,7 @@ use std::io::Write;
 
 use anyhow::Result;
 use hmtt_format::escape;
-use hmtt_probe::control::{Tagged, block_json, finer_verdicts};
+use hmtt_probe::control::{block_json, finer_verdicts};
 use hmtt_probe::disassembly::Block;
 use hmtt_probe::elf::{Function, Image};
 use hmtt_probe::selection::Selection;
@@ -60,16 +60,5 @@ fn shown(function: &Function, block: &Block, line: Option<&str>) -> String {
     match &block.refusal {
         Some(refusal) => format!("{text}: not tagged: {refusal}"),
         None => text,
-    }
-}
-
-/// Prints how many blocks are not tagged, if there are any. `whose`: prefix of the message.
-pub fn tell(tagged: &Tagged, whose: &str) {
-    let refused = tagged.refused_blocks().count();
-    if refused != 0 {
-        let all = refused + tagged.blocks().count();
-        tell!(
-            "hmtt: warning: {whose}{refused} of {all} blocks are not tagged; hmtt tag list prints the reasons"
-        );
     }
 }

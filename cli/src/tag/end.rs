@@ -4,6 +4,8 @@ use anyhow::Result;
 use hmtt_probe::control::{Ending, Tagged};
 use hmtt_probe::ptrace::{SignalNumber, wait_for_end};
 
+use super::warnings;
+
 /// Offset that a shell adds to a signal's number to form an exit status.
 const BY_SIGNAL: i32 = 128;
 
@@ -17,7 +19,7 @@ pub enum End {
 pub fn leave(tagged: Tagged, ending: Ending) -> Result<End> {
     Ok(match ending {
         Ending::Detached => {
-            super::tell_restored(&tagged.restore()?, "");
+            warnings::print_restored(&tagged.restore()?, "");
             End::Status(0)
         }
         // A program that replaced it is waited for, if the process is our child.

@@ -17,7 +17,7 @@ use nix::unistd::Pid;
 use super::end::End;
 use super::files::Created;
 use super::output::{self, Opened};
-use super::shown;
+use super::warnings::{self, chain, shown};
 
 /// Follows the process and its children until all have ended. Returns whether something was lost. If the status of
 /// the first process is not 0, this process ends with it.
@@ -119,11 +119,11 @@ impl<'a> Keeping<'a> {
         let (pid, program) = (tagged.pid(), tagged.program().to_owned());
         let Some((number, opened)) = self.open.remove(&pid) else { return Ok(()) };
         if self.refused.insert(program.clone()) {
-            super::tell_refused(tagged, &format!("{}: ", shown(&program)));
+            warnings::print_refused(tagged, &format!("{}: ", shown(&program)));
         }
-        super::tell_notices(tagged);
+        warnings::print_notices(tagged);
         self.is_lost |= tagged.had_conflict();
-        super::tell_taken_out(tagged, &format!("process {pid}: "));
+        warnings::print_removed(tagged, &format!("process {pid}: "));
         if let (Some(log), 1..) = (&opened.log, number) {
             self.named.insert(number, (pid, program.clone(), log.clone()));
         }
@@ -160,7 +160,7 @@ impl TraceObserver for Keeping<'_> {
         if ending == Ending::Detached {
             match tagged.restore() {
                 // The process may have been killed meanwhile.
-                Ok(restored) => super::tell_restored(&restored, &format!("process {pid}: ")),
+                Ok(restored) => warnings::print_restored(&restored, &format!("process {pid}: ")),
                 Err(TagError::Ptrace(PtraceError::Ended(_))) => {}
                 Err(error) => self.keep(Err(error.into())),
             }
@@ -181,7 +181,7 @@ impl TraceObserver for Keeping<'_> {
     }
 
     fn untagged(&mut self, pid: Pid, program: &Path, error: &TagError) {
-        let (program, why) = (shown(program), output::chain(error));
+        let (program, why) = (shown(program), chain(error));
         tell!("hmtt: warning: process {pid}, {program}, continues untagged: {why}");
     }
 

@@ -18,7 +18,8 @@ use hmtt_probe::selection::Selection;
 use nix::unistd::Pid;
 use serde_json::json;
 
-use super::{Which, blocks, read, read_program, rules, shown};
+use super::warnings::shown;
+use super::{Which, blocks, program, rules};
 
 /// List the functions of a program, the calls and jumps to each, and why some cannot be tagged; with --blocks or
 /// --loops, the blocks of the functions that these select
@@ -77,11 +78,11 @@ pub fn run(arguments: &List) -> Result<()> {
 /// The program, and the libraries of a process from which rules choose functions.
 fn objects(program: &str, selection: &Selection) -> Result<Vec<Object>> {
     let Ok(pid) = program.parse::<i32>() else {
-        let image = read(Path::new(program), selection)?;
+        let image = program::read(Path::new(program), selection)?;
         return Ok(vec![Object { image, library: None, bias: LoadBias::NONE }]);
     };
     let pid = Pid::from_raw(pid);
-    let image = read_program(pid, selection)?;
+    let image = program::read_from_process(pid, selection)?;
     let memory = RunningMemory::open(pid);
     if let Err(error) = &memory {
         tell!(

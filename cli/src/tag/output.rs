@@ -14,6 +14,7 @@ use hmtt_probe::control::{
 use hmtt_probe::stubs::layout::{LogShape, WhenFull};
 
 use super::files::{Created, Unbegun, check_absent};
+use super::values::{buffer_kb, buffers, number, time, window};
 
 #[derive(clap::Args)]
 pub struct To {
@@ -233,12 +234,6 @@ impl Map {
     }
 }
 
-/// Formats an error with its causes.
-pub fn chain(error: &dyn std::error::Error) -> String {
-    let causes = std::iter::successors(error.source(), |cause| cause.source());
-    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
-}
-
 /// Prints what was lost, and returns whether anything was. `damaged`: number of invalid counts.
 pub fn tell(summary: Option<&LogSummary>, damaged: u64) -> bool {
     let summary = summary.copied().unwrap_or_default();
@@ -263,67 +258,4 @@ pub fn tell(summary: Option<&LogSummary>, damaged: u64) -> bool {
         );
     }
     [dropped, interrupted, records, damaged].iter().any(|count| *count != 0)
-}
-
-fn number(text: &str) -> std::result::Result<u64, String> {
-    let parsed = match text.strip_prefix("0x") {
-        Some(digits) => u64::from_str_radix(digits, 16),
-        None => text.parse(),
-    };
-    parsed.map_err(|_| format!("{text} is not a number"))
-}
-
-/// Parses a time between marks, which must be longer than a mark takes.
-fn time(text: &str) -> std::result::Result<Duration, String> {
-    let time = duration(text)?;
-    let range = Duration::from_micros(100)..=Duration::from_secs(1);
-    range
-        .contains(&time)
-        .then_some(time)
-        .ok_or_else(|| format!("{text} is not between 100us and 1s"))
-}
-
-/// Parses a number followed by `us`, `ms` or `s`.
-pub fn duration(text: &str) -> std::result::Result<Duration, String> {
-    let digits = text.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
-    let scale = match &text[digits.len()..] {
-        "us" => 1,
-        "ms" => 1_000,
-        "s" => 1_000_000,
-        _ => return Err(format!("{text}: a time is a number followed by us, ms or s")),
-    };
-    let micros = digits.parse::<u64>().ok().and_then(|number| number.checked_mul(scale));
-    micros.map(Duration::from_micros).ok_or_else(|| format!("{text} is not a valid time"))
-}
-
-fn power(text: &str, range: std::ops::RangeInclusive<u64>) -> std::result::Result<u64, String> {
-    let value = number(text)?;
-    let fits = value.is_power_of_two() && range.contains(&value);
-    let (first, last) = (range.start(), range.end());
-    if fits { Ok(value) } else { Err(format!("not a power of two from {first} to {last}")) }
-}
-
-fn buffer_kb(text: &str) -> std::result::Result<u64, String> {
-    let bytes = LogShape::CHUNK_BYTES;
-    power(text, bytes.start() >> 10..=bytes.end() >> 10)
-}
-
-fn buffers(text: &str) -> std::result::Result<u64, String> {
-    power(text, 2..=1 << 10)
-}
-
-/// Parses a window. A path may contain colons: only numbers after the last colons are split off.
-fn window(text: &str) -> std::result::Result<CardWindow, String> {
-    let split = |text: &str| {
-        let (path, last) = text.rsplit_once(':')?;
-        Some((path.to_owned(), number(last).ok()?))
-    };
-    let (path, offset, bytes) = match split(text) {
-        None => (text.to_owned(), 0, None),
-        Some((rest, last)) => match split(&rest) {
-            None => (rest, last, None),
-            Some((path, offset)) => (path, offset, Some(last)),
-        },
-    };
-    Ok(CardWindow { path: path.into(), offset, bytes })
 }

@@ -1,0 +1,84 @@
+//! Prints warnings about functions and processes that have no tags, or have lost them.
+
+use std::path::Path;
+
+use hmtt_format::escape;
+use hmtt_probe::control::{Refused, RemainingMemory, Restored, Tagged};
+
+/// Most functions that are named in warnings of one kind.
+const NAMED: usize = 8;
+
+/// A path for output, without the control characters that a terminal would interpret.
+pub fn shown(path: &Path) -> String {
+    escape::name(&path.display().to_string()).to_string()
+}
+
+/// Formats an error with its causes.
+pub fn chain(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(error.source(), |cause| cause.source());
+    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
+}
+
+/// Prints how many functions and blocks are not tagged. Names some functions; those that were refused only in the
+/// process come first. `prefix`: start of each message.
+pub fn print_refused(tagged: &Tagged, prefix: &str) {
+    for (library, reason) in tagged.unread() {
+        let (library, reason) = (shown(library), chain(reason));
+        let reason = escape::message(&reason);
+        tell!("hmtt: warning: {prefix}no function of {library} is tagged: {reason}");
+    }
+    if !tagged.refused().is_empty() {
+        let (refused, all) =
+            (tagged.refused().len(), tagged.refused().len() + tagged.functions().count());
+        tell!(
+            "hmtt: warning: {prefix}{refused} of {all} functions are not tagged; hmtt tag list prints the reasons"
+        );
+        let differing = tagged.refused().iter().filter(|one| one.reason.is_of_process());
+        for Refused { function, reason } in differing.take(NAMED) {
+            let name = escape::name(&function.name);
+            tell!("hmtt: warning: {prefix}{name} is not tagged: {reason}");
+        }
+    }
+    let refused = tagged.refused_blocks().count();
+    if refused != 0 {
+        let all = refused + tagged.blocks().count();
+        tell!(
+            "hmtt: warning: {prefix}{refused} of {all} blocks are not tagged; hmtt tag list prints the reasons"
+        );
+    }
+}
+
+/// Prints where the program has overwritten jumps, which are left as they are, and which memory of the tags remains.
+pub fn print_restored(restored: &Restored, prefix: &str) {
+    if let RemainingMemory::Forbidden(_) = restored.remaining {
+        tell!("hmtt: warning: {prefix}{}", restored.remaining);
+    }
+    for (function, address) in restored.overwritten.iter().take(NAMED) {
+        let function = escape::name(function);
+        tell!(
+            "hmtt: warning: {prefix}the program has changed {function} at {address:x} while it was tagged; \
+             what it has written stays, and so does some memory of the tags"
+        );
+    }
+    if let Some(more @ 1..) = restored.overwritten.len().checked_sub(NAMED) {
+        tell!("hmtt: warning: {prefix}and so at {more} other addresses");
+    }
+}
+
+/// Prints what failed after tagging started, and why.
+pub fn print_notices(tagged: &Tagged) {
+    for notice in tagged.notices() {
+        tell!("hmtt: warning: {}", escape::message(&notice.to_string()));
+    }
+}
+
+/// Prints which functions lost their tags because of the budget.
+pub fn print_removed(tagged: &Tagged, prefix: &str) {
+    for (removed, function) in tagged.removed_functions() {
+        tell!(
+            "hmtt: {prefix}{} lost its tags: called {:.0} times a second of processor time",
+            escape::name(&function.name),
+            removed.calls_per_second
+        );
+    }
+}
