@@ -82,9 +82,7 @@ pub use budget::RemovedFunction;
 use collector::Collector;
 pub use collector::Output;
 use conflicts::ConflictWatch;
-pub use count_report::{
-    BlockCount, CountReport, CountRow, FunctionCount, ProgramCounts, TreeCounts, block_json,
-};
+pub use count_report::{CountReport, CountRow, ProgramCounts, TreeCounts, block_json};
 pub use ending::Ending;
 pub use error::{TagError, WindowError};
 pub use event_loop::{follow, follow_tree};

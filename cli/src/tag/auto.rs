@@ -51,7 +51,7 @@ impl Auto {
         match sample(watched, signals, self.auto_for)? {
             Sampled::Ended(tagged, ending) => {
                 tell!("hmtt: nothing was tagged: sampling ended before the time of --auto-for");
-                end::leave(*tagged, ending)?.follow(false);
+                end::leave(*tagged, ending)?.exit_if_failed(false);
                 Ok(None)
             }
             Sampled::Finished(process, samples) => {

@@ -13,8 +13,17 @@ use nix::unistd::Pid;
 const PATIENCE: Duration = Duration::from_secs(60);
 const PAUSE: Duration = Duration::from_millis(10);
 
+/// Remove the tags from a process, whether its hmtt tag still runs or was killed
+#[derive(clap::Args)]
+pub struct Detach {
+    /// Process id
+    #[arg(value_name = "PID")]
+    pid: i32,
+}
+
 /// Asks the controller to detach, or removes the tags itself if there is no controller.
-pub fn run(pid: Pid) -> Result<()> {
+pub fn run(Detach { pid }: &Detach) -> Result<()> {
+    let pid = Pid::from_raw(*pid);
     match controller(pid)? {
         Some(tracer) => ask(pid, tracer),
         None => {

@@ -17,25 +17,35 @@ pub enum End {
 
 /// Removes the tags and detaches from the program.
 pub fn leave(tagged: Tagged, ending: Ending) -> Result<End> {
-    Ok(match ending {
-        Ending::Detached => {
-            warnings::print_restored(&tagged.restore()?, "");
-            End::Status(0)
-        }
-        // A program that replaced it is waited for, if the process is our child.
-        Ending::Replaced => match wait_for_end(tagged.release()?) {
-            Some(Ok(code)) => End::Status(code),
-            Some(Err(signal)) => End::Signal(signal),
-            None => End::Status(0),
-        },
-        Ending::Exited(code) => End::Status(code),
-        Ending::Signaled(signal) => End::Signal(signal),
+    match ending {
+        Ending::Detached => warnings::print_restored(&tagged.restore()?, ""),
+        Ending::Replaced => return wait_for_replacement(tagged),
+        Ending::Exited(_) | Ending::Signaled(_) => {}
+    }
+    Ok(End::from_ending(ending))
+}
+
+/// Releases a process that has executed another program. If it is our child, waits until that program has ended.
+pub fn wait_for_replacement(tagged: Tagged) -> Result<End> {
+    Ok(match wait_for_end(tagged.release()?) {
+        Some(Ok(code)) => End::Status(code),
+        Some(Err(signal)) => End::Signal(signal),
+        None => End::Status(0),
     })
 }
 
 impl End {
+    /// The end of a process that is no longer traced.
+    pub fn from_ending(ending: Ending) -> Self {
+        match ending {
+            Ending::Exited(code) => End::Status(code),
+            Ending::Signaled(signal) => End::Signal(signal),
+            Ending::Detached | Ending::Replaced => End::Status(0),
+        }
+    }
+
     /// Ends this process as the program ended. Returns if neither the program nor this command has failed.
-    pub fn follow(self, has_failed: bool) {
+    pub fn exit_if_failed(self, has_failed: bool) {
         match self {
             End::Status(0) if has_failed => std::process::exit(1),
             End::Status(0) => {}

@@ -147,11 +147,11 @@ fn explained(path: &Path, error: io::Error) -> io::Error {
 
 /// New files that are removed when dropped, unless they are kept.
 #[derive(Debug)]
-pub struct Unbegun(Vec<(Entry, Identity)>);
+pub struct NewFiles(Vec<(Entry, Identity)>);
 
-impl Unbegun {
-    pub fn new(files: Vec<(Entry, Identity)>) -> Unbegun {
-        Unbegun(files)
+impl NewFiles {
+    pub fn new(files: Vec<(Entry, Identity)>) -> NewFiles {
+        NewFiles(files)
     }
 
     /// Keeps the files, once tagging has begun.
@@ -160,7 +160,7 @@ impl Unbegun {
     }
 }
 
-impl Drop for Unbegun {
+impl Drop for NewFiles {
     fn drop(&mut self) {
         for (entry, identity) in &self.0 {
             let _ = entry.remove_if(*identity);

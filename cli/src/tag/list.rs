@@ -18,8 +18,9 @@ use hmtt_probe::selection::Selection;
 use nix::unistd::Pid;
 use serde_json::json;
 
+use super::options::RuleOptions;
 use super::warnings::shown;
-use super::{Which, blocks, program, rules};
+use super::{blocks, program, rules};
 
 /// List the functions of a program, the calls and jumps to each, and why some cannot be tagged; with --blocks or
 /// --loops, the blocks of the functions that these select
@@ -29,7 +30,7 @@ pub struct List {
     #[arg(value_name = "PROG|PID")]
     program: String,
     #[command(flatten)]
-    which: Which,
+    rules: RuleOptions,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -53,7 +54,7 @@ struct Listing<'a> {
 
 /// Runs the command: prints the list.
 pub fn run(arguments: &List) -> Result<()> {
-    let selection = arguments.which.selection()?;
+    let selection = arguments.rules.selection()?;
     let objects = objects(&arguments.program, &selection)?;
     rules::check(&selection, &objects[0].image)?;
     for Object { image, library, .. } in &objects[1..] {

@@ -22,8 +22,12 @@ pub fn check(selection: &Selection, image: &Image) -> Result<()> {
     Ok(())
 }
 
-/// Warns of rules that have matched no function in any program or library.
-pub fn warn(selection: &Selection) {
+/// Warns of rules that have matched no function, once tagging has ended. `is_tree`: whether a rule could match a
+/// function of any program; otherwise [`check`] has reported the rules for the program.
+pub fn warn_of_unmatched(selection: &Selection, is_tree: bool) {
+    if !is_tree {
+        return warn_of_libraries(selection);
+    }
     for Unmatched { rule, .. } in selection.unmatched() {
         tell!("hmtt: warning: rule `{rule}` has matched no function");
     }

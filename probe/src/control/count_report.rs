@@ -27,30 +27,30 @@ pub use tree::TreeCounts;
 
 /// Counts of a function.
 #[derive(Clone, Debug)]
-pub struct FunctionCount {
+struct FunctionCount {
     /// Name of the function.
-    pub name: String,
+    name: String,
     /// File that contains the function.
     object: PathBuf,
     /// Address of its first instruction, in the file.
     start: u64,
     /// Number of calls.
-    pub calls: u64,
+    calls: u64,
     /// Number of calls by each thread that has called it.
     threads: BTreeMap<i32, u64>,
 }
 
 /// Counts of a block.
 #[derive(Clone, Debug)]
-pub struct BlockCount {
+struct BlockCount {
     /// Readable name of the block.
-    pub name: String,
+    name: String,
     /// File that contains the block.
     object: PathBuf,
     /// Address of its first instruction, in the file.
     start: u64,
     /// Number of executions.
-    pub count: u64,
+    count: u64,
     /// JSON description without the count.
     description: Value,
 }
@@ -175,21 +175,21 @@ impl ProgramCounts {
     }
 
     /// Functions, the most called first.
-    pub fn functions(&self) -> Vec<&FunctionCount> {
+    fn functions(&self) -> Vec<&FunctionCount> {
         let mut functions: Vec<&FunctionCount> = self.functions.iter().collect();
         functions.sort_by_key(|one| Reverse(one.calls));
         functions
     }
 
     /// Blocks, the most frequent first.
-    pub fn blocks(&self) -> Vec<&BlockCount> {
+    fn blocks(&self) -> Vec<&BlockCount> {
         let mut blocks: Vec<&BlockCount> = self.blocks.iter().flatten().collect();
         blocks.sort_by_key(|one| Reverse(one.count));
         blocks
     }
 
     /// The JSON form of a single process.
-    pub fn to_json(&self) -> Value {
+    fn to_json(&self) -> Value {
         let functions = self
             .functions()
             .into_iter()

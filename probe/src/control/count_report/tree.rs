@@ -44,14 +44,14 @@ impl<'a> TreeCounts<'a> {
     }
 
     /// Program, name and count of each function and then of each block, each the most frequent first.
-    pub fn rows(&self) -> impl Iterator<Item = (&Path, &str, u64)> {
+    pub(super) fn rows(&self) -> impl Iterator<Item = (&Path, &str, u64)> {
         let blocks = self.blocks.iter();
         let blocks = blocks.map(|(program, block)| (*program, block.name.as_str(), block.count));
         self.functions.iter().copied().chain(blocks)
     }
 
     /// The JSON form: all processes together, and each process.
-    pub fn to_json(&self) -> Value {
+    pub(super) fn to_json(&self) -> Value {
         let functions = self.functions.iter().map(
             |(program, name, calls)| json!({ "name": name, "calls": calls, "program": program }),
         );

@@ -1,0 +1,57 @@
+//! Sums up and reports what the tags of all processes have lost.
+
+use hmtt_probe::control::LogSummary;
+
+/// What was lost in all processes.
+#[derive(Default)]
+pub struct Losses {
+    /// Sums over all logs.
+    logs: LogSummary,
+    /// Number of invalid counts.
+    counts: u64,
+    /// Whether tags had to be removed from a process before its end.
+    pub had_conflict: bool,
+}
+
+impl Losses {
+    /// Adds the losses of a log.
+    pub fn add_log(&mut self, summary: &LogSummary) {
+        let LogSummary { dropped, interrupted, damaged, events, .. } = summary;
+        let logs = &mut self.logs;
+        logs.dropped = logs.dropped.saturating_add(*dropped);
+        logs.interrupted = logs.interrupted.saturating_add(*interrupted);
+        logs.damaged = logs.damaged.saturating_add(*damaged);
+        logs.events = logs.events.saturating_add(*events);
+    }
+
+    /// Adds a number of counts that the program overwrote.
+    pub fn add_damaged_counts(&mut self, damaged: u64) {
+        self.counts += damaged;
+    }
+
+    /// Prints what was lost. Returns whether anything was.
+    pub fn print(&self) -> bool {
+        let LogSummary { events, dropped, interrupted, damaged: records, .. } = self.logs;
+        let damaged = self.counts;
+        if damaged != 0 {
+            tell!(
+                "hmtt: warning: {damaged} counts are invalid: the program overwrote them; they are set to 0"
+            );
+        }
+        if records != 0 {
+            tell!("hmtt: warning: {records} records are invalid: the program overwrote them");
+        }
+        if dropped != 0 {
+            tell!(
+                "hmtt: warning: {dropped} of {} events were dropped: buffers were full",
+                events + dropped
+            );
+        }
+        if interrupted != 0 {
+            tell!(
+                "hmtt: warning: {interrupted} events were interrupted while their records were written"
+            );
+        }
+        self.had_conflict || [dropped, interrupted, records, damaged].iter().any(|lost| *lost != 0)
+    }
+}
