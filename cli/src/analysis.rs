@@ -1,12 +1,12 @@
 //! `hmtt analysis`: prints the results of the card's analysis.
 
-use std::io::Write;
 use std::path::PathBuf;
 
 use anyhow::Result;
 use hmtt::report::analysis::Analysis;
 
 use super::capture_file::CaptureFile;
+use super::standard_io::print;
 
 /// Print the card's analysis: hot pages with bounds, reuse distances, use of banks
 #[derive(clap::Args)]
@@ -39,16 +39,18 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
     )?;
     let dumps = cards.into_iter().flat_map(Analysis::finish);
     let mut incomplete = false;
-    let mut output = std::io::stdout().lock();
-    for mut dump in dumps {
-        incomplete |= !dump.complete;
-        dump.keep(arguments.top);
-        if arguments.json {
-            serde_json::to_writer(&mut output, &dump)?;
-            writeln!(output)?;
-        } else {
-            write!(output, "{dump}")?;
+    print(|output| {
+        for mut dump in dumps {
+            incomplete |= !dump.complete;
+            dump.keep(arguments.top);
+            if arguments.json {
+                serde_json::to_writer(&mut *output, &dump)?;
+                writeln!(output)?;
+            } else {
+                write!(output, "{dump}")?;
+            }
         }
-    }
+        Ok(())
+    })?;
     Ok(incomplete || ending.has_loss())
 }

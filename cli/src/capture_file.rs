@@ -54,7 +54,7 @@ impl CaptureFile {
     pub fn open(path: &Path) -> Result<Self> {
         let name = name_of_input(path);
         let reader = if is_standard(path) {
-            CaptureReader::stream(input().with_context(|| name.clone())?)
+            CaptureReader::stream(input().with_context(|| format!("{name}: cannot open"))?)
         } else {
             CaptureReader::open(path)
         };

@@ -1,11 +1,12 @@
 //! `hmtt completions` and `hmtt man`: generate shell completions and man pages from the definition of the command
 //! line.
 
-use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use clap_complete::Shell;
+
+use super::standard_io::print;
 
 /// Print the completions for a shell
 #[derive(clap::Args)]
@@ -51,7 +52,7 @@ pub fn complete(arguments: &Completions, programs: Vec<clap::Command>) -> Result
     };
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut program, &arguments.of, &mut script);
-    Ok(io::stdout().write_all(&script)?)
+    print(|output| output.write_all(&script))
 }
 
 /// Writes the man pages of `programs` and of their subcommands, and prints their names.
@@ -73,6 +74,6 @@ pub fn write_man(arguments: &Man, programs: Vec<clap::Command>) -> Result<()> {
 fn write_pages(command: &clap::Command, folder: &Path) -> Result<()> {
     let page = clap_mangen::Man::new(command.clone()).generate_to(folder);
     let page = page.with_context(|| format!("cannot write to {}", folder.display()))?;
-    writeln!(io::stdout(), "{}", page.display())?;
+    print(|output| writeln!(output, "{}", page.display()))?;
     command.get_subcommands().try_for_each(|subcommand| write_pages(subcommand, folder))
 }

@@ -1,12 +1,12 @@
 //! `hmtt info`: prints a description of a capture.
 
-use std::io::Write;
 use std::path::PathBuf;
 
 use anyhow::Result;
 use hmtt::report::info::{Info, Packets};
 
 use super::capture_file::{CaptureFile, Ending};
+use super::standard_io::print;
 
 /// Describe a capture: card, memory, settings, time covered, gaps
 #[derive(clap::Args)]
@@ -37,12 +37,13 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
     let has_loss = ending.has_loss();
     let Ending { counts, cards, interfaces, .. } = ending;
     let info = info.finish(packets, counts, cards, interfaces);
-    let mut output = std::io::stdout().lock();
-    if arguments.json {
-        serde_json::to_writer(&mut output, &info)?;
-        writeln!(output)?;
-    } else {
-        write!(output, "{info}")?;
-    }
+    print(|output| {
+        if arguments.json {
+            serde_json::to_writer(&mut *output, &info)?;
+            writeln!(output)
+        } else {
+            write!(output, "{info}")
+        }
+    })?;
     Ok(has_loss)
 }

@@ -189,7 +189,9 @@ fn state_json(merge: &Merge) -> Result<()> {
     };
     let sessions: Vec<_> = merge.sessions().map(one).collect();
     let mut output = io::stderr().lock();
-    serde_json::to_writer(&mut output, &json!({ "sessions": sessions }))?;
-    writeln!(output)?;
-    Ok(())
+    let written = serde_json::to_writer(&mut output, &json!({ "sessions": sessions }));
+    written
+        .map_err(io::Error::from)
+        .and_then(|()| writeln!(output))
+        .context("cannot write the time bases")
 }

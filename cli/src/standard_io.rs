@@ -1,9 +1,11 @@
-//! Handles `-` on the command line, which stands for standard input or output.
+//! Handles standard input and output, for which `-` stands on the command line.
 
 use std::fs::File;
-use std::io;
+use std::io::{self, BufWriter, Write};
 use std::os::fd::AsFd;
 use std::path::Path;
+
+use anyhow::{Context, Result};
 
 /// The path that stands for standard input, or output.
 const STANDARD: &str = "-";
@@ -21,4 +23,11 @@ pub fn input() -> io::Result<File> {
 /// The printable name of an input.
 pub fn name_of_input(path: &Path) -> String {
     if is_standard(path) { "standard input".into() } else { path.display().to_string() }
+}
+
+/// Writes to standard output through a buffer.
+pub fn print(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()> {
+    let mut output = BufWriter::new(io::stdout().lock());
+    let written = write(&mut output).and_then(|()| output.flush());
+    written.context("cannot write to standard output")
 }

@@ -25,6 +25,7 @@ use hmtt_format::tag_map::{TagMap, TagMapError};
 
 use super::format::BUFFER_BYTES;
 use super::output::{create, is_same_file};
+use super::standard_io;
 
 /// Report calls, times, callers and losses from tags, and the functions that made the accesses of a trace
 #[derive(clap::Args)]
@@ -193,15 +194,15 @@ fn warn(name: &str, calls: &Calls, unknown: u64) {
 }
 
 fn print(arguments: &Arguments, calls: &Calls) -> Result<()> {
-    let mut output = BufWriter::new(io::stdout().lock());
-    if arguments.json {
-        serde_json::to_writer(&mut output, calls)?;
-        writeln!(output)?;
-    } else {
-        let tables = Tables { threads: arguments.threads, graph: arguments.graph };
-        calls.write(tables, &mut output)?;
-    }
-    Ok(output.flush()?)
+    standard_io::print(|mut output| {
+        if arguments.json {
+            serde_json::to_writer(&mut output, calls)?;
+            writeln!(output)
+        } else {
+            let tables = Tables { threads: arguments.threads, graph: arguments.graph };
+            calls.write(tables, &mut output)
+        }
+    })
 }
 
 fn write(

@@ -1,7 +1,5 @@
 //! Prints lists of basic blocks, as text and JSON.
 
-use std::io::Write;
-
 use anyhow::Result;
 use hmtt_format::escape;
 use hmtt_probe::control::{block_json, finer_verdicts};
@@ -10,42 +8,46 @@ use hmtt_probe::elf::{Function, Image};
 use hmtt_probe::selection::Selection;
 use serde_json::json;
 
+use super::super::standard_io::print;
+
 /// Lists the chosen blocks, and the reasons why some cannot be tagged.
 pub fn list(image: &Image, selection: &Selection, is_json: bool) -> Result<()> {
-    let mut output = std::io::stdout().lock();
     let verdicts = finer_verdicts(image, selection);
     let blocks = verdicts.iter().filter_map(|(_, rewrite)| Some(&rewrite.as_ref().ok()?.blocks));
     let heads: Vec<u64> = blocks.flatten().map(|block| block.start).collect();
     let mut lines = image.find_lines(&heads)?.into_iter();
     let mut all = Vec::new();
-    for (function, rewrite) in &verdicts {
-        let Function { name, start, size, .. } = function;
-        match rewrite {
-            Ok(rewrite) => rewrite.blocks.iter().try_for_each(|block| {
-                let line = lines.next().flatten();
-                if is_json {
-                    let mut value = block_json(function, block);
-                    value["source_line"] = line.into();
-                    value["refused"] = block.refusal.as_ref().map(ToString::to_string).into();
-                    all.push(value);
-                    return Ok(());
+    print(|output| {
+        for (function, rewrite) in &verdicts {
+            let Function { name, start, size, .. } = function;
+            match rewrite {
+                Ok(rewrite) => rewrite.blocks.iter().try_for_each(|block| {
+                    let line = lines.next().flatten();
+                    if is_json {
+                        let mut value = block_json(function, block);
+                        value["source_line"] = line.into();
+                        value["refused"] = block.refusal.as_ref().map(ToString::to_string).into();
+                        all.push(value);
+                        return Ok(());
+                    }
+                    let text = shown(function, block, line.as_deref());
+                    writeln!(output, "{}", escape::name(&text))
+                })?,
+                Err(refusal) if is_json => {
+                    all.push(json!({ "function": name, "refused": refusal.to_string() }));
                 }
-                let text = shown(function, block, line.as_deref());
-                writeln!(output, "{}", escape::name(&text))
-            })?,
-            Err(refusal) if is_json => {
-                all.push(json!({ "function": name, "refused": refusal.to_string() }));
-            }
-            Err(refusal) => {
-                let name = escape::name(name);
-                writeln!(output, "{start:x} {size} {name}: not tagged: {refusal}")?;
+                Err(refusal) => {
+                    let name = escape::name(name);
+                    writeln!(output, "{start:x} {size} {name}: not tagged: {refusal}")?;
+                }
             }
         }
-    }
-    if is_json {
-        writeln!(output, "{}", serde_json::to_string_pretty(&json!({ "blocks": all }))?)?;
-    }
-    Ok(())
+        if is_json {
+            serde_json::to_writer_pretty(&mut *output, &json!({ "blocks": all }))?;
+            writeln!(output)?;
+        }
+        Ok(())
+    })
 }
 
 /// The text description of a block. `line`: its source line, if known.

@@ -18,6 +18,7 @@ use hmtt_probe::selection::Selection;
 use nix::unistd::Pid;
 use serde_json::json;
 
+use super::super::standard_io::print;
 use super::options::RuleOptions;
 use super::warnings::shown;
 use super::{blocks, program, rules};
@@ -65,15 +66,15 @@ pub fn run(arguments: &List) -> Result<()> {
         return blocks::list(&objects[0].image, &selection, arguments.json);
     }
     let listings = || objects.iter().map(|object| Listing::of(object, &selection));
-    let mut output = io::stdout().lock();
-    let written = if arguments.json {
-        let objects: Vec<_> = listings().map(|listing| listing.json()).collect();
-        let text = serde_json::to_string_pretty(&json!({ "objects": objects }))?;
-        writeln!(output, "{text}")
-    } else {
-        listings().try_for_each(|listing| listing.print(&mut output))
-    };
-    written.context("cannot write the list")
+    print(|mut output| {
+        if arguments.json {
+            let objects: Vec<_> = listings().map(|listing| listing.json()).collect();
+            serde_json::to_writer_pretty(&mut output, &json!({ "objects": objects }))?;
+            writeln!(output)
+        } else {
+            listings().try_for_each(|listing| listing.print(&mut output))
+        }
+    })
 }
 
 /// The program, and the libraries of a process from which rules choose functions.

@@ -1,13 +1,14 @@
 //! Prints a file of counts for `hmtt tag report`, as the table that `hmtt tag run` prints without `-o`.
 
 use std::fs::File;
-use std::io::{self, BufReader, BufWriter, Read, Write};
+use std::io::{BufReader, Read};
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 use hmtt_format::escape;
 use serde_json::Value;
 
+use super::super::standard_io::print;
 use super::Arguments;
 
 /// Number of bytes at the start of a file that are checked.
@@ -50,16 +51,14 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
     }
     rows.extend(self::rows(&all, "blocks").unwrap_or_default());
     rows.sort_by_key(|(calls, _)| std::cmp::Reverse(*calls));
-    let mut output = BufWriter::new(io::stdout().lock());
-    if arguments.json {
-        serde_json::to_writer(&mut output, &all)?;
-        writeln!(output)?;
-    } else {
-        for (calls, name) in rows.iter().filter(|(calls, _)| *calls != 0) {
-            writeln!(output, "{calls:>14} {name}")?;
+    print(|output| {
+        if arguments.json {
+            serde_json::to_writer(&mut *output, &all)?;
+            return writeln!(output);
         }
-    }
-    output.flush()?;
+        let mut rows = rows.iter().filter(|(calls, _)| *calls != 0);
+        rows.try_for_each(|(calls, name)| writeln!(output, "{calls:>14} {name}"))
+    })?;
     Ok(false)
 }
 

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 use crate::card::Card;
-use crate::{capture, hmtt, scratch};
+use crate::{capture, hmtt, scratch, skipped};
 
 /// Runs `hmtt` with these bytes on a pipe, written in two pieces.
 fn piped(bytes: &[u8], arguments: &[&str]) -> Output {
@@ -128,4 +128,32 @@ fn a_terminal_is_rejected_as_a_capture() {
     let told = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(told.contains("standard input: cannot open the capture: it is a terminal"), "{told}");
     assert_eq!(output.status.code(), Some(1), "{told}");
+}
+
+#[test]
+fn a_failure_to_write_to_standard_output_is_named() {
+    let Ok(full) = File::options().write(true).open("/dev/full") else {
+        return skipped("no /dev/full");
+    };
+    let (_, file) = sample("standard-full.pcapng");
+    let counts = scratch("standard-full.json");
+    fs::write(&counts, r#"{ "functions": [{ "name": "f", "calls": 1 }] }"#).unwrap();
+    let program = env!("CARGO_BIN_EXE_hmtt");
+    for arguments in [
+        &["info", text(&file)][..],
+        &["info", "--json", text(&file)],
+        &["completions", "bash"],
+        &["man", env!("CARGO_TARGET_TMPDIR")],
+        &["tag", "report", text(&counts)],
+        &["tag", "report", "--json", text(&counts)],
+        &["tag", "list", "-i", "main", program],
+        &["tag", "list", "-i", "main", "--blocks", "main", program],
+    ] {
+        let mut command = Command::new(program);
+        let output = command.args(arguments).stdout(full.try_clone().unwrap()).output().unwrap();
+        let complaint = complaint(&output);
+        assert_eq!(output.status.code(), Some(1), "{arguments:?}: {complaint}");
+        let expected = "hmtt: cannot write to standard output: No space left on device";
+        assert!(complaint.starts_with(expected), "{arguments:?}: {complaint}");
+    }
 }
