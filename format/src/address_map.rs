@@ -153,6 +153,10 @@ impl Default for MapBuilder {
 
 impl MapBuilder {
     /// States that bit `bit` of `axis` is the XOR of the address bits set in `mask`.
+    ///
+    /// # Errors
+    /// [`MapError::BitOutOfRange`] or [`MapError::AddressBitOutOfRange`] for a bit that does not exist,
+    /// [`MapError::GivenTwice`] if the bit was stated before.
     pub fn bit(&mut self, axis: Axis, bit: u8, mask: u64) -> Result<(), MapError> {
         if bit >= axis.max_bits() {
             return Err(MapError::BitOutOfRange(axis, bit));
@@ -182,6 +186,11 @@ impl MapBuilder {
     }
 
     /// Inverts the map.
+    ///
+    /// # Errors
+    /// [`MapError::Missing`] if a bit below another one of its axis was not stated, and
+    /// [`MapError::NotInvertible`] or [`MapError::Ambiguous`] if addresses and coordinates do not
+    /// correspond one to one.
     pub fn build(self) -> Result<AddressMap, MapError> {
         for axis in Axis::ALL {
             let bits = self.bits(axis);

@@ -142,6 +142,9 @@ pub struct Block<I> {
 
 impl<I: Iterator<Item = u64>> Block<I> {
     /// Starts reading `words`, sync first.
+    ///
+    /// # Errors
+    /// [`BlockError::NoSync`] if there are fewer words than a sync has.
     pub fn new(mut words: I) -> Result<Self, BlockError> {
         let (Some(first), Some(second)) = (words.next(), words.next()) else {
             return Err(BlockError::NoSync);

@@ -104,6 +104,10 @@ pub struct HeaderParser {
 
 impl HeaderParser {
     /// Takes one line, without its line end.
+    ///
+    /// # Errors
+    /// [`HeaderError::Expected`] if the line does not have the form of a header line,
+    /// [`HeaderError::Map`] if it states a bit of the map that is out of range or was stated before.
     pub fn line(&mut self, line: &str) -> Result<(), HeaderError> {
         let line = line.trim();
         if line.is_empty() || line.starts_with('#') {
@@ -179,6 +183,10 @@ impl HeaderParser {
     }
 
     /// The header, once its last line was taken.
+    ///
+    /// # Errors
+    /// [`HeaderError`] if the lines do not describe the memory or state no `last_clock`, or if what they
+    /// state is not consistent.
     pub fn finish(self) -> Result<VectorHeader, HeaderError> {
         let memory = self.memory()?;
         self.finish_with(memory)
@@ -186,6 +194,10 @@ impl HeaderParser {
 
     /// The header, with `memory` in place of what the lines say of the memory. That may be incomplete
     /// then, or contradict itself; generation and ranks still say what the columns of a line are.
+    ///
+    /// # Errors
+    /// [`HeaderError`] if the number of ranks is invalid or larger than that of `memory`, if `last_clock` is
+    /// missing, or if it is before `first_clock`.
     pub fn finish_with(self, memory: MemoryDescription) -> Result<VectorHeader, HeaderError> {
         let ranks = self.stated_ranks()?.unwrap_or(memory.ranks());
         if ranks > memory.ranks() {

@@ -188,6 +188,10 @@ impl core::fmt::Display for ReportError {
 
 impl Report {
     /// Reads the words after the sync of an info or end frame.
+    ///
+    /// # Errors
+    /// [`ReportError`] if words are missing, or if the format version, the mode or the memory description is
+    /// not valid.
     pub fn decode(words: &[u64]) -> Result<Report, ReportError> {
         let needed = DYNAMIC_WORDS + STATIC_HEADER_WORDS;
         if words.len() < needed {

@@ -4,6 +4,7 @@
 //! The card packs with these constants, the simulator checks with them and the receiver decodes
 //! with them. Nothing here allocates, opens a file or knows a socket; `no_std`, no dependencies
 //! (reading TOML sits behind the `toml` feature, the file beside a tag log behind `tag-map`).
+#![deny(clippy::missing_errors_doc)]
 #![cfg_attr(not(any(feature = "tag-map", feature = "toml", test)), no_std)]
 
 pub mod account;

@@ -127,6 +127,10 @@ impl MemoryDescription {
     ///
     /// `bus_bytes`: width of the data bus. `burst_length`: bus words of a burst. `tck_ps`: clock
     /// period in picoseconds.
+    ///
+    /// # Errors
+    /// [`MemoryError::BusBytes`] or [`MemoryError::BurstLength`] for a size that no module has, or the errors
+    /// of [`MemoryDescription::check`].
     pub fn new(
         generation: Generation,
         map: AddressMap,
@@ -184,6 +188,11 @@ impl MemoryDescription {
     }
 
     /// Checks what [`MemoryDescription::new`] leaves open; call it after changing a field.
+    ///
+    /// # Errors
+    /// [`MemoryError::Mirroring`] if modules of the generation do not mirror addresses,
+    /// [`MemoryError::NoColumns`] if the map has too few column bits for a burst,
+    /// [`MemoryError::OutOfRange`] for the first parameter that is out of its range.
     pub fn check(&self) -> Result<(), MemoryError> {
         let burst_bits = if self.burst_from_mode_register {
             MAX_BURST_LOG2

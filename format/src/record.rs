@@ -64,6 +64,10 @@ impl core::error::Error for WordError {}
 
 impl Word {
     /// Reads one word; `next` fetches further ones for records that take more.
+    ///
+    /// # Errors
+    /// [`WordError`] if the kind of the record, its fault or its group of counts is not known, or if `next` returns
+    /// `None` before the record's last word.
     #[inline]
     pub fn decode(word: u64, next: impl FnMut() -> Option<u64>) -> Result<Word, WordError> {
         let (first, low) = ((word >> 32) as u32, word as u32);

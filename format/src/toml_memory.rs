@@ -108,6 +108,9 @@ struct Map {
 }
 
 /// Reads a memory description.
+///
+/// # Errors
+/// [`TomlError`] if the text is not TOML of this form, or if the map or another value is not valid.
 pub fn parse(text: &str) -> Result<MemoryDescription, TomlError> {
     let file: File = toml::from_str(text).map_err(TomlError::Syntax)?;
     let mut map = MapBuilder::default();

@@ -6,6 +6,9 @@ use crate::units::{Access, Cycles, Direction, PhysAddr};
 pub type Expected = &'static str;
 
 /// Reads one line; `Ok(None)` for blank lines and comments (`#`).
+///
+/// # Errors
+/// What was expected, if the line is not empty, no comment and not an access.
 pub fn parse_line(line: &str) -> Result<Option<Access>, Expected> {
     let line = line.trim();
     if line.is_empty() || line.starts_with('#') {

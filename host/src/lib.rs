@@ -11,6 +11,8 @@
 //! Invariants: [`capture`] does not decode, and `hmtt::decode` does not use sockets; [`receive`] connects them. No
 //! input from the wire makes this crate panic. A loss is counted and reported; it is not an error.
 
+#![deny(clippy::missing_errors_doc)]
+
 pub mod arguments;
 pub mod capture;
 pub mod files;

@@ -5,6 +5,8 @@
 //! generates the code that the jumps lead to, and [`unwind`] its unwind tables. [`ptrace`] stops a
 //! live process and reads and writes it. [`control`] uses all of these to add and remove the tags.
 
+#![deny(clippy::missing_errors_doc)]
+
 pub mod address;
 pub mod control;
 pub mod disassembly;
