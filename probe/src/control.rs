@@ -155,7 +155,7 @@ struct Tags {
     /// Functions and addresses where the program has overwritten a jump.
     overwritten: Vec<(String, RunAddr)>,
     notices: Vec<Notice>,
-    /// Whether functions were tagged, or tags removed, since the observer was told.
+    /// Whether functions were tagged, or tags removed, since the last call of [`TraceObserver::changed`].
     is_changed: bool,
 }
 

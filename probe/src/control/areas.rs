@@ -41,7 +41,7 @@ pub(super) fn reserve(
 /// Maps an area near an address.
 ///
 /// # Errors
-/// As of [`reserve`].
+/// The errors of [`reserve`].
 pub(super) fn reserve_near(
     process: &mut Stopped<'_>,
     shared: &Shared,

@@ -1,7 +1,7 @@
 //! Gives a child process tags of its own.
 //!
 //! The child is a copy of a tagged process: it has the jumps and the stubs, and still shares the memory that its
-//! parent's tags write to. New shared memory replaces that, at the same address, so nothing else in the copy changes.
+//! parent's tags write to. New shared memory replaces it at the same address, so the rest of the copy stays unchanged.
 //! Counts begin at zero, and a call that the parent's thread has entered belongs to the parent.
 
 use std::collections::{BTreeMap, BTreeSet};

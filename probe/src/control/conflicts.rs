@@ -19,14 +19,14 @@ use crate::ptrace::seccomp::{self, Forbidden, Mode};
 use crate::stubs::Sink;
 use crate::stubs::layout::header;
 
-/// How often filters are checked, and of how many threads beside the first one each time: a check of one thread costs
-/// about ten microseconds.
+/// Interval at which filters are checked, and number of threads besides the first that are checked each time: a check
+/// of one thread costs about ten microseconds.
 const INTERVAL: Duration = Duration::from_millis(20);
 const THREADS: usize = 4;
-/// Most threads that are asked whether they may read the time stamp counter: each makes a system call. A thread has the
+/// Most threads for which it is checked whether they may read the time stamp counter: each makes a system call. A thread has the
 /// setting of the one that started it.
 const TIME_THREADS: usize = 64;
-/// `PR_GET_TSC`, and its answer that reading raises SIGSEGV (Linux, `uapi/linux/prctl.h`).
+/// `PR_GET_TSC`, and its result if reading raises SIGSEGV (Linux, `uapi/linux/prctl.h`).
 const GET_TSC: u64 = 25;
 const TSC_FAULTS: u32 = 2;
 

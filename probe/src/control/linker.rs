@@ -100,7 +100,7 @@ fn debug_record(process: &Stopped<'_>) -> Result<Option<RunAddr>, PtraceError> {
     record_in(process, &bytes)
 }
 
-/// As [`debug_record`], from the contents of `/proc/PID/auxv`.
+/// Finds the record as [`debug_record`] does, from the contents of `/proc/PID/auxv`.
 fn record_in(memory: &impl ReadMemory, auxv: &[u8]) -> Result<Option<RunAddr>, PtraceError> {
     let pairs: BTreeMap<u64, u64> =
         auxv.as_chunks::<16>().0.iter().map(|pair| (word(pair, 0), word(pair, 8))).collect();

@@ -4,15 +4,15 @@
 //! |---|---|---|
 //! | `SIGTRAP` | a step through a tag or a jump to one, in a thread that has set its trap flag | the thread continues |
 //! | `SIGSEGV` | `rdtsc` of a log's tag, where the program may not read the time stamp counter | the record is completed, then all tags are removed |
-//! | `SIGSYS` | a system call of a log's tag that the program dispatches to itself, or its filter traps | the tag goes on without the call, and tags make no more calls |
+//! | `SIGSYS` | a system call of a log's tag that the program dispatches to itself, or its filter traps | the tag continues without the call, and tags make no more calls |
 //!
 //! A thread with the trap flag gets a `SIGTRAP` after each instruction. It is passed on only if the next instruction is
-//! one of the program, in place or moved. Each of the program's instructions is such a next one once, so the handler
-//! runs as often as without tags. Such a thread does not block signals while it looks for a free buffer, because a step
+//! one of the program, in place or moved. Each instruction of the program is the next one once, so the handler runs as
+//! often as without tags. Such a thread does not block signals while it looks for a free buffer, because a step
 //! whose signal is blocked would end the program.
 //!
 //! The kernel resets the handler of a fault to the default if the thread has blocked or ignored the signal (Linux,
-//! `force_sig_info_to_task`), before this process hears of it. That cannot be undone.
+//! `force_sig_info_to_task`), before ptrace reports the signal. That cannot be undone.
 
 use libc::user_regs_struct;
 use nix::sys::signal::Signal;
@@ -39,7 +39,7 @@ const READ_TIME: [u8; 2] = [0x0f, 0x31];
 const CALL_BYTES: u64 = 2;
 /// `r14d` of a thread that makes no system calls.
 const SILENT: u64 = u32::MAX as u64;
-/// Result of a wait that has found something else than it was told.
+/// Result of a futex wait whose word does not have the expected value.
 const CHANGED: u64 = -(libc::EAGAIN as i64) as u64;
 
 /// Why the code of a tag has raised a signal.
@@ -55,7 +55,7 @@ enum Cause {
 
 impl Tagged {
     /// Handles a signal that is about to be delivered to a stopped thread with these registers, if a tag has raised it.
-    /// Returns whether that is so: the signal must not be delivered then.
+    /// Returns whether a tag has raised it: the signal must not be delivered then.
     pub(super) fn handle_own_signal(
         &mut self,
         thread: Pid,
@@ -126,7 +126,7 @@ impl PatchedCode {
         Ok(None)
     }
 
-    /// Whether the instruction at an address belongs to a tag, or leads to one or back.
+    /// Whether the instruction at an address belongs to a tag, or is a jump to a stub or back.
     fn is_own_instruction(&self, thread: StoppedThread<'_>, rip: RunAddr) -> bool {
         if !self.is_tag_memory(rip) {
             return self.stub_behind_jump(thread, rip).is_some();
@@ -183,7 +183,8 @@ impl PatchedCode {
         Some((calls, number))
     }
 
-    /// Registers of a thread that is about to block all signals, if it goes on without; `None` if it is elsewhere.
+    /// Registers with which a thread that is about to block all signals continues without blocking them; `None` if the
+    /// thread is elsewhere.
     fn without_blocking(&self, registers: &user_regs_struct) -> Option<user_regs_struct> {
         let rip = RunAddr(registers.rip);
         let (calls, start) = self.calls_around(rip)?;
@@ -195,8 +196,8 @@ impl PatchedCode {
         })
     }
 
-    /// Registers of a thread behind a system call that was not made, if it goes on without. Where it has blocked
-    /// signals before, its signal mask is restored here, and it stops waiting.
+    /// Registers with which a thread continues behind a system call that was not made. If it has blocked signals before,
+    /// its signal mask is restored here, and it stops waiting.
     fn without_call(
         &self,
         thread: StoppedThread<'_>,

@@ -13,7 +13,7 @@ use super::{Ending, TagError, Tagged};
 use crate::address::RunAddr;
 use crate::ptrace::{Mapping, PtraceError, Status, Stopped, detach, mappings, wait};
 
-/// How often a child is checked, and the pause before each check: a tenth of a second altogether.
+/// Number of times that a child is checked, and the pause before each check: a tenth of a second altogether.
 const LOOKS: usize = 1000;
 const PAUSE: Duration = Duration::from_micros(100);
 

@@ -70,7 +70,7 @@ fn decode(code: &[u8], start: usize) -> impl Iterator<Item = (usize, Instruction
     decoder.into_iter().map(|one| (one.ip() as usize, one))
 }
 
-/// Whether an instruction begins at a place, between others that programs have.
+/// Whether an instruction begins at a place, between instructions that are common in programs.
 fn is_in_code(code: &[u8], at: usize) -> bool {
     let first = at.saturating_sub(BEFORE);
     let reaches = |start: &usize| {
@@ -106,7 +106,7 @@ fn is_in_code(code: &[u8], at: usize) -> bool {
     true
 }
 
-/// Whether programs have an instruction often. `first`: its first byte, a prefix or the opcode.
+/// Whether an instruction is common in programs. `first`: its first byte, a prefix or the opcode.
 fn is_usual(instruction: &Instruction, first: u8) -> bool {
     let is_rare = matches!(
         first,

@@ -22,7 +22,7 @@ impl ProcessTree<'_> {
         if let Some(Tracee::Tagged(mut tagged)) = tracee {
             tagged.record_gs_taken(ending);
             let memory_sharers = std::mem::take(&mut tagged.memory_sharers);
-            // They were detached together with it, or have its memory to themselves, where tags are no longer followed.
+            // A sharer was detached together with the process, or it has the memory alone and its tags are not followed.
             for sharer in memory_sharers.into_keys().filter(|_| ending != Ending::Detached) {
                 self.tracees.insert(sharer, Tracee::Untagged);
                 self.threads.insert(sharer, sharer);
@@ -121,7 +121,7 @@ impl ProcessTree<'_> {
         if self.tagged(pid).is_some_and(|tagged| !tagged.process.threads.is_empty()) {
             self.end(pid, Ending::Detached);
         }
-        // A process that is about to end.
+        // The process is about to end.
         while self.tagged(pid).is_some() {
             // The end of its other threads is reported before its own.
             match wait(None, WaitPidFlag::__WALL | WaitPidFlag::__WNOTHREAD) {
