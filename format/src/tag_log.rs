@@ -56,6 +56,23 @@ pub const ORDERED_SLOT_BYTES: usize = 8;
 /// Largest number that a function or block may get: the words of its entry and exit have 32 bits.
 pub const MAX_NUMBER: u32 = (u32::MAX - 2) / 2;
 
+/// Number of a function or basic block in events and in counts. Both share one range of numbers, and a number never
+/// changes its meaning in a process. It is not the place of a function in any list.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FunctionId(pub u32);
+
+impl FunctionId {
+    /// The number that comes `after` numbers later, of a block of the function or of a later function.
+    pub const fn offset(self, after: u32) -> Self {
+        FunctionId(self.0.wrapping_add(after))
+    }
+
+    /// Index of its counter, where counters are listed by number.
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
 /// Why a log cannot be read, or not further.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogError {

@@ -36,6 +36,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 
 pub use boundary::TagCode;
+use hmtt_format::tag_log::FunctionId;
 use iced_x86::{FlowControl, Instruction};
 
 use crate::address::{FileAddr, LoadBias, RunAddr};
@@ -103,7 +104,7 @@ pub struct Lookup {
 /// The function whose stubs are being generated.
 struct Context {
     start: u64,
-    number: u32,
+    id: FunctionId,
     /// The tag of the function's entry, and the exit tag of its own branches to the entry.
     entry: TagPlace,
     restart: TagPlace,
@@ -194,7 +195,7 @@ impl Stubs {
         instructions.sum::<u64>() + stubs * STUB_BYTES + tags * sink.most_bytes() as u64
     }
 
-    /// Generates a function's stubs. `start`: address of the function; `number`: its number, which
+    /// Generates a function's stubs. `start`: address of the function; `id`: its number, which
     /// those of its tagged blocks follow.
     ///
     /// # Errors
@@ -203,21 +204,21 @@ impl Stubs {
         &mut self,
         rewrite: &Rewrite,
         start: u64,
-        number: u32,
+        id: FunctionId,
     ) -> Result<Changes, StubError> {
         let before = (self.code.len(), self.rows.len());
         let (exits, detours, copies) = Default::default();
-        let blocks = (number + 1..).zip(rewrite.tagged_blocks());
+        let blocks = (1..).zip(rewrite.tagged_blocks());
         let heads =
-            blocks.map(|(number, block)| (block.start, TagPlace::block(number, block.flags)));
+            blocks.map(|(at, block)| (block.start, TagPlace::block(id.offset(at), block.flags)));
         let heads = heads.collect();
-        let (entry, restart) = (TagPlace::entry(number), TagPlace::exit(number));
+        let (entry, restart) = (TagPlace::entry(id), TagPlace::exit(id));
         let in_loop =
             |place: TagPlace| rewrite.entry_loop.map_or(place, |flags| place.in_loop(flags));
         let (entry, restart) = (in_loop(entry), in_loop(restart));
         let check = rewrite.check;
         let mut context =
-            Context { start, number, entry, restart, check, exits, detours, copies, heads };
+            Context { start, id, entry, restart, check, exits, detours, copies, heads };
         let mut changes = Changes::default();
         changes.stubs.start = FileAddr(self.end());
         let added = self.add_function(rewrite, &mut context, &mut changes);

@@ -11,6 +11,7 @@ mod text;
 mod unwound;
 mod walk;
 
+use hmtt_format::tag_log::FunctionId;
 use hmtt_probe::address::FileAddr;
 use hmtt_probe::disassembly::{Disassembly, FileIndex, Rewrite};
 use hmtt_probe::elf::Function;
@@ -74,7 +75,7 @@ fn add<'a>(
     let mut tagged: Vec<Tagged> = Vec::new();
     let mut next = 1;
     for (function, rewrite) in accepted {
-        let Ok(changes) = stubs.add(rewrite, function.start, next) else { continue };
+        let Ok(changes) = stubs.add(rewrite, function.start, FunctionId(next)) else { continue };
         let (number, rewrite) = (next, rewrite.clone());
         next += 1 + rewrite.tagged_blocks().count() as u32;
         tagged.push(Tagged { function, number, rewrite, changes });

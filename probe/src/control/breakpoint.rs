@@ -9,6 +9,8 @@
 
 use std::ops::Range;
 
+use hmtt_format::tag_log::FunctionId;
+
 use super::loaded::LoadedFile;
 use super::patch::{self, PatchedFunction, Plan};
 use super::shared::Shared;
@@ -71,7 +73,7 @@ impl Breakpoint {
     ) -> Result<Breakpoint, TagError> {
         let stubs = areas::reserve(process, shared, loaded, plan.stub_bytes())?;
         let patch::GeneratedStubs { patched, refused, code, described } =
-            plan.stubs(stubs.start, 0, loaded)?;
+            plan.stubs(stubs.start, FunctionId(0), loaded)?;
         let Some(patched) = patched.into_iter().next() else {
             let reason = refused.into_iter().next().map(|one| one.reason);
             let reason = reason.unwrap_or(RefusalReason::Code(Refusal::NoInstructions));

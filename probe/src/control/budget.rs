@@ -4,6 +4,7 @@
 //! output, compared with the processor time of the process in the interval. The functions with most calls are removed
 //! first: they are small, and a single call of theirs carries least information.
 
+use hmtt_format::tag_log::FunctionId;
 use nix::time::{ClockId, clock_getcpuclockid, clock_gettime};
 
 use super::{TagError, Tagged, Tags, patch, thread_return};
@@ -29,14 +30,15 @@ pub(super) struct Budget {
     clock: ClockId,
     /// Processor time and calls at the start of the interval.
     cpu_ns: f64,
+    /// Calls of each function, in the order of the functions.
     calls: Vec<u64>,
 }
 
 /// A function whose tags were removed because they cost too much.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RemovedFunction {
-    /// Index in [`Tagged::functions`].
-    pub number: usize,
+    /// Number of the function in events.
+    pub id: FunctionId,
     /// Calls of the function and starts of its blocks, per second of processor time.
     pub calls_per_second: f64,
 }
@@ -47,17 +49,18 @@ impl Budget {
         Ok(time.tv_sec() as f64 * 1e9 + time.tv_nsec() as f64)
     }
 
-    /// Functions to be removed now.
-    fn over_budget(&mut self, calls: Vec<u64>) -> nix::Result<Vec<RemovedFunction>> {
+    /// Functions to be removed now. `calls`: calls of each function so far.
+    fn over_budget(&mut self, calls: &[(FunctionId, u64)]) -> nix::Result<Vec<RemovedFunction>> {
         let cpu_ns = self.cpu_ns()?;
         let spent = cpu_ns - self.cpu_ns;
         if spent < LEAST_NS {
             return Ok(Vec::new());
         }
-        let before = |number: usize| self.calls.get(number).copied().unwrap_or(0);
-        let since = calls.iter().enumerate().map(|(at, now)| (now.saturating_sub(before(at)), at));
-        let mut rates: Vec<(u64, usize)> = since.collect();
-        (self.cpu_ns, self.calls) = (cpu_ns, calls);
+        let before = self.calls.iter().copied().chain(std::iter::repeat(0));
+        let since = calls.iter().zip(before);
+        let since = since.map(|((id, now), before)| (now.saturating_sub(before), *id));
+        let mut rates: Vec<(u64, FunctionId)> = since.collect();
+        (self.cpu_ns, self.calls) = (cpu_ns, calls.iter().map(|(_, calls)| *calls).collect());
         let cost = |calls: u64| calls as f64 * self.call_ns;
         let mut tags: f64 = rates.iter().map(|(calls, _)| cost(*calls)).sum();
         // Processor time without tags.
@@ -67,12 +70,12 @@ impl Budget {
         }
         rates.sort_unstable_by(|one, other| other.cmp(one));
         let mut out = Vec::new();
-        for (calls, number) in rates {
+        for (calls, id) in rates {
             if tags <= AIM * self.share * program || calls == 0 {
                 break;
             }
             tags -= cost(calls);
-            out.push(RemovedFunction { number, calls_per_second: calls as f64 * 1e9 / spent });
+            out.push(RemovedFunction { id, calls_per_second: calls as f64 * 1e9 / spent });
         }
         Ok(out)
     }
@@ -110,14 +113,14 @@ impl Tagged {
         let is_untagged = self.is_untagged();
         let Some(budget) = self.budget.as_mut().filter(|_| !is_untagged) else { return Vec::new() };
         let calls = self.tags.collector.calls();
-        let functions = &self.tags.code.functions;
-        let calls = functions.iter().map(|patched| patched.events(&calls)).collect();
+        let code = &self.tags.code;
+        let calls = code.functions.iter().map(|patched| (patched.id, patched.events(&calls)));
         // A process that has just ended has no clock.
-        let out = budget.over_budget(calls).unwrap_or_default();
+        let out = budget.over_budget(&calls.collect::<Vec<_>>()).unwrap_or_default();
         // The function that unwinders call must stay changed as long as any tag exists.
-        let stays = |number: usize| functions.get(number).is_some_and(|one| one.looks_up);
+        let stays = |id: FunctionId| code.function(id).is_some_and(|one| one.looks_up);
         let is_in = |out: &RemovedFunction| {
-            !stays(out.number) && self.tags.removed.iter().all(|one| one.number != out.number)
+            !stays(out.id) && self.tags.removed.iter().all(|one| one.id != out.id)
         };
         let mut out: Vec<RemovedFunction> = out.into_iter().filter(is_in).collect();
         self.add_dependents(&mut out);
@@ -127,19 +130,19 @@ impl Tagged {
     /// Adds the functions whose jumps are within instructions that will be restored.
     fn add_dependents(&self, out: &mut Vec<RemovedFunction>) {
         let mut checked = 0;
-        while let Some(RemovedFunction { number: host, .. }) = out.get(checked).cloned() {
+        while let Some(RemovedFunction { id: host, .. }) = out.get(checked).cloned() {
             checked += 1;
-            let Some(host) = self.tags.code.functions.get(host) else { continue };
-            let rate = |number: usize| {
+            let Some(host) = self.tags.code.function(host) else { continue };
+            let rate = |at: usize| {
                 let budget = self.budget.as_ref()?;
-                Some(*budget.calls.get(number)? as f64 * 1e9 / budget.cpu_ns)
+                Some(*budget.calls.get(at)? as f64 * 1e9 / budget.cpu_ns)
             };
-            for (number, dependent) in self.tags.code.functions.iter().enumerate() {
-                let is_removed = |one: &RemovedFunction| one.number == number;
+            for (at, dependent) in self.tags.code.functions.iter().enumerate() {
+                let is_removed = |one: &RemovedFunction| one.id == dependent.id;
                 let stays = !out.iter().chain(&self.tags.removed).any(is_removed);
                 if stays && !std::ptr::eq(host, dependent) && host.overlaps_jumps_of(dependent) {
-                    let calls_per_second = rate(number).unwrap_or_default();
-                    out.push(RemovedFunction { number, calls_per_second });
+                    let calls_per_second = rate(at).unwrap_or_default();
+                    out.push(RemovedFunction { id: dependent.id, calls_per_second });
                 }
             }
         }
@@ -149,8 +152,8 @@ impl Tagged {
     pub fn removed_functions(
         &self,
     ) -> impl Iterator<Item = (&RemovedFunction, &crate::elf::Function)> {
-        let functions = &self.tags.code.functions;
-        let function = |one: &RemovedFunction| functions.get(one.number).map(|it| &it.function);
+        let code = &self.tags.code;
+        let function = |one: &RemovedFunction| code.function(one.id).map(|it| &it.function);
         self.tags.removed.iter().filter_map(move |one| Some((one, function(one)?)))
     }
 }
@@ -165,7 +168,7 @@ impl Tags {
         let code = &self.code;
         // A dependent function is added behind the one it depends on, and removed before it.
         let leaving = out.iter().rev();
-        let leaving: Vec<_> = leaving.filter_map(|one| code.functions.get(one.number)).collect();
+        let leaving: Vec<_> = leaving.filter_map(|one| code.function(one.id)).collect();
         for one in &leaving {
             // A jump that the program has overwritten is reported when all tags are removed.
             patch::restore(process, std::slice::from_ref(*one))?;
@@ -201,9 +204,10 @@ mod tests {
         let mut tight = budget(0.05);
         let spent = tight.cpu_ns().unwrap();
         // The functions cost a hundredth, a tenth and nothing of the time so far.
-        let calls = vec![(spent / 1000.0) as u64, (spent / 100.0) as u64, 0];
-        let out = tight.over_budget(calls.clone()).unwrap();
-        assert_eq!(out.iter().map(|one| one.number).collect::<Vec<_>>(), [1]);
-        assert_eq!(budget(0.5).over_budget(calls).unwrap(), []);
+        let calls = [(spent / 1000.0) as u64, (spent / 100.0) as u64, 0];
+        let calls = [0, 1, 2].map(|at| (FunctionId(10 * at), calls[at as usize]));
+        let out = tight.over_budget(&calls).unwrap();
+        assert_eq!(out.iter().map(|one| one.id).collect::<Vec<_>>(), [FunctionId(10)]);
+        assert_eq!(budget(0.5).over_budget(&calls).unwrap(), []);
     }
 }

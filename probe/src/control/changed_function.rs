@@ -1,5 +1,7 @@
 //! A function whose stubs are generated.
 
+use hmtt_format::tag_log::FunctionId;
+
 use crate::disassembly::Rewrite;
 use crate::elf::Function;
 use crate::stubs::Changes;
@@ -7,7 +9,8 @@ use crate::stubs::Changes;
 /// A function whose stubs are generated.
 pub(super) struct ChangedFunction {
     pub function: Function,
-    pub number: u32,
+    /// Number of the function in events.
+    pub id: FunctionId,
     pub rewrite: Rewrite,
     pub changes: Changes,
 }

@@ -16,6 +16,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use hmtt_format::tag_log::FunctionId;
 use nix::unistd::Pid;
 use serde_json::{Value, json};
 
@@ -137,32 +138,32 @@ impl ProgramCounts {
     /// Copies the counts of a process.
     pub fn read(tagged: &Tagged) -> Self {
         let counts = tagged.counts();
-        let total = |number: u32| {
-            counts.iter().filter_map(|one| one.entries.get(number as usize)).sum::<u64>()
+        let total = |id: FunctionId| {
+            counts.iter().filter_map(|one| one.entries.get(id.index())).sum::<u64>()
         };
-        let threads = |number: u32| {
+        let threads = |id: FunctionId| {
             // The kernel uses numbers of threads again.
             let mut sums = BTreeMap::<i32, u64>::new();
             for one in &counts {
-                let calls = one.entries.get(number as usize).copied().unwrap_or(0);
+                let calls = one.entries.get(id.index()).copied().unwrap_or(0);
                 if calls != 0 {
                     *sums.entry(one.thread).or_default() += calls;
                 }
             }
             sums
         };
-        let functions = tagged.objects().map(|(number, object, function)| FunctionCount {
+        let functions = tagged.objects().map(|(id, object, function)| FunctionCount {
             name: function.name.clone(),
             object: object.to_owned(),
             start: function.start,
-            calls: total(number),
-            threads: threads(number),
+            calls: total(id),
+            threads: threads(id),
         });
-        let blocks = tagged.blocks().map(|(number, object, function, block)| BlockCount {
+        let blocks = tagged.blocks().map(|(id, object, function, block)| BlockCount {
             name: block.name(function),
             object: object.to_owned(),
             start: block.start,
-            count: total(number),
+            count: total(id),
             description: block_json(function, block),
         });
         ProgramCounts {

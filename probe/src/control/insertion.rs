@@ -3,6 +3,8 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use hmtt_format::tag_log::FunctionId;
+
 use super::breakpoint::{Breakpoint, Purpose};
 use super::loaded::{ALL, LoadedFile};
 use super::patch::{self, PatchedFunction};
@@ -54,7 +56,7 @@ impl Tags {
         plan.lookup = self.lookup_in(&self.program);
         let area =
             areas::reserve(process, self.collector.shared(), &self.program, plan.stub_bytes())?;
-        let stubs = plan.stubs(area.start, 0, &self.program)?;
+        let stubs = plan.stubs(area.start, FunctionId(0), &self.program)?;
         let program = Arc::clone(&self.program);
         self.add(process, area, stubs, &program)?;
         let has_libraries = self.selection.has_libraries();

@@ -8,6 +8,8 @@
 use std::collections::BTreeSet;
 use std::ops::Range;
 
+use hmtt_format::tag_log::FunctionId;
+
 use super::breakpoint::Purpose;
 use super::loaded::LoadedFile;
 use super::patch::{self, PatchedFunction, Plan};
@@ -160,7 +162,7 @@ impl Tags {
             area => area?,
         };
         let stubs = area.start;
-        let planned = plan.stubs(stubs, numbers, loaded)?;
+        let planned = plan.stubs(stubs, FunctionId(numbers), loaded)?;
         let first = self.code.functions.len();
         let added = self.add(process, area, planned, loaded);
         let patched = first..self.code.functions.len();
@@ -176,7 +178,7 @@ impl Tags {
         plan: Plan,
         loaded: &LoadedFile,
     ) -> Result<bool, TagError> {
-        let first = self.code.functions[before.patched.start].number;
+        let first = self.code.functions[before.patched.start].id;
         let planned = plan.stubs(before.stubs, first, loaded)?;
         let mut there = vec![0; planned.code.len()];
         let are_there = process.read(before.stubs, &mut there).is_ok();
@@ -195,13 +197,14 @@ impl Tags {
         patched: Range<usize>,
         loaded: &LoadedFile,
     ) -> Result<(), TagError> {
-        let out: BTreeSet<usize> = self.removed.iter().map(|one| one.number).collect();
+        let out: BTreeSet<FunctionId> = self.removed.iter().map(|one| one.id).collect();
         self.unwinding.set_link_map(process, loaded.bias)?;
         self.code.restart_handler_returns(process)?;
         let mut again = Vec::new();
-        for number in patched.filter(|number| !out.contains(number)) {
-            self.code.functions[number].is_removed = false;
-            again.push(self.code.functions[number].clone());
+        let functions = &mut self.code.functions[patched];
+        for function in functions.iter_mut().filter(|function| !out.contains(&function.id)) {
+            function.is_removed = false;
+            again.push(function.clone());
         }
         patch::tag(process, &again)
     }

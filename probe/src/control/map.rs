@@ -22,23 +22,22 @@ impl Tagged {
             stride_bytes: CARD_STRIDE as u32,
             bytes,
         });
-        let functions =
-            self.tags.code.functions.iter().enumerate().map(|(at, patched)| TaggedFunction {
-                number: patched.number,
-                name: patched.function.name.clone(),
-                symbols: patched.function.symbols.clone(),
-                object: patched.object.clone(),
-                code_address: patched.address().0,
-                size_bytes: patched.function.size,
-                tagged_exits: match (&self.tags.collector, patched.hidden) {
-                    (Collector::Counts(_), _) => Exits::None,
-                    (_, 0) => Exits::All,
-                    _ => Exits::Some,
-                },
-                removed: self.tags.removed.iter().find(|one| one.number == at).map(|one| {
-                    format!("called {:.0} times a second of processor time", one.calls_per_second)
-                }),
-            });
+        let functions = self.tags.code.functions.iter().map(|patched| TaggedFunction {
+            number: patched.id.0,
+            name: patched.function.name.clone(),
+            symbols: patched.function.symbols.clone(),
+            object: patched.object.clone(),
+            code_address: patched.address().0,
+            size_bytes: patched.function.size,
+            tagged_exits: match (&self.tags.collector, patched.hidden) {
+                (Collector::Counts(_), _) => Exits::None,
+                (_, 0) => Exits::All,
+                _ => Exits::Some,
+            },
+            removed: self.tags.removed.iter().find(|one| one.id == patched.id).map(|one| {
+                format!("called {:.0} times a second of processor time", one.calls_per_second)
+            }),
+        });
         let refused = self.refused().iter().map(|one| RefusedFunction {
             name: one.function.name.clone(),
             reason: one.reason.to_string(),
@@ -47,9 +46,9 @@ impl Tagged {
             name: block.name(function),
             reason: block.refusal.map_or_else(String::new, |refusal| refusal.to_string()),
         });
-        let blocks = self.numbered_blocks().map(|(number, patched, block)| TaggedBlock {
-            number,
-            function_number: patched.number,
+        let blocks = self.numbered_blocks().map(|(id, patched, block)| TaggedBlock {
+            number: id.0,
+            function_number: patched.id.0,
             code_address: patched.in_memory(FileAddr(block.start)).0,
             size_bytes: block.size,
         });

@@ -7,6 +7,8 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::path::PathBuf;
 
+use hmtt_format::tag_log::FunctionId;
+
 use super::TagError;
 use super::changed_function::ChangedFunction;
 use super::direct_calls;
@@ -34,7 +36,7 @@ pub(super) struct PatchedFunction {
     /// Path of the file with the function.
     pub object: PathBuf,
     /// Number of the function in events; those of its blocks follow.
-    pub number: u32,
+    pub id: FunctionId,
     /// Blocks that are tagged, in the order of their numbers.
     pub blocks: Vec<Block>,
     /// Blocks that were chosen and are not tagged.
@@ -148,7 +150,7 @@ impl Plan {
     pub fn stubs(
         mut self,
         start: RunAddr,
-        first: u32,
+        first: FunctionId,
         loaded: &LoadedFile,
     ) -> Result<GeneratedStubs, StubError> {
         loop {
@@ -157,13 +159,13 @@ impl Plan {
             let mut stubs = Stubs::new(start, loaded.bias, self.sink, tags)?;
             stubs.look_up(self.lookup);
             let mut changed: Vec<ChangedFunction> = Vec::new();
-            let mut number = first;
+            let mut id = first;
             let mut granularities = Vec::new();
             for (function, granularity, rewrite) in std::mem::take(&mut self.rewrites) {
-                match stubs.add(&rewrite, function.start, number) {
+                match stubs.add(&rewrite, function.start, id) {
                     Ok(changes) => {
-                        let one = ChangedFunction { function, number, rewrite, changes };
-                        number += one.numbers();
+                        let one = ChangedFunction { function, id, rewrite, changes };
+                        id = id.offset(one.numbers());
                         changed.push(one);
                         granularities.push(granularity);
                     }
@@ -196,7 +198,7 @@ impl Plan {
 
 impl PatchedFunction {
     fn new(changed: ChangedFunction, loaded: &LoadedFile) -> Self {
-        let ChangedFunction { function, number, rewrite, changes } = changed;
+        let ChangedFunction { function, id, rewrite, changes } = changed;
         let LoadedFile { image, bias, .. } = loaded;
         let in_memory = |address: FileAddr| bias.to_run(address);
         let edit = |(address, new): (FileAddr, InlineBytes)| {
@@ -210,7 +212,7 @@ impl PatchedFunction {
             rewrite.blocks.into_iter().partition(|block| block.refusal.is_none());
         PatchedFunction {
             object: image.path.clone(),
-            number,
+            id,
             blocks,
             refused_blocks,
             bias: *bias,
@@ -262,8 +264,8 @@ impl PatchedFunction {
 
     /// Number of events of the function and its blocks, from the counts by number.
     pub fn events(&self, all: &[u64]) -> u64 {
-        let first = self.number as usize;
-        let own = all.get(first..).unwrap_or_default().iter().take(self.numbers() as usize);
+        let own =
+            all.get(self.id.index()..).unwrap_or_default().iter().take(self.numbers() as usize);
         own.sum()
     }
 

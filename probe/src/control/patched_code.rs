@@ -1,5 +1,7 @@
 //! The code of a process that is changed for tags, and the memory that holds the stubs.
 
+use hmtt_format::tag_log::FunctionId;
+
 use super::edits::Edit;
 use super::patch::{self, PatchedFunction};
 use super::restorers::Restorers;
@@ -33,6 +35,12 @@ impl PatchedCode {
     /// Whether the function that unwinders call is among the tagged functions.
     pub fn looks_up(&self) -> bool {
         self.functions.iter().any(|patched| patched.looks_up)
+    }
+
+    /// The function with a number.
+    pub fn function(&self, id: FunctionId) -> Option<&PatchedFunction> {
+        let at = self.functions.binary_search_by_key(&id, |patched| patched.id).ok()?;
+        self.functions.get(at)
     }
 
     /// Numbers that the functions and their blocks take.

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use hmtt_format::tag_log::FunctionId;
 use nix::unistd::Pid;
 
 use super::collector::Collector;
@@ -185,23 +186,24 @@ impl Tagged {
         self.tags.code.functions.iter().map(|patched| &patched.function)
     }
 
-    /// Functions that are tagged: number (index in [`ThreadCounts::entries`]), file, function.
-    pub fn objects(&self) -> impl Iterator<Item = (u32, &Path, &Function)> {
+    /// Functions that are tagged: number, file, function.
+    pub fn objects(&self) -> impl Iterator<Item = (FunctionId, &Path, &Function)> {
         let functions = self.tags.code.functions.iter();
-        functions.map(|patched| (patched.number, patched.object.as_path(), &patched.function))
+        functions.map(|patched| (patched.id, patched.object.as_path(), &patched.function))
     }
 
-    /// Blocks that are tagged: number (index in [`ThreadCounts::entries`]), file, function, block.
-    pub fn blocks(&self) -> impl Iterator<Item = (u32, &Path, &Function, &Block)> {
-        self.numbered_blocks().map(|(number, patched, block)| {
-            (number, patched.object.as_path(), &patched.function, block)
-        })
+    /// Blocks that are tagged: number, file, function, block.
+    pub fn blocks(&self) -> impl Iterator<Item = (FunctionId, &Path, &Function, &Block)> {
+        self.numbered_blocks()
+            .map(|(id, patched, block)| (id, patched.object.as_path(), &patched.function, block))
     }
 
-    pub(super) fn numbered_blocks(&self) -> impl Iterator<Item = (u32, &PatchedFunction, &Block)> {
+    pub(super) fn numbered_blocks(
+        &self,
+    ) -> impl Iterator<Item = (FunctionId, &PatchedFunction, &Block)> {
         self.tags.code.functions.iter().flat_map(|patched| {
-            let numbers = patched.number + 1..;
-            numbers.zip(&patched.blocks).map(move |(number, block)| (number, patched, block))
+            let blocks = (1..).zip(&patched.blocks);
+            blocks.map(move |(at, block)| (patched.id.offset(at), patched, block))
         })
     }
 

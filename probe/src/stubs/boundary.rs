@@ -186,6 +186,8 @@ fn register(registers: &mut user_regs_struct, which: Register) -> Option<&mut u6
 mod tests {
     use std::collections::BTreeMap;
 
+    use hmtt_format::tag_log::FunctionId;
+
     use super::super::chunk_switch;
     use super::super::layout::{LogShape, WhenFull};
     use super::super::{Sink, TagPlace, Tags};
@@ -287,7 +289,7 @@ mod tests {
                 check(sink, TagPlace { event: 42, red_zone, flags });
             }
         }
-        check(Sink::Breakpoint { shared: RunAddr(0x6000_0000) }, TagPlace::entry(0));
+        check(Sink::Breakpoint { shared: RunAddr(0x6000_0000) }, TagPlace::entry(FunctionId(0)));
     }
 
     #[test]

@@ -19,7 +19,7 @@ impl Stubs {
         self.align();
         let start = self.end();
         let is_other = target != context.start;
-        let place = if is_other { TagPlace::exit(context.number) } else { context.restart };
+        let place = if is_other { TagPlace::exit(context.id) } else { context.restart };
         let code = self.tag(&place, start, target)?;
         let from = start.wrapping_add(code.len() as u64);
         self.rows.push(Row { at: from, origin: Origin::At(target), lowered: 0 });
@@ -195,7 +195,7 @@ impl Stubs {
         match exit_site {
             Some(ExitKind::Return | ExitKind::Computed) => {
                 // Branches to the exit site lead to its tag.
-                let place = TagPlace::exit(context.number);
+                let place = TagPlace::exit(context.id);
                 if moved.add_tag(&self.tags, place, instruction.ip())? {
                     instruction.set_ip(0);
                 }

@@ -18,6 +18,7 @@
 //! `chunk_switch`. The cold instructions of all tags are at the start of the stubs, after
 //! the shared code, so that frequently executed code is contiguous. Nothing here is called.
 
+use hmtt_format::tag_log::FunctionId;
 use iced_x86::IcedError;
 use iced_x86::code_asm::*;
 
@@ -87,13 +88,13 @@ pub struct TagPlace {
 
 impl TagPlace {
     /// A function's first instruction: neither flags nor the red zone are live.
-    pub fn entry(number: u32) -> Self {
-        TagPlace { event: 2 * number, red_zone: false, flags: false }
+    pub fn entry(id: FunctionId) -> Self {
+        TagPlace { event: 2 * id.0, red_zone: false, flags: false }
     }
 
     /// Before a function returns, or jumps to another one or to its own start.
-    pub fn exit(number: u32) -> Self {
-        TagPlace { event: 2 * number + 1, red_zone: false, flags: false }
+    pub fn exit(id: FunctionId) -> Self {
+        TagPlace { event: 2 * id.0 + 1, red_zone: false, flags: false }
     }
 
     /// The same place where the function's first instruction is also the head of a loop. The loop
@@ -103,8 +104,8 @@ impl TagPlace {
     }
 
     /// The head of a block within a function. `flags`: whether flags may be live there.
-    pub fn block(number: u32, flags: bool) -> Self {
-        TagPlace { event: 2 * number, red_zone: true, flags }
+    pub fn block(id: FunctionId, flags: bool) -> Self {
+        TagPlace { event: 2 * id.0, red_zone: true, flags }
     }
 
     /// Whether the event is an exit.

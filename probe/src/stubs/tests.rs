@@ -7,6 +7,8 @@ mod single;
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
+use hmtt_format::tag_log::FunctionId;
+
 use super::layout::{LogShape, PAGE_BYTES, WhenFull, chunk, header, slot};
 use super::tags::LOG_BYTES;
 use super::{Sink, TagPlace, Tags};
@@ -183,7 +185,7 @@ fn records_of_all_forms_contain_the_same_stack_pointer() {
 fn a_full_chunk_is_handed_over_and_the_next_one_taken() {
     let bench = Bench::new(BUFFER);
     let capacity = BUFFER.capacity() as usize;
-    bench.run(TagPlace::entry(20), capacity + 3);
+    bench.run(TagPlace::entry(FunctionId(20)), capacity + 3);
     let state = |number| bench.word(bench.chunk(number) + chunk::STATE).load(Ordering::SeqCst);
     assert_eq!((state(0), state(1)), (chunk::FULL, chunk::FILLING));
     assert_eq!(bench.pointer(), bench.records(1) + 3 * 16);
@@ -195,13 +197,13 @@ fn a_full_chunk_is_handed_over_and_the_next_one_taken() {
 fn records_without_a_free_chunk_are_dropped_and_counted() {
     let bench = Bench::new(BUFFER);
     let capacity = BUFFER.capacity() as usize;
-    bench.run(TagPlace::exit(20), 4 * capacity + 1);
+    bench.run(TagPlace::exit(FunctionId(20)), 4 * capacity + 1);
     let of_slot = |offset| bench.word(bench.slot() + offset).load(Ordering::SeqCst);
     assert_eq!(of_slot(slot::DROPPING), 1);
     assert_eq!(of_slot(slot::DROPPED), 2 * capacity as u32);
     assert_eq!(bench.pointer(), bench.slot() + chunk::GUARD_BYTES + 16);
     bench.word(bench.chunk(2) + chunk::STATE).store(chunk::FREE, Ordering::SeqCst);
-    bench.run(TagPlace::exit(20), capacity);
+    bench.run(TagPlace::exit(FunctionId(20)), capacity);
     assert_eq!(of_slot(slot::DROPPING), 0);
     let lost = bench.long(bench.chunk(2) + chunk::LOST).load(Ordering::SeqCst);
     assert_eq!(lost, 3 * capacity as u64);
@@ -212,17 +214,17 @@ fn records_without_a_free_chunk_are_dropped_and_counted() {
 fn threads_do_not_wait_for_a_dead_controller() {
     let bench = Bench::new(LogShape { when_full: WhenFull::Wait, ..BUFFER });
     let dead = || bench.word(bench.header() + header::DEAD).load(Ordering::SeqCst);
-    bench.run(TagPlace::entry(20), 2 * BUFFER.capacity() as usize);
+    bench.run(TagPlace::entry(FunctionId(20)), 2 * BUFFER.capacity() as usize);
     assert_eq!(dead(), 0);
     // The first wait lasts until the liveness counter counts as stopped; later ones return at once.
-    bench.run(TagPlace::entry(20), 20 * BUFFER.capacity() as usize);
+    bench.run(TagPlace::entry(FunctionId(20)), 20 * BUFFER.capacity() as usize);
     assert_eq!(dead(), 1);
 }
 
 #[test]
 fn a_card_sees_an_address_for_each_event() {
     let mut tags = Tags::new(Sink::Card, 0x1000, 1).unwrap();
-    let code = tags.code(&TagPlace::exit(2), 0x1000).unwrap();
+    let code = tags.code(&TagPlace::exit(FunctionId(2)), 0x1000).unwrap();
     // mov dword gs:[0x140], 6
     assert_eq!(code, [0x65, 0xc7, 0x04, 0x25, 0x40, 0x01, 0, 0, 6, 0, 0, 0]);
     assert_eq!(tags.prelude_bytes(), 0);
@@ -231,8 +233,8 @@ fn a_card_sees_an_address_for_each_event() {
 #[test]
 fn counters_count_entries_only() {
     let mut tags = Tags::new(Sink::Count, 0x1000, 1).unwrap();
-    let entry = tags.code(&TagPlace::entry(2), 0x1000).unwrap();
+    let entry = tags.code(&TagPlace::entry(FunctionId(2)), 0x1000).unwrap();
     // inc qword gs:[0x10]
     assert_eq!(entry, [0x65, 0x48, 0xff, 0x04, 0x25, 0x10, 0, 0, 0]);
-    assert!(tags.code(&TagPlace::exit(2), 0x1000).unwrap().is_empty());
+    assert!(tags.code(&TagPlace::exit(FunctionId(2)), 0x1000).unwrap().is_empty());
 }

@@ -2,6 +2,8 @@
 
 use std::time::Instant;
 
+use hmtt_format::tag_log::FunctionId;
+
 use super::overlapping_code::{START, program};
 use super::*;
 use crate::address::{LoadBias, RunAddr};
@@ -63,7 +65,7 @@ fn planning_times_of_repetitive_code() {
                 .unwrap();
                 let mut number = 1;
                 for (r, f) in &tagged {
-                    if stubs.add(r, f.start, number).is_ok() {
+                    if stubs.add(r, f.start, FunctionId(number)).is_ok() {
                         number += 1 + r.tagged_blocks().count() as u32;
                     }
                 }

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::atomic::Ordering;
 
+use hmtt_format::tag_log::FunctionId;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
@@ -77,7 +78,7 @@ fn tag(bench: &Bench, image: &Image, rewrite: &Rewrite, sink: Sink) -> BTreeMap<
     assert!(STUBS + max_bytes <= CODE_BYTES as u64, "{max_bytes} bytes");
     let mut stubs =
         Stubs::new(RunAddr(at + STUBS), LoadBias::NONE, sink, Stubs::tags(rewrite)).unwrap();
-    let changes = stubs.add(rewrite, at, NUMBER).unwrap();
+    let changes = stubs.add(rewrite, at, FunctionId(NUMBER)).unwrap();
     assert!(check_unwinding(image, &stubs, &[&changes], LoadBias::NONE) > 0);
     let write = |address: u64, bytes: &[u8]| {
         // SAFETY: within the memory for code; nothing of it runs now.

@@ -1,5 +1,7 @@
 //! Checks the stubs of single functions that are written by hand.
 
+use hmtt_format::tag_log::FunctionId;
+
 use crate::address::{FileAddr, LoadBias, RunAddr};
 use crate::disassembly::tests::overlapping_code::{START, program};
 use crate::disassembly::{Disassembly, FileIndex};
@@ -27,7 +29,7 @@ fn an_entry_tag_after_all_moved_instructions_precedes_the_next_one() {
     let moved = &rewrite.regions[0].instructions;
     assert_eq!((rewrite.check, moved.len()), (2, 2));
     let mut stubs = Stubs::new(RunAddr(START + (1 << 20)), LoadBias::NONE, Sink::Count, 1).unwrap();
-    let changes = stubs.add(&rewrite, START, 1).unwrap();
+    let changes = stubs.add(&rewrite, START, FunctionId(1)).unwrap();
     let preceded: Vec<FileAddr> = changes.tags.iter().map(|tag| tag.original).collect();
     assert_eq!(preceded, [FileAddr(START + 6)]);
 }
@@ -53,7 +55,7 @@ fn an_entry_tag_at_the_end_of_a_stub_precedes_the_stub_of_the_next_region() {
     assert_eq!((rewrite.check, entry.instructions.len()), (2, 2));
     let start = START + (1 << 20);
     let mut stubs = Stubs::new(RunAddr(start), LoadBias::NONE, Sink::Card, 3).unwrap();
-    let changes = stubs.add(&rewrite, START, 1).unwrap();
+    let changes = stubs.add(&rewrite, START, FunctionId(1)).unwrap();
     let moved = |original| changes.moved.iter().find(|(old, _)| old.0 == original).unwrap().1;
     let tag = changes.tags.iter().find(|tag| tag.original == FileAddr(START + 6)).unwrap();
     assert_eq!(tag.end, moved(START + 6), "the next stub follows the tag");
@@ -74,7 +76,7 @@ fn an_exit_that_a_stub_does_not_reach_is_refused() {
     assert_eq!(rewrite.redirects.len(), 1);
     let added = |start| {
         let stubs = Stubs::new(RunAddr(start), LoadBias::NONE, Sink::Card, 4);
-        stubs.unwrap().add(&rewrite, START, 1)
+        stubs.unwrap().add(&rewrite, START, FunctionId(1))
     };
     assert!(added(START + FAR).is_ok());
     assert!(added(START.wrapping_sub(FAR)).is_err());

@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use hmtt_format::tag_log::FunctionId;
+
 use super::check;
 use crate::address::{FileAddr, LoadBias, RunAddr};
 use crate::disassembly::{Disassembly, FileIndex, Granularity};
@@ -39,7 +41,7 @@ fn check_program(path: &str, sink: Sink, granularity: Granularity) {
     );
     let mut changes: Vec<Changes> = Vec::new();
     for (number, (function, rewrite)) in rewrites.iter().enumerate() {
-        changes.extend(stubs.add(rewrite, function.start, number as u32).ok());
+        changes.extend(stubs.add(rewrite, function.start, FunctionId(number as u32)).ok());
     }
     assert_eq!(changes.iter().any(|one| one.looks_up), looks_up.is_some());
     let changes: Vec<&Changes> = changes.iter().collect();
