@@ -102,14 +102,15 @@ impl CardTrace {
         let position = self.position(arrival);
         let Position { place, counter } = position;
         let (kind, sync) = (self.kind(&arrival.frame), arrival.frame.sync());
-        let next = sync.map_or(Next::No, |sync| self.next(&arrival.frame, sync, counter));
+        let latest = sync.map(|_| self.bases(self.sequencer.newest() + 1)).unwrap_or_default();
+        let next = sync.map_or(Next::No, |sync| self.next(&arrival.frame, sync, counter, &latest));
         // The counter at which the frame could be put in order.
         let at = match (place, counter) {
             (Place::Ahead(at), _) | (Place::Taken(at), Counter::Contested) => Some(at),
             _ => None,
         };
         let (before, clock, distance) = match (at, sync) {
-            (Some(at), Some(sync)) => self.before(at, sync, kind),
+            (Some(at), Some(sync)) => self.before(at, sync, kind, &latest),
             (Some(at), None) => self.before_uncounted(at, &arrival.frame),
             (None, _) if counter == Counter::Late && !self.is_past(arrival) => {
                 (Before::Contradict, Clock::Possible, Distance::default())
@@ -166,9 +167,15 @@ impl CardTrace {
         }
     }
 
-    /// Compares the counts and the clock of a sync with those of the frames before the counter `at`.
-    fn before(&self, at: u64, sync: Sync, kind: Kind) -> (Before, Clock, Distance) {
-        let [Some((last, missing)), earlier] = self.bases(at) else {
+    /// Compares the counts and the clock of a sync with those of the frames before the counter `at`. `latest`: the counts
+    /// after the last frames.
+    fn before(&self, at: u64, sync: Sync, kind: Kind, latest: &Bases) -> (Before, Clock, Distance) {
+        // No frame that waits has the counter `at` or a later one if `at` is after the newest.
+        let bases = match at.checked_sub(self.sequencer.newest() + 1) {
+            Some(more) => latest.map(|base| base.map(|(end, missing)| (end, missing + more))),
+            None => self.bases(at),
+        };
+        let [Some((last, missing)), earlier] = bases else {
             // Only a frame after this one can confirm it.
             return (Before::First, Clock::Possible, Distance { frames: WINDOW, clocks: 0 });
         };
@@ -227,14 +234,13 @@ impl CardTrace {
     }
 
     /// Compares a sync with the counts after the last frames, whatever the counter of its frame.
-    fn next(&self, frame: &Frame<'_>, sync: Sync, counter: Counter) -> Next {
-        let bases = self.bases(self.sequencer.newest() + 1);
+    fn next(&self, frame: &Frame<'_>, sync: Sync, counter: Counter, bases: &Bases) -> Next {
         let is_exact = bases[0].is_some_and(|(end, _)| end.is_exactly(sync));
         // A card that has counted nothing states the same as any card that restarts.
         let starts = sync.accesses == 0 && frame.counter < FIRST_FRAMES;
         let near = |(accesses, lost)| accesses <= NEAR_ACCESSES && lost <= NEAR_LOST;
         let is_near = !starts
-            && bases.into_iter().flatten().any(|(end, missing)| {
+            && bases.iter().flatten().any(|(end, missing)| {
                 apart(sync.clock, end.clock) <= CLOCK_SLACK
                     && end.leads_to(sync, missing + WINDOW).is_some_and(near)
             });
