@@ -210,9 +210,8 @@ impl Wire {
             self.cards.push(trace);
             return self.take(0, arrival, None, sink);
         }
-        if self.pending.len() >= MAX_PENDING {
-            self.make_space(sink);
-            // A card may have been given a run, so that the frame compares with it in another way.
+        if self.pending.len() >= MAX_PENDING && self.make_space(sink) {
+            // The frame compares with the changed trace in another way.
             self.compare(arrival, compared);
         }
         let mut run = self.spare.take().unwrap_or_default();

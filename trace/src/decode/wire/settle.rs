@@ -33,12 +33,16 @@ impl Wire {
     }
 
     /// Settles one pending run to make space for another: a single frame that nothing confirms, else the oldest run.
-    pub(super) fn make_space(&mut self, sink: &mut impl Sink) {
+    /// Returns whether a card's trace may have changed.
+    pub(super) fn make_space(&mut self, sink: &mut impl Sink) -> bool {
         let mut strays = (0..self.pending.len()).filter(|at| !self.is_believed(*at));
         let first = strays.clone().find(|at| self.pending[*at].left_behind(0).is_none());
         match first.or_else(|| strays.next()) {
             Some(at) => self.reject(at, sink),
-            None => self.settle(0, sink),
+            None => {
+                self.settle(0, sink);
+                true
+            }
         }
     }
 
@@ -55,10 +59,12 @@ impl Wire {
             || self.stray_frames == 0 && may_be && others.all(|(_, other)| !other.is_alone())
     }
 
-    /// Drops a pending run that is no card's.
-    fn reject(&mut self, at: usize, sink: &mut impl Sink) {
+    /// Drops a pending run that is no card's. Returns whether a card's trace has changed: the run may be damaged frames of
+    /// the card.
+    fn reject(&mut self, at: usize, sink: &mut impl Sink) -> bool {
         if let Some(card) = self.pending[at].left_behind(1) {
-            return self.stray(at, card, sink);
+            self.stray(at, card, sink);
+            return true;
         }
         let mut run = self.pending.remove(at);
         self.stray_frames += run.frames().len() as u64;
@@ -67,12 +73,14 @@ impl Wire {
             forgotten.into_iter().for_each(|frame| run.use_memory(frame));
         }
         self.spare = Some(run);
+        false
     }
 
     /// Gives a pending run to a new card, or to the card that it seems to continue.
     pub(super) fn settle(&mut self, at: usize, sink: &mut impl Sink) {
         if !self.is_believed(at) {
-            return self.reject(at, sink);
+            self.reject(at, sink);
+            return;
         }
         let run = self.pending.remove(at);
         // If others send frames, too, a run far ahead of a card's last frame is not that card's. If nobody does, it is:
