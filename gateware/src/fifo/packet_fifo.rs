@@ -23,7 +23,7 @@ use crate::reset::{Domain, Register};
 /// Most words of a block: a descriptor and the words of a full frame.
 pub const BLOCK_WORDS: u64 = 1 + MAX_WORDS as u64;
 
-/// DDR clock edges from the one that moves `committed` until `room` is valid for the new value. A writer waits for so
+/// DDR clock edges from the one that moves `committed` until `room` is valid for the new value. A writer waits that
 /// many edges before it uses `room` again.
 pub const ROOM_LATENCY: usize = 2;
 
