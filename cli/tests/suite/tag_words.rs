@@ -382,11 +382,12 @@ int main(int count, char **words) {
     let rules = ["-i", "library=libtag-words-odd*"];
     let (_, _, errors) = tag(&[&["list"], &rules[..], &[&pid]].concat());
     assert!(errors.contains("libtag-words-odd.so is not listed"), "{errors}");
-    let attach =
-        hmtt_tag(&[&["attach"], &rules[..], &[&pid]].concat()).stderr(Stdio::piped()).spawn();
-    let attach = attach.unwrap();
-    let stat = || std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
-    while stat().contains("TracerPid:\t0") {
+    let mut attach = hmtt_tag(&[&["attach"], &rules[..], &[&pid]].concat());
+    let mut attach = attach.stderr(Stdio::piped()).spawn().unwrap();
+    let read = |file: &str| std::fs::read_to_string(format!("/proc/{pid}/{file}")).unwrap();
+    // The program sleeps in its read again when all its libraries have been examined.
+    while !read("maps").contains("hmtt-tag") || !read("stat").contains(") S ") {
+        assert!(attach.try_wait().unwrap().is_none(), "{:?}", attach.wait_with_output());
         std::thread::yield_now();
     }
     drop(child.stdin.take());
