@@ -14,6 +14,7 @@ use rust_hdl::prelude::*;
 
 use crate::analysis::unit::Analysis;
 use crate::config::config_unit::ConfigUnit;
+use crate::ddr::DdrPins;
 use crate::ddr::command_buffer::CommandBuffer;
 use crate::ddr::event_queue::EventQueue;
 use crate::ddr::event_source::EventSource;
@@ -42,22 +43,8 @@ pub struct Card<const N: usize> {
     pub tx_clock: Signal<In, Clock>,
     /// The transmit domain is in reset, because its clock is not steady. Synchronous to `tx_clock`.
     pub tx_reset: Signal<In, Bit>,
-    /// Clock enable pins, rank 0 lowest; a pin that ranks share drives the bits of all of them.
-    pub cke: Signal<In, Bits<4>>,
-    /// Chip select pins, rank 0 lowest; absent pins are tied high.
-    pub cs_n: Signal<In, Bits<4>>,
-    /// ACTIVATE pin (DDR4; tied high elsewhere).
-    pub act_n: Signal<In, Bit>,
-    /// Row address strobe pin.
-    pub ras_n: Signal<In, Bit>,
-    /// Column address strobe pin.
-    pub cas_n: Signal<In, Bit>,
-    /// Write enable pin.
-    pub we_n: Signal<In, Bit>,
-    /// Bank address pins; absent pins are tied low.
-    pub ba: Signal<In, Bits<4>>,
-    /// Address pins; absent pins are tied low.
-    pub a: Signal<In, Bits<18>>,
+    /// The slot's command pins.
+    pub pins: DdrPins,
     /// Run switch.
     pub run: Signal<In, Bit>,
     /// Strap pins, see [`crate::config::settings::straps`].
@@ -121,8 +108,7 @@ impl<const N: usize> Card<N> {
                 led_sending: Constant::new(4u64.into()),
                 led_unclocked: Constant::new(8u64.into()),
             }
-            default: ddr_clock, tx_clock, tx_reset, cke, cs_n, act_n, ras_n, cas_n, we_n, ba, a,
-                run, straps, gmii_txd, gmii_tx_en, gmii_tx_er, led, event_queue, timekeeper, totals,
+            default: ddr_clock, tx_clock, tx_reset, pins, run, straps, gmii_txd, gmii_tx_en, gmii_tx_er, led, event_queue, timekeeper, totals,
                 frequency, packet_fifo, clock_watch, ddr_restart, ddr_reset, heartbeat, tx_thread,
                 gmac, ddr, tx, fifo_tx, capturing, losing, sending, unclocked
         }
@@ -165,14 +151,7 @@ impl<const N: usize> Logic for Card<N> {
         self.clock_watch.tx_clock.next = self.tx.val();
         clock!(self, tx, ddr_restart, heartbeat, tx_thread, gmac);
 
-        self.command_buffer.cke.next = self.cke.val();
-        self.command_buffer.cs_n.next = self.cs_n.val();
-        self.command_buffer.act_n.next = self.act_n.val();
-        self.command_buffer.ras_n.next = self.ras_n.val();
-        self.command_buffer.cas_n.next = self.cas_n.val();
-        self.command_buffer.we_n.next = self.we_n.val();
-        self.command_buffer.ba.next = self.ba.val();
-        self.command_buffer.a.next = self.a.val();
+        DdrPins::link(&mut self.pins, &mut self.command_buffer.pins);
         self.state_machine.command.next = self.command_buffer.command.val();
         self.state_machine.valid.next = self.command_buffer.valid.val();
         self.event_source.valid.next = self.state_machine.verdict_valid.val();

@@ -16,13 +16,15 @@ use hmtt_sim::stimulus::Stimulus;
 
 /// Adds every pin to a checksum in the DDR domain. The TX domain outputs it one TX clock later.
 const VERILOG: &str = "
-module top(input ddr_clock, tx_clock, input [3:0] cke, cs_n, input act_n, ras_n, cas_n, we_n, input [3:0] ba,
-           input [17:0] a, input run, input [15:0] straps,
+module top(input ddr_clock, tx_clock, input [3:0] pins$cke, pins$cs_n,
+           input pins$act_n, pins$ras_n, pins$cas_n, pins$we_n,
+           input [3:0] pins$ba, input [17:0] pins$a, input run, input [15:0] straps,
            output [7:0] gmii_txd, output gmii_tx_en, gmii_tx_er, output [7:0] led);
   reg [31:0] sum = 0;
   reg [9:0] shown = 0;
-  wire [31:0] pins = {a[15:0], ba, we_n, cas_n, ras_n, act_n, cs_n, cke};
-  wire [31:0] more = {13'd0, run, a[17:16], straps};
+  wire [31:0] pins = {pins$a[15:0], pins$ba, pins$we_n, pins$cas_n,
+                      pins$ras_n, pins$act_n, pins$cs_n, pins$cke};
+  wire [31:0] more = {13'd0, run, pins$a[17:16], straps};
   always @(posedge ddr_clock) sum <= {sum[26:0], sum[31:27]} + pins + more;
   always @(posedge tx_clock) shown <= sum[31:22];
   assign gmii_txd = shown[7:0];

@@ -137,14 +137,14 @@ impl<const N: usize> Logic for AlchitryCu<N> {
         if self.cs_n_pad.sampled.val() {
             self.cs_n_of_ranks.next = self.all_ranks.val();
         }
-        self.card.cke.next = self.cke_of_ranks.val();
-        self.card.cs_n.next = self.cs_n_of_ranks.val();
-        self.card.act_n.next = true;
-        self.card.ras_n.next = self.ras_n_pad.sampled.val();
-        self.card.cas_n.next = self.cas_n_pad.sampled.val();
-        self.card.we_n.next = self.we_n_pad.sampled.val();
-        self.card.ba.next = bit_cast::<4, 2>(self.ba_pads.sampled.val());
-        self.card.a.next = bit_cast::<18, 13>(self.a_pads.sampled.val());
+        self.card.pins.cke.next = self.cke_of_ranks.val();
+        self.card.pins.cs_n.next = self.cs_n_of_ranks.val();
+        self.card.pins.act_n.next = true;
+        self.card.pins.ras_n.next = self.ras_n_pad.sampled.val();
+        self.card.pins.cas_n.next = self.cas_n_pad.sampled.val();
+        self.card.pins.we_n.next = self.we_n_pad.sampled.val();
+        self.card.pins.ba.next = bit_cast::<4, 2>(self.ba_pads.sampled.val());
+        self.card.pins.a.next = bit_cast::<18, 13>(self.a_pads.sampled.val());
         self.card.run.next = self.run.val();
         self.card.straps.next = self.straps.val();
 

@@ -140,14 +140,14 @@ impl<const N: usize> Logic for Ecpix5<N> {
         self.we_n_pad.pad.next = self.we_n.val();
         self.ba_pads.pads.next = self.ba.val();
         self.a_pads.pads.next = self.a.val();
-        self.card.cke.next = self.cke_pads.sampled.val();
-        self.card.cs_n.next = self.cs_n_pads.sampled.val();
-        self.card.act_n.next = true;
-        self.card.ras_n.next = self.ras_n_pad.sampled.val();
-        self.card.cas_n.next = self.cas_n_pad.sampled.val();
-        self.card.we_n.next = self.we_n_pad.sampled.val();
-        self.card.ba.next = bit_cast::<4, 3>(self.ba_pads.sampled.val());
-        self.card.a.next = bit_cast::<18, 14>(self.a_pads.sampled.val());
+        self.card.pins.cke.next = self.cke_pads.sampled.val();
+        self.card.pins.cs_n.next = self.cs_n_pads.sampled.val();
+        self.card.pins.act_n.next = true;
+        self.card.pins.ras_n.next = self.ras_n_pad.sampled.val();
+        self.card.pins.cas_n.next = self.cas_n_pad.sampled.val();
+        self.card.pins.we_n.next = self.we_n_pad.sampled.val();
+        self.card.pins.ba.next = bit_cast::<4, 3>(self.ba_pads.sampled.val());
+        self.card.pins.a.next = bit_cast::<18, 14>(self.a_pads.sampled.val());
         self.card.run.next = self.run.val();
         self.card.straps.next = self.straps.val();
 

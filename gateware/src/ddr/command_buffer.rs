@@ -17,7 +17,7 @@ use hmtt_format::command::A10;
 use hmtt_format::{Generation, MemoryDescription};
 use rust_hdl::prelude::*;
 
-use super::{CommandCode, SlotCommand};
+use super::{CommandCode, DdrPins, SlotCommand};
 use crate::reset::{Domain, Register};
 
 #[derive(Copy, Clone, Debug, Default, PartialEq, LogicStruct)]
@@ -39,22 +39,8 @@ struct Sample {
 pub struct CommandBuffer {
     /// DDR clock.
     pub clock: Signal<In, Domain>,
-    /// Clock enable pins, rank 0 lowest; a pin that ranks share drives the bits of all of them.
-    pub cke: Signal<In, Bits<4>>,
-    /// Chip select pins, rank 0 lowest; absent pins are tied high.
-    pub cs_n: Signal<In, Bits<4>>,
-    /// ACTIVATE pin (DDR4; tied high elsewhere).
-    pub act_n: Signal<In, Bit>,
-    /// Row address strobe pin.
-    pub ras_n: Signal<In, Bit>,
-    /// Column address strobe pin.
-    pub cas_n: Signal<In, Bit>,
-    /// Write enable pin.
-    pub we_n: Signal<In, Bit>,
-    /// Bank address pins; absent pins are tied low.
-    pub ba: Signal<In, Bits<4>>,
-    /// Address pins; absent pins are tied low.
-    pub a: Signal<In, Bits<18>>,
+    /// The slot's command pins.
+    pub pins: DdrPins,
     /// The command of two clocks before.
     pub command: Signal<Out, SlotCommand>,
     /// The first sample has reached `command`.
@@ -70,7 +56,7 @@ pub struct CommandBuffer {
     awake: Signal<Local, Bits<4>>,
     selected: Signal<Local, Bits<4>>,
     falling: Signal<Local, Bits<4>>,
-    pins: Signal<Local, Bits<18>>,
+    address_pins: Signal<Local, Bits<18>>,
     crossed: Signal<Local, Bits<18>>,
     straight: Signal<Local, Bits<18>>,
     bank_pins: Signal<Local, Bits<4>>,
@@ -139,9 +125,9 @@ impl CommandBuffer {
                 ba2: Constant::new(0b0100u64.into()),
                 ba3: Constant::new(0b1000u64.into()),
             }
-            default: clock, cke, cs_n, act_n, ras_n, cas_n, we_n, ba, a, command, valid, sample,
+            default: clock, pins, command, valid, sample,
                 cke_was_low, decoded, decoded_valid, selects, strobed, low, low_before, awake,
-                selected, falling, pins, crossed, straight, bank_pins, bank_crossed, bank_straight,
+                selected, falling, address_pins, crossed, straight, bank_pins, bank_crossed, bank_straight,
                 with_a14, with_a15, with_a16
         }
     }
@@ -151,18 +137,18 @@ impl Logic for CommandBuffer {
     #[hdl_gen]
     fn update(&mut self) {
         dff_setup!(self, clock, sample, cke_was_low, decoded, decoded_valid);
-        self.selects.next = !self.cs_n.val();
+        self.selects.next = !self.pins.cs_n.val();
         self.sample.d.next.valid = true;
-        self.sample.d.next.cke = self.cke.val() & self.ranks.val();
+        self.sample.d.next.cke = self.pins.cke.val() & self.ranks.val();
         self.sample.d.next.cs = self.selects.val() & self.ranks.val();
-        self.sample.d.next.act_n = self.act_n.val();
-        self.sample.d.next.ras_n = self.ras_n.val();
-        self.sample.d.next.cas_n = self.cas_n.val();
-        self.sample.d.next.we_n = self.we_n.val();
-        self.sample.d.next.ba = self.ba.val();
-        self.sample.d.next.a = self.a.val();
+        self.sample.d.next.act_n = self.pins.act_n.val();
+        self.sample.d.next.ras_n = self.pins.ras_n.val();
+        self.sample.d.next.cas_n = self.pins.cas_n.val();
+        self.sample.d.next.we_n = self.pins.we_n.val();
+        self.sample.d.next.ba = self.pins.ba.val();
+        self.sample.d.next.a = self.pins.a.val();
 
-        self.pins.next = self.sample.q.val().a;
+        self.address_pins.next = self.sample.q.val().a;
         self.bank_pins.next = self.sample.q.val().ba;
         self.strobed.next = CommandCode::Quiet;
         if self.has_act_n.val() & !self.sample.q.val().act_n {
@@ -176,7 +162,7 @@ impl Logic for CommandBuffer {
                     }
                 } else {
                     self.strobed.next = CommandCode::Precharge;
-                    if self.pins.val().get_bit(self.a10.val().index()) {
+                    if self.address_pins.val().get_bit(self.a10.val().index()) {
                         self.strobed.next = CommandCode::PrechargeAll;
                     }
                 }
@@ -230,14 +216,14 @@ impl Logic for CommandBuffer {
         }
 
         // A command to odd ranks only has mirrored pins; one to several ranks has the pins of the even ranks.
-        self.straight.next = self.pins.val();
+        self.straight.next = self.address_pins.val();
         self.bank_straight.next = self.bank_pins.val();
-        self.crossed.next = self.pins.val();
+        self.crossed.next = self.address_pins.val();
         self.bank_crossed.next = self.bank_pins.val();
         if self.has_mirror.val() & ((self.selected.val() & self.even_ranks.val()) == 0) {
-            self.crossed.next = (self.pins.val() & self.kept.val())
-                | ((self.pins.val() & self.lower.val()) << 1)
-                | ((self.pins.val() & self.upper.val()) >> 1);
+            self.crossed.next = (self.address_pins.val() & self.kept.val())
+                | ((self.address_pins.val() & self.lower.val()) << 1)
+                | ((self.address_pins.val() & self.upper.val()) >> 1);
             self.straight.next = self.crossed.val();
             if self.mirrors_a11.val() {
                 self.straight.next = (self.crossed.val() & self.kept_a11.val())

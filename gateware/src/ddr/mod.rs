@@ -23,6 +23,27 @@ pub const BANK_BITS: u64 = 4;
 /// Place of the code in [`SlotEvent::low`] of a fault.
 pub const FAULT_CODE_AT: u64 = 8;
 
+/// Command pins of the slot, as the card sees them.
+#[derive(Clone, Debug, Default, LogicInterface)]
+pub struct DdrPins {
+    /// Clock enable pins, rank 0 lowest; a pin that ranks share drives the bits of all of them.
+    pub cke: Signal<In, Bits<4>>,
+    /// Chip select pins, rank 0 lowest; absent pins are tied high.
+    pub cs_n: Signal<In, Bits<4>>,
+    /// ACTIVATE pin (DDR4; tied high elsewhere).
+    pub act_n: Signal<In, Bit>,
+    /// Row address strobe pin.
+    pub ras_n: Signal<In, Bit>,
+    /// Column address strobe pin.
+    pub cas_n: Signal<In, Bit>,
+    /// Write enable pin.
+    pub we_n: Signal<In, Bit>,
+    /// Bank address pins; absent pins are tied low.
+    pub ba: Signal<In, Bits<4>>,
+    /// Address pins; absent pins are tied low.
+    pub a: Signal<In, Bits<18>>,
+}
+
 /// Kinds of commands that the state machine distinguishes. DESELECT, NOP and power-down entry are `Quiet`.
 #[allow(missing_docs)] // the names are JEDEC's
 #[derive(Copy, Clone, Debug, PartialEq, LogicState)]

@@ -36,10 +36,11 @@ impl Activity {
     /// Returns the state of a block that may rest.
     ///
     /// # Panics
-    /// When [`Inputs::NAMES`] does not name the block's inputs.
+    /// When [`Inputs::names`] does not name the block's inputs.
     pub fn of<B: Inputs>(block: &B) -> Self {
         let shape = Shape::of(block);
-        let missing = shape.inputs.iter().find(|name| !B::NAMES.contains(&name.as_str()));
+        let listed = block.names();
+        let missing = shape.inputs.iter().find(|name| !listed.contains(name));
         assert_eq!(missing, None, "an input that the list of inputs does not name");
         let Depths { least, most } = shape.registers;
         let can_rest = most > 0 && most - least <= 1 && shape.clocks == 1;
@@ -104,6 +105,8 @@ struct Shape {
     registers: Depths,
     /// Clocks and registers found so far, of each block that the probe is inside of.
     open: Vec<(usize, Depths)>,
+    /// Names of the bundles of ports that the probe is inside of.
+    bundles: Vec<String>,
 }
 
 impl Shape {
@@ -140,8 +143,17 @@ impl Probe for Shape {
         if kind == Clock::descriptor().name || kind == Domain::descriptor().name {
             *clocks += 1;
         } else if outermost {
-            self.inputs.push(name.to_owned());
+            let bundles = self.bundles.iter().map(String::as_str);
+            self.inputs.push(bundles.chain([name]).collect::<Vec<_>>().join("$"));
         }
+    }
+
+    fn visit_start_namespace(&mut self, name: &str, _: &dyn Block) {
+        self.bundles.push(name.to_owned());
+    }
+
+    fn visit_end_namespace(&mut self, _: &str, _: &dyn Block) {
+        self.bundles.pop();
     }
 
     fn visit_end_scope(&mut self, _: &str, _: &dyn Block) {

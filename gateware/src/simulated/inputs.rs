@@ -4,6 +4,7 @@ use rust_hdl::prelude::*;
 
 use crate::analysis::unit::Analysis;
 use crate::config::config_unit::ConfigUnit;
+use crate::ddr::DdrPins;
 use crate::ddr::command_buffer::CommandBuffer;
 use crate::ddr::event_queue::EventQueue;
 use crate::ddr::event_source::EventSource;
@@ -32,7 +33,7 @@ pub trait ClockInput {
     fn in_reset(&self) -> bool;
 
     /// The reset has a new value that the block has not read yet. Edges of the clock do not count.
-    fn moved(&self) -> bool;
+    fn reset_moved(&self) -> bool;
 }
 
 impl ClockInput for Signal<In, Clock> {
@@ -44,7 +45,7 @@ impl ClockInput for Signal<In, Clock> {
         false
     }
 
-    fn moved(&self) -> bool {
+    fn reset_moved(&self) -> bool {
         false
     }
 }
@@ -58,15 +59,49 @@ impl ClockInput for Signal<In, Domain> {
         self.val().reset | self.val().clear
     }
 
-    fn moved(&self) -> bool {
+    fn reset_moved(&self) -> bool {
         (self.next.reset, self.next.clear) != (self.val().reset, self.val().clear)
     }
+}
+
+/// An input, or a bundle of ports.
+pub trait Port {
+    /// Adds the names of the inputs to a list, with the names of their bundles before them, as in Verilog.
+    fn name(&self, name: &str, names: &mut Vec<String>);
+
+    /// An input has a new value that the block has not read yet.
+    fn moved(&self) -> bool;
+}
+
+impl<T: Synth> Port for Signal<In, T> {
+    fn name(&self, name: &str, names: &mut Vec<String>) {
+        names.push(name.to_owned());
+    }
+
+    fn moved(&self) -> bool {
+        self.next != self.val()
+    }
+}
+
+/// Lists the inputs of a bundle of ports.
+macro_rules! bundle {
+    ($bundle:ident $(<$n:ident>)?: $($input:ident),+) => {
+        impl $(<const $n: usize>)? Port for $bundle $(<$n>)? {
+            fn name(&self, name: &str, names: &mut Vec<String>) {
+                $(self.$input.name(&format!("{name}${}", stringify!($input)), names);)+
+            }
+
+            fn moved(&self) -> bool {
+                $(self.$input.moved())||+
+            }
+        }
+    };
 }
 
 /// A block with a list of its inputs.
 pub trait Inputs: Block {
     /// Names of the inputs, without clocks. [`super::activity::Activity::of`] compares them with the block.
-    const NAMES: &'static [&'static str];
+    fn names(&self) -> Vec<String>;
 
     /// An input has a new value that the block has not read yet.
     fn moved(&self) -> bool;
@@ -75,16 +110,23 @@ pub trait Inputs: Block {
 macro_rules! inputs {
     ($block:ident $(<$n:ident>)?, $($clock:ident),+: $($input:ident),*) => {
         impl $(<const $n: usize>)? Inputs for $block $(<$n>)? {
-            const NAMES: &'static [&'static str] = &[$(stringify!($input)),*];
+            fn names(&self) -> Vec<String> {
+                #[allow(unused_mut, reason = "a block may have no inputs but clocks")]
+                let mut names = Vec::new();
+                $(self.$input.name(stringify!($input), &mut names);)*
+                names
+            }
 
             fn moved(&self) -> bool {
-                $(self.$clock.moved())||+ $(|| self.$input.next != self.$input.val())*
+                $(self.$clock.reset_moved())||+ $(|| self.$input.moved())*
             }
         }
     };
 }
 
-inputs!(CommandBuffer, clock: cke, cs_n, act_n, ras_n, cas_n, we_n, ba, a);
+bundle!(DdrPins: cke, cs_n, act_n, ras_n, cas_n, we_n, ba, a);
+
+inputs!(CommandBuffer, clock: pins);
 inputs!(StateMachine, clock: command, valid);
 inputs!(EventSource, clock: valid, run, verdict, row, slice_last, slices, slice_restart);
 inputs!(EventQueue, clock: slot_event, register, push, clocked, pop);

@@ -129,10 +129,9 @@ impl<const N: usize> SteppedCard<N> {
             return;
         }
         drive(&mut self.card, pins, run, straps);
-        macro_rules! take_in {
-            ($($pin:ident),+) => { $(self.card.$pin.update_all();)+ };
-        }
-        take_in!(cke, cs_n, act_n, ras_n, cas_n, we_n, ba, a, run, straps);
+        self.card.pins.update_all();
+        self.card.run.update_all();
+        self.card.straps.update_all();
         self.stale = true;
         self.tx_changed = true;
     }
@@ -203,14 +202,14 @@ impl<const N: usize> SteppedCard<N> {
 
 /// Sets the card's pins.
 pub fn drive<const N: usize>(card: &mut Card<N>, pins: Pins, run: bool, straps: u16) {
-    card.cke.next = u64::from(pins.cke & ALL_RANKS).into();
-    card.cs_n.next = u64::from(pins.cs_n & ALL_RANKS).into();
-    card.act_n.next = pins.act_n;
-    card.ras_n.next = pins.ras_n;
-    card.cas_n.next = pins.cas_n;
-    card.we_n.next = pins.we_n;
-    card.ba.next = u64::from(pins.ba & 15).into();
-    card.a.next = u64::from(pins.a & 0x3_ffff).into();
+    card.pins.cke.next = u64::from(pins.cke & ALL_RANKS).into();
+    card.pins.cs_n.next = u64::from(pins.cs_n & ALL_RANKS).into();
+    card.pins.act_n.next = pins.act_n;
+    card.pins.ras_n.next = pins.ras_n;
+    card.pins.cas_n.next = pins.cas_n;
+    card.pins.we_n.next = pins.we_n;
+    card.pins.ba.next = u64::from(pins.ba & 15).into();
+    card.pins.a.next = u64::from(pins.a & 0x3_ffff).into();
     card.run.next = run;
     card.straps.next = u64::from(straps).into();
 }

@@ -12,6 +12,8 @@ use crate::card::Card;
 #[derive(Default)]
 struct Levels {
     path: Vec<String>,
+    /// Bundles of ports at the end of the path.
+    bundles: usize,
     levels: Vec<(String, VCDValue)>,
 }
 
@@ -22,7 +24,7 @@ impl Probe for Levels {
 
     fn visit_atom(&mut self, name: &str, signal: &dyn Atom) {
         // The card's own signals are updated only as far as blocks read them.
-        let within = self.path.len() > 1;
+        let within = self.path.len() - self.bundles > 1;
         if within && signal.descriptor().name != Clock::descriptor().name {
             self.levels.push((format!("{}.{name}", self.path.join(".")), signal.vcd()));
         }
@@ -30,6 +32,16 @@ impl Probe for Levels {
 
     fn visit_end_scope(&mut self, _: &str, _: &dyn Block) {
         self.path.pop();
+    }
+
+    fn visit_start_namespace(&mut self, name: &str, _: &dyn Block) {
+        self.path.push(name.to_owned());
+        self.bundles += 1;
+    }
+
+    fn visit_end_namespace(&mut self, _: &str, _: &dyn Block) {
+        self.path.pop();
+        self.bundles -= 1;
     }
 }
 

@@ -17,14 +17,14 @@ fn command_buffer(memory: &MemoryDescription, rng: &mut Rng) -> Recording<Comman
     let mut recording = Recording::new("command buffer", CommandBuffer::new(memory));
     for _ in 0..1500 {
         let block = &mut recording.block;
-        block.cke.next = if chance(rng, 85) { 15 } else { rng.u64(0..16) }.into();
-        block.cs_n.next = rng.u64(0..16).into();
-        block.act_n.next = chance(rng, 60);
-        block.ras_n.next = rng.bool();
-        block.cas_n.next = rng.bool();
-        block.we_n.next = rng.bool();
-        block.ba.next = spread(rng, 4).into();
-        block.a.next = spread(rng, 18).into();
+        block.pins.cke.next = if chance(rng, 85) { 15 } else { rng.u64(0..16) }.into();
+        block.pins.cs_n.next = rng.u64(0..16).into();
+        block.pins.act_n.next = chance(rng, 60);
+        block.pins.ras_n.next = rng.bool();
+        block.pins.cas_n.next = rng.bool();
+        block.pins.we_n.next = rng.bool();
+        block.pins.ba.next = spread(rng, 4).into();
+        block.pins.a.next = spread(rng, 18).into();
         recording.step();
         recording.edge(|block| &mut block.clock);
     }

@@ -34,6 +34,8 @@ const RESET_EDGES: usize = 3;
 #[derive(Default)]
 struct Ports {
     depth: usize,
+    /// Names of the bundles of ports that the probe is inside of.
+    bundles: Vec<String>,
     inputs: Vec<Port>,
     outputs: Vec<Port>,
     levels: [String; 2],
@@ -48,13 +50,23 @@ impl Probe for Ports {
         self.depth -= 1;
     }
 
+    fn visit_start_namespace(&mut self, name: &str, _: &dyn Block) {
+        self.bundles.push(name.into());
+    }
+
+    fn visit_end_namespace(&mut self, _: &str, _: &dyn Block) {
+        self.bundles.pop();
+    }
+
     fn visit_atom(&mut self, name: &str, signal: &dyn Atom) {
         let (ports, levels) = match (self.depth, signal.kind()) {
             (1, AtomKind::InputParameter) => (&mut self.inputs, &mut self.levels[0]),
             (1, AtomKind::OutputParameter) => (&mut self.outputs, &mut self.levels[1]),
             _ => return,
         };
-        ports.push(Port { name: name.into(), bits: signal.bits() });
+        let bundles = self.bundles.iter().map(String::as_str);
+        let name = bundles.chain([name]).collect::<Vec<_>>().join("$");
+        ports.push(Port { name, bits: signal.bits() });
         let literal = format!("{:x}", signal.verilog());
         let digits = literal.split_once("'h").expect("a hexadecimal literal").1;
         let binary: String = digits

@@ -99,14 +99,14 @@ fn pins_are_decoded_by_the_truth_tables() {
             let mut before: Option<(Pins, SlotCommand)> = None;
             for _ in 0..2000 {
                 let pins = random(rng, &memory);
-                buffer.cke.next = u64::from(pins.cke).into();
-                buffer.cs_n.next = u64::from(pins.cs_n).into();
-                buffer.act_n.next = pins.act_n;
-                buffer.ras_n.next = pins.ras_n;
-                buffer.cas_n.next = pins.cas_n;
-                buffer.we_n.next = pins.we_n;
-                buffer.ba.next = u64::from(pins.ba).into();
-                buffer.a.next = u64::from(pins.a).into();
+                buffer.pins.cke.next = u64::from(pins.cke).into();
+                buffer.pins.cs_n.next = u64::from(pins.cs_n).into();
+                buffer.pins.act_n.next = pins.act_n;
+                buffer.pins.ras_n.next = pins.ras_n;
+                buffer.pins.cas_n.next = pins.cas_n;
+                buffer.pins.we_n.next = pins.we_n;
+                buffer.pins.ba.next = u64::from(pins.ba).into();
+                buffer.pins.a.next = u64::from(pins.a).into();
                 pulse(&mut buffer, |buffer| &mut buffer.clock);
                 assert_eq!(buffer.valid.val(), before.is_some());
                 if let Some((pins, expected)) = before {

@@ -132,15 +132,16 @@ class Card {
 #endif
     }
 
+    // Verilator writes `$`, which stands between a bundle of ports and its signal, as `__024`.
     void drive(uint32_t levels, uint32_t more) {
-        top_->cke = levels & 0xf;
-        top_->cs_n = levels >> 4 & 0xf;
-        top_->act_n = levels >> 8 & 1;
-        top_->ras_n = levels >> 9 & 1;
-        top_->cas_n = levels >> 10 & 1;
-        top_->we_n = levels >> 11 & 1;
-        top_->ba = levels >> 12 & 0xf;
-        top_->a = levels >> 16 | (more >> 16 & 3) << 16;
+        top_->pins__024cke = levels & 0xf;
+        top_->pins__024cs_n = levels >> 4 & 0xf;
+        top_->pins__024act_n = levels >> 8 & 1;
+        top_->pins__024ras_n = levels >> 9 & 1;
+        top_->pins__024cas_n = levels >> 10 & 1;
+        top_->pins__024we_n = levels >> 11 & 1;
+        top_->pins__024ba = levels >> 12 & 0xf;
+        top_->pins__024a = levels >> 16 | (more >> 16 & 3) << 16;
         top_->run = more >> 18 & 1;
     }
 
