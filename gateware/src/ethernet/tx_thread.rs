@@ -5,12 +5,12 @@
 //! octet. Octets are sent in groups of four; the first group has two, so that words begin at the border of a group.
 //!
 //! ```text
-//! read_address -> block RAM -> word -> next -> shift -> data
+//! read.address -> block RAM -> word -> next -> shift -> data
 //!
 //! clock          |0|1|2|3|4|5|6|7|
 //! shift          |High a |Low a  |High b
 //! next           |H|Low a  |High b
-//! read_address    a|b
+//! read.address    a|b
 //! word            a a|b                one clock after the memory; b is needed from clock 4 on
 //! ```
 //!
@@ -22,9 +22,10 @@
 use hmtt_format::frame::{DESTINATION, ETHER_TYPE, HEADER_WORDS_AT, SOURCE_PREFIX};
 use rust_hdl::prelude::*;
 
+use crate::fifo::ports::FifoReader;
 use crate::reset::{Domain, KeptRegister, Register};
 
-/// Most clocks that the memory may take from an address to its word on `read_high` and `read_low`.
+/// Most clocks that the memory may take from an address to its word.
 pub const MAX_READ_CLOCKS: usize = 3;
 
 #[derive(Copy, Clone, Debug, PartialEq, LogicState)]
@@ -51,14 +52,8 @@ pub struct TxThread<const N: usize> {
     pub clock: Signal<In, Domain>,
     /// End of the last complete block.
     pub available: Signal<In, Bits<N>>,
-    /// Address of the word to read.
-    pub read_address: Signal<Out, Bits<N>>,
-    /// Bits 63..32 of the word that was addressed on the clock before, or up to [`MAX_READ_CLOCKS`] before.
-    pub read_high: Signal<In, Bits<32>>,
-    /// Bits 31..0 of that word.
-    pub read_low: Signal<In, Bits<32>>,
-    /// Begin of the oldest block that is still needed.
-    pub freed: Signal<Out, Bits<N>>,
+    /// Read port of the FIFO. A word may be up to [`MAX_READ_CLOCKS`] late.
+    pub read: FifoReader<N>,
     /// No block is being sent, and none is left to send.
     pub drained: Signal<Out, Bit>,
     /// Go back to the first word of the FIFO; only while `drained`.
@@ -130,7 +125,7 @@ impl<const N: usize> Default for TxThread<N> {
                 address_start: Constant::new(1u64.into()),
                 last_octet_but_one: Constant::new(1u64.into()),
             }
-            default: clock, available, read_address, read_high, read_low, freed, drained, rewind,
+            default: clock, available, read, drained, rewind,
                 beat, beat_taken, beat_step, beat_group, frame_sent, valid, data, last, ready,
                 state, group, read_at, done_to, pending, beating, word_high, word_low, turn,
                 next_group, shift, left, reload, words_left, finishing, offered, at_last, counter,
@@ -148,15 +143,15 @@ impl<const N: usize> Logic for TxThread<N> {
         );
         self.counter.clock.next = self.clock.val();
         self.counter.step.next = self.sent.q.val();
-        self.read_address.next = self.read_at.q.val();
-        self.freed.next = self.done_to.q.val();
+        self.read.address.next = self.read_at.q.val();
+        self.read.freed.next = self.done_to.q.val();
         self.valid.next = self.offered.q.val();
         self.data.next = self.shift.q.val().get_bits::<8>(self.octet_at.val().index());
         self.last.next = self.at_last.q.val();
 
         self.pending.d.next = self.available.val() != self.read_at.q.val();
-        self.word_high.d.next = self.read_high.val();
-        self.word_low.d.next = self.read_low.val();
+        self.word_high.d.next = self.read.high.val();
+        self.word_low.d.next = self.read.low.val();
         self.high_and_mid.next = (bit_cast::<32, 8>(self.counter.high.val()) << 16)
             | bit_cast::<32, 16>(self.counter.mid.val());
         self.turn.d.next = false;

@@ -3,4 +3,5 @@
 pub mod block_ram;
 pub mod packet_fifo;
 pub mod pointer_crossing;
+pub mod ports;
 pub mod size;

@@ -18,6 +18,7 @@ use rust_hdl::prelude::*;
 
 use super::block_ram::BlockRam;
 use super::pointer_crossing::PointerCrossing;
+use super::ports::{FifoRead, FifoWrite};
 use crate::reset::{Domain, Register};
 
 /// Most words of a block: a descriptor and the words of a full frame.
@@ -34,30 +35,14 @@ pub struct PacketFifo<const N: usize> {
     pub ddr_clock: Signal<In, Domain>,
     /// Clock of the reader.
     pub tx_clock: Signal<In, Domain>,
-    /// Write bits 63..32.
-    pub write_high_enable: Signal<In, Bit>,
-    /// Write bits 31..0.
-    pub write_low_enable: Signal<In, Bit>,
-    /// Address of the word to write.
-    pub write_address: Signal<In, Bits<N>>,
-    /// Bits 63..32 of the word.
-    pub write_high: Signal<In, Bits<32>>,
-    /// Bits 31..0 of the word.
-    pub write_low: Signal<In, Bits<32>>,
-    /// End of the last complete block.
-    pub committed: Signal<In, Bits<N>>,
+    /// Write port, of the writer's clock.
+    pub write: FifoWrite<N>,
     /// The longest block fits after `committed`; see [`ROOM_LATENCY`].
     pub room: Signal<Out, Bit>,
-    /// Address of the word to read.
-    pub read_address: Signal<In, Bits<N>>,
-    /// Bits 63..32 of the word that was addressed on the clock before.
-    pub read_high: Signal<Out, Bits<32>>,
-    /// Bits 31..0 of that word.
-    pub read_low: Signal<Out, Bits<32>>,
+    /// Read port, of the reader's clock.
+    pub read: FifoRead<N>,
     /// `committed`, after it has crossed.
     pub available: Signal<Out, Bits<N>>,
-    /// Begin of the oldest block that is still needed.
-    pub freed: Signal<In, Bits<N>>,
     high: BlockRam<Bits<32>, N>,
     low: BlockRam<Bits<32>, N>,
     forward: PointerCrossing<N>,
@@ -84,9 +69,7 @@ impl<const N: usize> PacketFifo<N> {
                 // Full and empty must differ, so one word is never used.
                 room_below: Constant::new((1u64 << N).checked_sub(words).expect("a block fits").into()),
             }
-            default: ddr_clock, tx_clock, write_high_enable, write_low_enable, write_address,
-                write_high, write_low, committed, room, read_address, read_high, read_low,
-                available, freed, high, low, forward, backward, used, has_room
+            default: ddr_clock, tx_clock, write, room, read, available, high, low, forward, backward, used, has_room
         }
     }
 }
@@ -104,21 +87,21 @@ impl<const N: usize> Logic for PacketFifo<N> {
         self.backward.from_clock.next = self.tx_clock.val();
         self.backward.to_clock.next = self.ddr_clock.val();
 
-        self.high.write_enable.next = self.write_high_enable.val();
-        self.low.write_enable.next = self.write_low_enable.val();
-        self.high.write_address.next = self.write_address.val();
-        self.low.write_address.next = self.write_address.val();
-        self.high.write_data.next = self.write_high.val();
-        self.low.write_data.next = self.write_low.val();
-        self.high.read_address.next = self.read_address.val();
-        self.low.read_address.next = self.read_address.val();
-        self.read_high.next = self.high.read_data.val();
-        self.read_low.next = self.low.read_data.val();
+        self.high.write_enable.next = self.write.high_enable.val();
+        self.low.write_enable.next = self.write.low_enable.val();
+        self.high.write_address.next = self.write.address.val();
+        self.low.write_address.next = self.write.address.val();
+        self.high.write_data.next = self.write.high.val();
+        self.low.write_data.next = self.write.low.val();
+        self.high.read_address.next = self.read.address.val();
+        self.low.read_address.next = self.read.address.val();
+        self.read.high.next = self.high.read_data.val();
+        self.read.low.next = self.low.read_data.val();
 
-        self.forward.value.next = self.committed.val();
+        self.forward.value.next = self.write.committed.val();
         self.available.next = self.forward.crossed.val();
-        self.backward.value.next = self.freed.val();
-        self.used.d.next = self.committed.val() - self.backward.crossed.val();
+        self.backward.value.next = self.read.freed.val();
+        self.used.d.next = self.write.committed.val() - self.backward.crossed.val();
         self.has_room.d.next = self.used.q.val() < self.room_below.val();
         self.room.next = self.has_room.q.val();
     }

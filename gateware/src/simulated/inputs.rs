@@ -14,6 +14,7 @@ use crate::ethernet::gmac::Gmac;
 use crate::ethernet::heartbeat::Heartbeat;
 use crate::ethernet::tx_thread::TxThread;
 use crate::fifo::packet_fifo::PacketFifo;
+use crate::fifo::ports::{FifoRead, FifoReader, FifoWrite};
 use crate::reset::Domain;
 use crate::reset::ddr_restart::DdrRestart;
 use crate::reset::reset_crossing::ResetCrossing;
@@ -83,7 +84,7 @@ impl<T: Synth> Port for Signal<In, T> {
     }
 }
 
-/// Lists the inputs of a bundle of ports.
+/// Lists the inputs of a bundle of ports; outputs are not listed.
 macro_rules! bundle {
     ($bundle:ident $(<$n:ident>)?: $($input:ident),+) => {
         impl $(<const $n: usize>)? Port for $bundle $(<$n>)? {
@@ -125,6 +126,9 @@ macro_rules! inputs {
 }
 
 bundle!(DdrPins: cke, cs_n, act_n, ras_n, cas_n, we_n, ba, a);
+bundle!(FifoWrite<N>: high_enable, low_enable, address, high, low, committed);
+bundle!(FifoRead<N>: address, freed);
+bundle!(FifoReader<N>: high, low);
 
 inputs!(CommandBuffer, clock: pins);
 inputs!(StateMachine, clock: command, valid);
@@ -145,12 +149,10 @@ inputs!(
     other_high, other_low, report_last, room
 );
 inputs!(
-    PacketFifo<N>, ddr_clock, tx_clock: write_high_enable, write_low_enable, write_address, write_high,
-    write_low, committed, read_address, freed
-);
+    PacketFifo<N>, ddr_clock, tx_clock: write, read);
 inputs!(ClockWatch, ddr_clock, tx_clock:);
 inputs!(DdrRestart<N>, clock: lost, changed, crossed, drained);
 inputs!(ResetCrossing, clock: request);
 inputs!(Heartbeat, clock: lost, sent, taken, step);
-inputs!(TxThread<N>, clock: available, read_high, read_low, rewind, beat, beat_group, ready);
+inputs!(TxThread<N>, clock: available, read, rewind, beat, beat_group, ready);
 inputs!(Gmac, clock: valid, data, last);

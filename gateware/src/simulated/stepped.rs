@@ -196,7 +196,7 @@ impl<const N: usize> SteppedCard<N> {
     /// Returns the words of complete blocks in the packet FIFO.
     pub fn fifo_words(&self) -> u64 {
         let fifo = &self.card.packet_fifo;
-        (fifo.committed.val() - fifo.freed.val()).to_u64()
+        (fifo.write.committed.val() - fifo.read.freed.val()).to_u64()
     }
 }
 

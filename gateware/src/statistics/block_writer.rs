@@ -79,6 +79,7 @@ use super::word_port::{COMMIT_CLOCKS, WordPort};
 use super::{Record, RecordKind, SlotClock};
 use crate::config::Settings;
 use crate::fifo::packet_fifo::ROOM_LATENCY;
+use crate::fifo::ports::FifoWriter;
 use crate::reset::{ClearedRegister, Domain, Register};
 use ports::Ports;
 use sequence::Sequence;
@@ -151,18 +152,8 @@ pub struct BlockWriter<const N: usize> {
     pub report_last: Signal<In, Bit>,
     /// The FIFO has room for the longest block.
     pub room: Signal<In, Bit>,
-    /// Write the high half of a word to the FIFO.
-    pub write_high_enable: Signal<Out, Bit>,
-    /// Write the low half of a word to the FIFO.
-    pub write_low_enable: Signal<Out, Bit>,
-    /// Address of the word.
-    pub write_address: Signal<Out, Bits<N>>,
-    /// Bits 63..32 of the word.
-    pub write_high: Signal<Out, Bits<32>>,
-    /// Bits 31..0 of the word.
-    pub write_low: Signal<Out, Bits<32>>,
-    /// End of the last complete block.
-    pub committed: Signal<Out, Bits<N>>,
+    /// Write port of the FIFO.
+    pub write: FifoWriter<N>,
     /// A record has been lost since the reset.
     pub lossy: Signal<Out, Bit>,
     intake: RecordIntake,
@@ -249,8 +240,7 @@ impl<const N: usize> BlockWriter<N> {
             }
             default: clock, record, offered, advance, free, idle, settings, now, slice_accesses,
                 slice_partial, other_kind, other_index, other_high, other_low, report_last, room,
-                write_high_enable, write_low_enable, write_address, write_high, write_low,
-                committed, lossy, intake, accounts, port, state, kind, repeated, aged, open, full,
+                write, lossy, intake, accounts, port, state, kind, repeated, aged, open, full,
                 packs, packs_word, ticks, report_due, index, settle, stated, unit, numberless,
                 access_half, delta, value_segment, missed, lost_now, third, packs_next, takes_next
         }

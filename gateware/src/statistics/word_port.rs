@@ -16,6 +16,7 @@ use rust_hdl::prelude::*;
 
 use super::Record;
 use super::word_source::{Source, WordSource};
+use crate::fifo::ports::FifoWriter;
 use crate::reset::{ClearedRegister, Domain, Register};
 
 /// What a sync and a descriptor state about their block.
@@ -81,18 +82,8 @@ pub struct WordPort<const N: usize> {
     pub full: Signal<Out, Bit>,
     /// The block may have no room for the longest record.
     pub tight: Signal<Out, Bit>,
-    /// Write the high half of a word to the FIFO.
-    pub write_high_enable: Signal<Out, Bit>,
-    /// Write the low half of a word to the FIFO.
-    pub write_low_enable: Signal<Out, Bit>,
-    /// Address of the word.
-    pub write_address: Signal<Out, Bits<N>>,
-    /// Bits 63..32 of the word.
-    pub write_high: Signal<Out, Bits<32>>,
-    /// Bits 31..0 of the word.
-    pub write_low: Signal<Out, Bits<32>>,
-    /// End of the last complete block.
-    pub committed: Signal<Out, Bits<N>>,
+    /// Write port of the FIFO.
+    pub write: FifoWriter<N>,
     words: WordSource,
     restarts: Register<Bit>,
     chosen: Register<Chosen>,
@@ -134,8 +125,7 @@ impl<const N: usize> Default for WordPort<N> {
                 one_word: Constant::new(1u64.into()),
             }
             default: clock, source, half, push_half, push_word, describe, restart, threshold,
-                heading, record, other_high, other_low, low_turn, full, tight, write_high_enable,
-                write_low_enable, write_address, write_high, write_low, committed, words, restarts,
+                heading, record, other_high, other_low, low_turn, full, tight, write, words, restarts,
                 chosen, out_high, out_low, out_to_high, out_to_low, out_at, start, start_written,
                 start_stored, at, count, left, is_tight, is_low_turn, number_segment, delta, lost
         }
@@ -232,11 +222,11 @@ impl<const N: usize> Logic for WordPort<N> {
             // `start` is that of the next block already.
             self.out_at.d.next = self.start_written.q.val();
         }
-        self.write_high.next = self.out_high.q.val();
-        self.write_low.next = self.out_low.q.val();
-        self.write_high_enable.next = self.out_to_high.q.val();
-        self.write_low_enable.next = self.out_to_low.q.val();
-        self.write_address.next = self.out_at.q.val();
-        self.committed.next = self.start_stored.q.val();
+        self.write.high.next = self.out_high.q.val();
+        self.write.low.next = self.out_low.q.val();
+        self.write.high_enable.next = self.out_to_high.q.val();
+        self.write.low_enable.next = self.out_to_low.q.val();
+        self.write.address.next = self.out_at.q.val();
+        self.write.committed.next = self.start_stored.q.val();
     }
 }

@@ -58,8 +58,8 @@ fn transmit_threads_agree() {
             // Frames get few words: the descriptor is whatever word was read.
             let few_words = 0xff07_ffff;
             recording.block.available.next = end.into();
-            recording.block.read_high.next = spread(rng, 32).into();
-            recording.block.read_low.next = (spread(rng, 32) & few_words).into();
+            recording.block.read.high.next = spread(rng, 32).into();
+            recording.block.read.low.next = (spread(rng, 32) & few_words).into();
             recording.block.ready.next = chance(rng, 80);
             recording.block.beat.next = chance(rng, 1);
             recording.block.beat_group.next = (spread(rng, 32) & few_words).into();

@@ -30,16 +30,16 @@ fn packet_fifos_agree() {
         let mut recording = Recording::new("packet FIFO", PacketFifo::<10>::default());
         for _ in 0..4000 {
             let block = &mut recording.block;
-            block.write_high_enable.next = rng.bool();
-            block.write_low_enable.next = rng.bool();
+            block.write.high_enable.next = rng.bool();
+            block.write.low_enable.next = rng.bool();
             // Few addresses are used, so that written words are also read.
-            block.write_address.next = rng.u64(0..8).into();
-            block.read_address.next = rng.u64(0..8).into();
-            block.write_high.next = spread(rng, 32).into();
-            block.write_low.next = spread(rng, 32).into();
+            block.write.address.next = rng.u64(0..8).into();
+            block.read.address.next = rng.u64(0..8).into();
+            block.write.high.next = spread(rng, 32).into();
+            block.write.low.next = spread(rng, 32).into();
             if chance(rng, 10) {
-                block.committed.next = spread(rng, 10).into();
-                block.freed.next = spread(rng, 10).into();
+                block.write.committed.next = spread(rng, 10).into();
+                block.read.freed.next = spread(rng, 10).into();
             }
             recording.step();
             if rng.bool() {

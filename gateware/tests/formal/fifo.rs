@@ -28,7 +28,7 @@ fn a_small_fifo_loses_repeats_and_reorders_nothing_ever() {
     // Room for one word less than a block.
     proof.refutes("room_below = 2'b10", "room_below = 2'b11");
     // Halves change places.
-    proof.refutes("low$write_enable = write_low_enable", "low$write_enable = write_high_enable");
+    proof.refutes("low$write_enable = write$low_enable", "low$write_enable = write$high_enable");
 }
 
 #[test]

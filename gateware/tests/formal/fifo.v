@@ -46,11 +46,11 @@ module check(
 
     top dut(
         .ddr_clock({2'b0, ddr_edge}), .tx_clock({2'b0, tx_edge}),
-        .write_high_enable(open && high_enable), .write_low_enable(open && low_enable),
-        .write_address(at[`N-1:0]), .write_high({32{high}}), .write_low({32{low}}),
-        .committed(written[`N-1:0]), .room(room),
-        .read_address(read_at[`N-1:0]), .read_high(read_high), .read_low(read_low),
-        .available(available), .freed(freed[`N-1:0])
+        .write$high_enable(open && high_enable), .write$low_enable(open && low_enable),
+        .write$address(at[`N-1:0]), .write$high({32{high}}), .write$low({32{low}}),
+        .write$committed(written[`N-1:0]), .room(room),
+        .read$address(read_at[`N-1:0]), .read$high(read_high), .read$low(read_low),
+        .available(available), .read$freed(freed[`N-1:0])
     );
 
     // `available` as the reader follows it.

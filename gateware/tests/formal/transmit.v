@@ -55,8 +55,8 @@ module check(input [63:0] anything);
     wire valid, last, ready, tx_en;
     wire [7:0] data, txd;
     thread thread(
-        .clock({reset, reset, 1'b1}), .available(committed), .read_address(read_address), .read_high(read[63:32]),
-        .read_low(read[31:0]), .freed(freed), .rewind(1'b0), .beat(1'b0), .valid(valid), .data(data), .last(last), .ready(ready)
+        .clock({reset, reset, 1'b1}), .available(committed), .read$address(read_address), .read$high(read[63:32]),
+        .read$low(read[31:0]), .read$freed(freed), .rewind(1'b0), .beat(1'b0), .valid(valid), .data(data), .last(last), .ready(ready)
     );
     gmac gmac(
         .clock({reset, reset, 1'b1}), .valid(valid), .data(data), .last(last), .ready(ready), .txd(txd), .tx_en(tx_en)

@@ -2,6 +2,7 @@
 //! content of the FIFO.
 
 use gateware::config::Settings;
+use gateware::fifo::ports::FifoWriter;
 use gateware::reset::Domain;
 use gateware::statistics::block_writer::BlockWriter;
 use gateware::statistics::other_words::OtherWords;
@@ -40,12 +41,7 @@ pub struct Chain {
     pub slice_length: Signal<In, Bits<32>>,
     pub slice_partial: Signal<In, Bit>,
     pub room: Signal<In, Bit>,
-    pub high_enable: Signal<Out, Bit>,
-    pub low_enable: Signal<Out, Bit>,
-    pub address: Signal<Out, Bits<10>>,
-    pub high: Signal<Out, Bits<32>>,
-    pub low: Signal<Out, Bits<32>>,
-    pub committed: Signal<Out, Bits<10>>,
+    pub write: FifoWriter<FIFO_LOG2>,
     pub lossy: Signal<Out, Bit>,
     writer: BlockWriter<FIFO_LOG2>,
     other: OtherWords,
@@ -73,12 +69,7 @@ impl Chain {
             slice_length: Default::default(),
             slice_partial: Default::default(),
             room: Default::default(),
-            high_enable: Default::default(),
-            low_enable: Default::default(),
-            address: Default::default(),
-            high: Default::default(),
-            low: Default::default(),
-            committed: Default::default(),
+            write: Default::default(),
             lossy: Default::default(),
             writer: BlockWriter::new(memory),
             other: OtherWords::new(memory),
@@ -117,12 +108,7 @@ impl Logic for Chain {
         self.advance.next = self.writer.advance.val();
         self.free.next = self.writer.free.val();
         self.idle.next = self.writer.idle.val();
-        self.high_enable.next = self.writer.write_high_enable.val();
-        self.low_enable.next = self.writer.write_low_enable.val();
-        self.address.next = self.writer.write_address.val();
-        self.high.next = self.writer.write_high.val();
-        self.low.next = self.writer.write_low.val();
-        self.committed.next = self.writer.committed.val();
+        FifoWriter::<FIFO_LOG2>::link(&mut self.write, &mut self.writer.write);
         self.lossy.next = self.writer.lossy.val();
     }
 }
@@ -186,12 +172,12 @@ impl Bench {
     pub fn clock(&mut self, record: Record) -> bool {
         self.chain.record.next = record;
         settle(&mut self.chain);
-        let address = self.chain.address.val().index();
-        if self.chain.high_enable.val() {
-            self.halves[0][address] = self.chain.high.val().to_u64() as u32;
+        let address = self.chain.write.address.val().index();
+        if self.chain.write.high_enable.val() {
+            self.halves[0][address] = self.chain.write.high.val().to_u64() as u32;
         }
-        if self.chain.low_enable.val() {
-            self.halves[1][address] = self.chain.low.val().to_u64() as u32;
+        if self.chain.write.low_enable.val() {
+            self.halves[1][address] = self.chain.write.low.val().to_u64() as u32;
         }
         let taken = self.chain.advance.val();
         pulse(&mut self.chain, |chain| &mut chain.clock);
@@ -250,7 +236,7 @@ impl Bench {
     }
 
     fn collect(&mut self) {
-        let end = self.chain.committed.val().index();
+        let end = self.chain.write.committed.val().index();
         if end == self.start {
             return;
         }

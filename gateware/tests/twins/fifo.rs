@@ -68,8 +68,8 @@ struct Writer {
 
 impl Writer {
     fn drive(&mut self, fifo: &mut PacketFifo<10>, rng: &mut Rng, words: &mut Vec<u64>) {
-        fifo.write_high_enable.next = false;
-        fifo.write_low_enable.next = false;
+        fifo.write.high_enable.next = false;
+        fifo.write.low_enable.next = false;
         if self.length == 0 {
             self.wait = self.wait.saturating_sub(1);
             if self.wait == 0 && fifo.room.val() && chance(rng, 60) {
@@ -81,12 +81,12 @@ impl Writer {
         let word = begun.unwrap_or_else(|| rng.u64(..));
         let whole = begun.is_none() && rng.bool();
         let (high, low) = (whole || begun.is_none(), whole || begun.is_some());
-        fifo.write_address.next = ((self.committed + self.offset) & 0x3ff).into();
-        fifo.write_high_enable.next = high;
-        fifo.write_low_enable.next = low;
+        fifo.write.address.next = ((self.committed + self.offset) & 0x3ff).into();
+        fifo.write.high_enable.next = high;
+        fifo.write.low_enable.next = low;
         // A half that is not enabled must have no effect.
-        fifo.write_high.next = (if high { word >> 32 } else { rng.u32(..).into() }).into();
-        fifo.write_low.next = (if low { word & 0xffff_ffff } else { rng.u32(..).into() }).into();
+        fifo.write.high.next = (if high { word >> 32 } else { rng.u32(..).into() }).into();
+        fifo.write.low.next = (if low { word & 0xffff_ffff } else { rng.u32(..).into() }).into();
         if !low {
             self.half = Some(word);
             return;
@@ -115,14 +115,14 @@ struct Reader {
 impl Reader {
     fn drive(&mut self, fifo: &mut PacketFifo<10>, rng: &mut Rng, percent: u32) {
         if self.addressed.take().is_some() {
-            let word = fifo.read_high.val().to_u64() << 32 | fifo.read_low.val().to_u64();
+            let word = fifo.read.high.val().to_u64() << 32 | fifo.read.low.val().to_u64();
             self.read.push(word);
             self.at = (self.at + 1) & 0x3ff;
         }
         if chance(rng, 10) {
-            fifo.freed.next = self.at.into();
+            fifo.read.freed.next = self.at.into();
         }
-        fifo.read_address.next = self.at.into();
+        fifo.read.address.next = self.at.into();
         if fifo.available.val().to_u64() != self.at && chance(rng, percent) {
             self.addressed = Some(self.at);
         }
@@ -142,7 +142,7 @@ fn blocks_cross_completely_with_any_clocks_and_stalls() {
             assert!(edges < 1_000_000, "the FIFO is stuck after {} words", reader.read.len());
             if clocks.tick() == 0 {
                 // The end moves one clock after the last word.
-                fifo.committed.next = writer.committed.into();
+                fifo.write.committed.next = writer.committed.into();
                 writer.drive(&mut fifo, rng, &mut words);
                 pulse(&mut fifo, |fifo| &mut fifo.ddr_clock);
             } else {
@@ -158,9 +158,9 @@ fn blocks_cross_completely_with_any_clocks_and_stalls() {
 fn there_is_space_if_the_longest_block_leaves_a_word_unused() {
     let mut fifo = settled(PacketFifo::<10>::default());
     for freed in [0, 700] {
-        fifo.freed.next = freed.into();
+        fifo.read.freed.next = freed.into();
         for used in (1 << 10) - BLOCK_WORDS - 4..1 << 10 {
-            fifo.committed.next = ((freed + used) & 0x3ff).into();
+            fifo.write.committed.next = ((freed + used) & 0x3ff).into();
             for _ in 0..20 {
                 pulse(&mut fifo, |fifo| &mut fifo.tx_clock);
                 pulse(&mut fifo, |fifo| &mut fifo.ddr_clock);

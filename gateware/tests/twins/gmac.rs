@@ -112,7 +112,7 @@ fn blocks_become_the_frames_the_format_defines() {
         let mut answers = VecDeque::from(vec![0; rng.usize(0..MAX_READ_CLOCKS)]);
         let mut waiting = sent.iter();
         for _ in 0..60_000 {
-            let free = (thread.freed.val().index() + 1023 - end) & 1023;
+            let free = (thread.read.freed.val().index() + 1023 - end) & 1023;
             if free > 200
                 && chance(rng, 2)
                 && let Some((header, words)) = waiting.next()
@@ -133,12 +133,12 @@ fn blocks_become_the_frames_the_format_defines() {
             thread.ready.next = gmac.ready.val();
             settle(&mut thread);
             phy.sample(&gmac);
-            answers.push_back(fifo[thread.read_address.val().index()]);
+            answers.push_back(fifo[thread.read.address.val().index()]);
             let word = answers.pop_front().expect("an answer");
             pulse(&mut thread, |thread| &mut thread.clock);
             pulse(&mut gmac, |gmac| &mut gmac.clock);
-            thread.read_high.next = (word >> 32).into();
-            thread.read_low.next = (word & 0xffff_ffff).into();
+            thread.read.high.next = (word >> 32).into();
+            thread.read.low.next = (word & 0xffff_ffff).into();
         }
         assert_eq!(phy.frames.len(), sent.len());
         for (counter, (frame, (header, words))) in phy.frames.iter().zip(&sent).enumerate() {

@@ -95,7 +95,7 @@ pub fn model(
 
 /// Signals of the top module that give the FIFO's fill level: the pointers of its writer and its reader.
 const FIFO_POINTERS: [(&str, &str); 2] =
-    [("FIFO_COMMITTED", "packet_fifo$committed"), ("FIFO_FREED", "packet_fifo$freed")];
+    [("FIFO_COMMITTED", "packet_fifo$write$committed"), ("FIFO_FREED", "packet_fifo$read$freed")];
 
 /// Makes the FIFO's pointers readable by the harness, and returns the definitions of their names. Verilog without these
 /// signals is not changed. The marks add no logic to the card.

@@ -4,6 +4,7 @@ use rust_hdl::prelude::*;
 
 use super::{BlockWriter, State};
 use crate::block::Part;
+use crate::fifo::ports::FifoWriter;
 
 /// See the module's description.
 pub(super) struct Ports;
@@ -48,12 +49,7 @@ impl<const N: usize> Part<Ports> for BlockWriter<N> {
         self.port.heading.next.lost = self.accounts.lost.val();
         self.port.heading.next.accesses_low = self.accounts.accesses_low.val();
         self.port.heading.next.accesses_high = self.accounts.accesses_high.val();
-        self.write_high_enable.next = self.port.write_high_enable.val();
-        self.write_low_enable.next = self.port.write_low_enable.val();
-        self.write_address.next = self.port.write_address.val();
-        self.write_high.next = self.port.write_high.val();
-        self.write_low.next = self.port.write_low.val();
-        self.committed.next = self.port.committed.val();
+        FifoWriter::<N>::link(&mut self.write, &mut self.port.write);
         self.other_kind.next = self.intake.held.val().kind;
         self.other_index.next = self.index.q.val();
     }

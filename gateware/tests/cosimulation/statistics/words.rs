@@ -166,5 +166,5 @@ fn block_writers_agree() {
 #[test]
 fn a_commit_before_the_descriptor_is_stored_is_a_difference() {
     let recording = block_writer(&mut Rng::with_seed(1));
-    recording.notices("committed = start_stored$q", "committed = start_written$q");
+    recording.notices("write$committed = start_stored$q", "write$committed = start_written$q");
 }
