@@ -16,6 +16,7 @@ use hmtt_format::frame::MIN_FRAME_BYTES;
 use rust_hdl::prelude::*;
 
 use super::crc32::Crc32Step;
+use super::ports::OctetSink;
 use crate::reset::{Domain, KeptRegister, Register};
 
 /// Octets of preamble and start-of-frame delimiter (IEEE 802.3 clause 3.1.1).
@@ -45,14 +46,8 @@ enum State {
 pub struct Gmac {
     /// Transmit clock, 125 MHz.
     pub clock: Signal<In, Domain>,
-    /// A frame is offered; `data` is its next octet.
-    pub valid: Signal<In, Bit>,
-    /// Next octet, destination address first.
-    pub data: Signal<In, Bits<8>>,
-    /// The octet is the last one before the FCS.
-    pub last: Signal<In, Bit>,
-    /// The octet is taken on this clock.
-    pub ready: Signal<Out, Bit>,
+    /// Octets of frames, from the Tx thread.
+    pub octets: OctetSink,
     /// GMII TXD.
     pub txd: Signal<Out, Bits<8>>,
     /// GMII TX_EN.
@@ -94,7 +89,7 @@ impl Default for Gmac {
                 preamble: Constant::new(PREAMBLE.into()),
                 start_delimiter: Constant::new(START_DELIMITER.into()),
             }
-            default: clock, valid, data, last, ready, txd, tx_en, crc, state, timer, timed_out,
+            default: clock, octets, txd, tx_en, crc, state, timer, timed_out,
                 taking, filled, enough, octet, sending, starts, feeds, checks, check, txd_out,
                 tx_en_out, inverted
         }
@@ -108,7 +103,7 @@ impl Logic for Gmac {
             self, clock, state, timer, timed_out, taking, filled, enough, octet, sending, starts,
             feeds, checks, check, txd_out, tx_en_out
         );
-        self.ready.next = self.taking.q.val();
+        self.octets.ready.next = self.taking.q.val();
         self.txd.next = self.txd_out.q.val();
         self.tx_en.next = self.tx_en_out.q.val();
 
@@ -125,7 +120,7 @@ impl Logic for Gmac {
                 self.sending.d.next = false;
                 self.timer.d.next = self.preamble_left.val();
                 self.timed_out.d.next = false;
-                if self.valid.val() {
+                if self.octets.valid.val() {
                     self.state.d.next = State::Preamble;
                 }
             }
@@ -142,11 +137,11 @@ impl Logic for Gmac {
             }
             State::Data => {
                 self.feeds.d.next = true;
-                self.octet.d.next = self.data.val();
+                self.octet.d.next = self.octets.data.val();
                 self.filled.d.next = self.filled.q.val() + 1;
                 self.timer.d.next = self.check_left.val();
                 self.timed_out.d.next = false;
-                if self.last.val() {
+                if self.octets.last.val() {
                     self.taking.d.next = false;
                     self.state.d.next = State::Pad;
                     if self.enough.q.val() {

@@ -17,6 +17,7 @@ use hmtt_format::frame::{
 };
 use rust_hdl::prelude::*;
 
+use super::ports::BeatSource;
 use crate::reset::{ClearedRegister, Domain, KeptRegister, Register};
 
 /// Transmit clocks of a tick of silence, and of the link's LED: 524 us.
@@ -33,16 +34,8 @@ pub struct Heartbeat {
     pub clock: Signal<In, Domain>,
     /// The DDR clock is stopped.
     pub lost: Signal<In, Bit>,
-    /// A frame was sent.
-    pub sent: Signal<In, Bit>,
-    /// A heartbeat is due.
-    pub due: Signal<Out, Bit>,
-    /// The Tx thread begins to send the heartbeat.
-    pub taken: Signal<In, Bit>,
-    /// The group was used, and the next one is needed.
-    pub step: Signal<In, Bit>,
-    /// The payload header, then the halves of the words.
-    pub group: Signal<Out, Bits<32>>,
+    /// Heartbeats, for the Tx thread.
+    pub beat: BeatSource,
     /// A frame was sent a short time ago.
     pub light: Signal<Out, Bit>,
     was_lost: Register<Bit>,
@@ -109,7 +102,7 @@ impl Heartbeat {
                 part_full: Constant::new(u64::from(u16::MAX).into()),
                 part_bits: Constant::new(u64::from(u16::BITS).into()),
             }
-            default: clock, lost, sent, due, taken, step, group, light, was_lost, losses, is_due,
+            default: clock, lost, beat, light, was_lost, losses, is_due,
                 low, low_full, mid_step, mid, mid_full, high_step, high, quiet, quiet_enough,
                 was_sent, ends_silence, light_left, light_on, take_low, take_mid, take_high,
                 kept_lost, kept_losses, kept_low, kept_mid, kept_high, index, step_taken, next_group
@@ -173,11 +166,11 @@ impl Logic for Heartbeat {
                 self.light_left.d.next = self.light_left.q.val() - 1;
             }
         }
-        self.was_sent.d.next = self.sent.val();
+        self.was_sent.d.next = self.beat.sent.val();
         if self.was_sent.q.val() {
             self.light_left.d.next = self.light_ticks.val();
         }
-        self.ends_silence.d.next = self.sent.val() | self.taken.val();
+        self.ends_silence.d.next = self.beat.sent.val() | self.beat.taken.val();
         if self.ends_silence.q.val() {
             self.quiet.d.next = bits::<12>(0);
         }
@@ -186,12 +179,12 @@ impl Logic for Heartbeat {
         if self.lost.val() & !self.was_lost.q.val() {
             self.losses.d.next = self.losses.q.val() + 1;
         }
-        if self.taken.val() {
+        if self.beat.taken.val() {
             self.is_due.d.next = false;
             self.index.d.next = bits::<3>(0);
         }
         // The comparison is two clocks late, so it is ignored for two clocks after a heartbeat was taken.
-        if ((self.quiet_enough.q.val() & !self.taken.val()) & !self.take_low.q.val())
+        if ((self.quiet_enough.q.val() & !self.beat.taken.val()) & !self.take_low.q.val())
             & !self.take_mid.q.val()
         {
             self.is_due.d.next = true;
@@ -200,10 +193,10 @@ impl Logic for Heartbeat {
             self.is_due.d.next = true;
         }
 
-        self.take_low.d.next = self.taken.val();
+        self.take_low.d.next = self.beat.taken.val();
         self.take_mid.d.next = self.take_low.q.val();
         self.take_high.d.next = self.take_mid.q.val();
-        if self.taken.val() {
+        if self.beat.taken.val() {
             self.kept_low.d.next = self.low.q.val();
             self.kept_lost.d.next = self.was_lost.q.val();
             self.kept_losses.d.next = self.losses.q.val();
@@ -214,7 +207,7 @@ impl Logic for Heartbeat {
         if self.take_high.q.val() {
             self.kept_high.d.next = self.high.q.val();
         }
-        self.step_taken.d.next = self.step.val();
+        self.step_taken.d.next = self.beat.step.val();
         if self.step_taken.q.val() {
             self.index.d.next = self.index.q.val() + 1;
         }
@@ -236,8 +229,8 @@ impl Logic for Heartbeat {
                 << self.part_bits.val())
                 | bit_cast::<32, 16>(self.kept_low.q.val());
         }
-        self.group.next = self.next_group.q.val();
-        self.due.next = self.is_due.q.val();
+        self.beat.group.next = self.next_group.q.val();
+        self.beat.due.next = self.is_due.q.val();
         self.light.next = self.light_on.q.val();
     }
 }

@@ -9,4 +9,5 @@ pub mod clock_watch;
 pub mod crc32;
 pub mod gmac;
 pub mod heartbeat;
+pub mod ports;
 pub mod tx_thread;

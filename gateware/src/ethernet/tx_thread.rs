@@ -22,6 +22,7 @@
 use hmtt_format::frame::{DESTINATION, ETHER_TYPE, HEADER_WORDS_AT, SOURCE_PREFIX};
 use rust_hdl::prelude::*;
 
+use super::ports::{BeatSink, OctetSource};
 use crate::fifo::ports::FifoReader;
 use crate::reset::{Domain, KeptRegister, Register};
 
@@ -58,24 +59,10 @@ pub struct TxThread<const N: usize> {
     pub drained: Signal<Out, Bit>,
     /// Go back to the first word of the FIFO; only while `drained`.
     pub rewind: Signal<In, Bit>,
-    /// A heartbeat is due; it is sent before blocks.
-    pub beat: Signal<In, Bit>,
-    /// A heartbeat is begun.
-    pub beat_taken: Signal<Out, Bit>,
-    /// A group of the heartbeat was used.
-    pub beat_step: Signal<Out, Bit>,
-    /// Payload header of the heartbeat, then the halves of its words.
-    pub beat_group: Signal<In, Bits<32>>,
-    /// A frame was sent.
-    pub frame_sent: Signal<Out, Bit>,
-    /// A frame is offered.
-    pub valid: Signal<Out, Bit>,
-    /// Next octet of the frame.
-    pub data: Signal<Out, Bits<8>>,
-    /// The octet is the last one of the frame.
-    pub last: Signal<Out, Bit>,
-    /// The octet is taken.
-    pub ready: Signal<In, Bit>,
+    /// Heartbeats, and whether a frame was sent.
+    pub beat: BeatSink,
+    /// Octets of frames, for the GMAC.
+    pub octets: OctetSource,
     state: Register<State>,
     group: KeptRegister<Group>,
     read_at: Register<Bits<N>>,
@@ -126,7 +113,7 @@ impl<const N: usize> Default for TxThread<N> {
                 last_octet_but_one: Constant::new(1u64.into()),
             }
             default: clock, available, read, drained, rewind,
-                beat, beat_taken, beat_step, beat_group, frame_sent, valid, data, last, ready,
+                beat, octets,
                 state, group, read_at, done_to, pending, beating, word_high, word_low, turn,
                 next_group, shift, left, reload, words_left, finishing, offered, at_last, counter,
                 sent, high_and_mid
@@ -145,9 +132,9 @@ impl<const N: usize> Logic for TxThread<N> {
         self.counter.step.next = self.sent.q.val();
         self.read.address.next = self.read_at.q.val();
         self.read.freed.next = self.done_to.q.val();
-        self.valid.next = self.offered.q.val();
-        self.data.next = self.shift.q.val().get_bits::<8>(self.octet_at.val().index());
-        self.last.next = self.at_last.q.val();
+        self.octets.valid.next = self.offered.q.val();
+        self.octets.data.next = self.shift.q.val().get_bits::<8>(self.octet_at.val().index());
+        self.octets.last.next = self.at_last.q.val();
 
         self.pending.d.next = self.available.val() != self.read_at.q.val();
         self.word_high.d.next = self.read.high.val();
@@ -155,9 +142,9 @@ impl<const N: usize> Logic for TxThread<N> {
         self.high_and_mid.next = (bit_cast::<32, 8>(self.counter.high.val()) << 16)
             | bit_cast::<32, 16>(self.counter.mid.val());
         self.turn.d.next = false;
-        self.beat_taken.next = false;
-        self.beat_step.next = false;
-        self.frame_sent.next = self.sent.q.val();
+        self.beat.taken.next = false;
+        self.beat.step.next = false;
+        self.beat.sent.next = self.sent.q.val();
         if self.turn.q.val() {
             match self.group.q.val() {
                 Group::DestinationEnd => {
@@ -176,24 +163,24 @@ impl<const N: usize> Logic for TxThread<N> {
                     self.words_left.d.next =
                         self.word_low.q.val().get_bits::<8>(self.words_at.val().index());
                     if self.beating.q.val() {
-                        self.beat_step.next = true;
-                        self.next_group.d.next = self.beat_group.val();
+                        self.beat.step.next = true;
+                        self.next_group.d.next = self.beat.group.val();
                         self.words_left.d.next =
-                            self.beat_group.val().get_bits::<8>(self.words_at.val().index());
+                            self.beat.group.val().get_bits::<8>(self.words_at.val().index());
                     }
                 }
                 Group::High => {
                     self.next_group.d.next = self.word_high.q.val();
                     if self.beating.q.val() {
-                        self.beat_step.next = true;
-                        self.next_group.d.next = self.beat_group.val();
+                        self.beat.step.next = true;
+                        self.next_group.d.next = self.beat.group.val();
                     }
                 }
                 _ => {
                     self.next_group.d.next = self.word_low.q.val();
                     if self.beating.q.val() {
-                        self.beat_step.next = true;
-                        self.next_group.d.next = self.beat_group.val();
+                        self.beat.step.next = true;
+                        self.next_group.d.next = self.beat.group.val();
                     }
                 }
             }
@@ -211,16 +198,16 @@ impl<const N: usize> Logic for TxThread<N> {
                 self.shift.d.next = self.destination_start.val();
                 self.left.d.next = self.address_start.val();
                 self.reload.d.next = false;
-                self.beating.d.next = self.beat.val();
-                if self.pending.q.val() | self.beat.val() {
-                    self.beat_taken.next = self.beat.val();
+                self.beating.d.next = self.beat.due.val();
+                if self.pending.q.val() | self.beat.due.val() {
+                    self.beat.taken.next = self.beat.due.val();
                     self.turn.d.next = true;
                     self.offered.d.next = true;
                     self.state.d.next = State::Send;
                 }
             }
             State::Send => {
-                if self.ready.val() {
+                if self.octets.ready.val() {
                     self.left.d.next = self.left.q.val() - 1;
                     self.reload.d.next = (self.left.q.val() == self.last_octet_but_one.val())
                         & !self.finishing.q.val();

@@ -12,6 +12,7 @@ use crate::ddr::state_machine::StateMachine;
 use crate::ethernet::clock_watch::ClockWatch;
 use crate::ethernet::gmac::Gmac;
 use crate::ethernet::heartbeat::Heartbeat;
+use crate::ethernet::ports::{BeatSink, BeatSource, OctetSink, OctetSource};
 use crate::ethernet::tx_thread::TxThread;
 use crate::fifo::packet_fifo::PacketFifo;
 use crate::fifo::ports::{FifoRead, FifoReader, FifoWrite};
@@ -129,6 +130,10 @@ bundle!(DdrPins: cke, cs_n, act_n, ras_n, cas_n, we_n, ba, a);
 bundle!(FifoWrite<N>: high_enable, low_enable, address, high, low, committed);
 bundle!(FifoRead<N>: address, freed);
 bundle!(FifoReader<N>: high, low);
+bundle!(BeatSource: taken, step, sent);
+bundle!(BeatSink: due, group);
+bundle!(OctetSink: valid, data, last);
+bundle!(OctetSource: ready);
 
 inputs!(CommandBuffer, clock: pins);
 inputs!(StateMachine, clock: command, valid);
@@ -153,6 +158,6 @@ inputs!(
 inputs!(ClockWatch, ddr_clock, tx_clock:);
 inputs!(DdrRestart<N>, clock: lost, changed, crossed, drained);
 inputs!(ResetCrossing, clock: request);
-inputs!(Heartbeat, clock: lost, sent, taken, step);
-inputs!(TxThread<N>, clock: available, read, rewind, beat, beat_group, ready);
-inputs!(Gmac, clock: valid, data, last);
+inputs!(Heartbeat, clock: lost, beat);
+inputs!(TxThread<N>, clock: available, read, rewind, beat, octets);
+inputs!(Gmac, clock: octets);

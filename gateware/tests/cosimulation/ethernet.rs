@@ -14,9 +14,9 @@ use crate::recording::Recording;
 fn gmac(rng: &mut Rng) -> Recording<Gmac> {
     let mut recording = Recording::new("GMAC", Gmac::default());
     for _ in 0..4000 {
-        recording.block.valid.next = chance(rng, 50);
-        recording.block.data.next = spread(rng, 8).into();
-        recording.block.last.next = chance(rng, 3);
+        recording.block.octets.valid.next = chance(rng, 50);
+        recording.block.octets.data.next = spread(rng, 8).into();
+        recording.block.octets.last.next = chance(rng, 3);
         recording.step();
         recording.edge(|block| &mut block.clock);
     }
@@ -60,9 +60,9 @@ fn transmit_threads_agree() {
             recording.block.available.next = end.into();
             recording.block.read.high.next = spread(rng, 32).into();
             recording.block.read.low.next = (spread(rng, 32) & few_words).into();
-            recording.block.ready.next = chance(rng, 80);
-            recording.block.beat.next = chance(rng, 1);
-            recording.block.beat_group.next = (spread(rng, 32) & few_words).into();
+            recording.block.octets.ready.next = chance(rng, 80);
+            recording.block.beat.due.next = chance(rng, 1);
+            recording.block.beat.group.next = (spread(rng, 32) & few_words).into();
             recording.step();
             recording.edge(|block| &mut block.clock);
         }
@@ -89,9 +89,9 @@ fn heartbeats_agree() {
         let mut recording = Recording::new("heartbeat", Heartbeat::after(1));
         for _ in 0..70_000 {
             recording.block.lost.next = chance(rng, 20);
-            recording.block.sent.next = chance(rng, 1) && chance(rng, 1);
-            recording.block.taken.next = chance(rng, 2);
-            recording.block.step.next = chance(rng, 10);
+            recording.block.beat.sent.next = chance(rng, 1) && chance(rng, 1);
+            recording.block.beat.taken.next = chance(rng, 2);
+            recording.block.beat.step.next = chance(rng, 10);
             recording.step();
             recording.edge(|block| &mut block.clock);
         }

@@ -28,7 +28,7 @@ module check(input any_offers, input [7:0] any_data, input any_last);
     wire [31:0] check_q;
     wire timed_out, taking, enough, sending, starts, feeds, checks_q;
     gmac gmac(
-        .clock(3'b001), .valid(valid), .data(data), .last(last), .ready(ready), .txd(txd), .tx_en(tx_en),
+        .clock(3'b001), .octets$valid(valid), .octets$data(data), .octets$last(last), .octets$ready(ready), .txd(txd), .tx_en(tx_en),
         .inner({state, timer, timed_out, taking, filled, enough, octet_q, sending, starts, feeds, checks_q, check_q})
     );
 

@@ -52,9 +52,9 @@ fn a_heartbeat_is_due_when_it_must_be_and_at_no_other_time() {
     // No heartbeat after silence; a second one at once; a frame does not end the silence; only a loss of the clock is
     // reported, not its return.
     bounded.refutes("quiet_enough$d = quiet$q == quiet_ticks", "quiet_enough$d = 1'b0");
-    bounded.refutes("(quiet_enough$q & ~taken) & ~take_low$q", "quiet_enough$q & ~taken");
+    bounded.refutes("(quiet_enough$q & ~beat$taken) & ~take_low$q", "quiet_enough$q & ~beat$taken");
     bounded.refutes("& ~take_low$q) & ~take_mid$q", "& ~take_low$q)");
-    bounded.refutes("ends_silence$d = sent | taken", "ends_silence$d = taken");
+    bounded.refutes("ends_silence$d = beat$sent | beat$taken", "ends_silence$d = beat$taken");
     bounded.refutes("if (lost != was_lost$q) begin", "if (lost & ~was_lost$q) begin");
 }
 

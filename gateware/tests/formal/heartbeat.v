@@ -25,7 +25,7 @@ module check(input lost, input sent, input takes);
     wire low_full, mid_step, mid_full, high_step, take_low, take_mid, take_high, kept_lost, step_taken, was_lost_q;
     wire [2:0] index;
     heartbeat heartbeat(
-        .clock(3'b001), .lost(lost), .sent(sent), .due(due), .taken(taken), .step(step), .group(group),
+        .clock(3'b001), .lost(lost), .beat$sent(sent), .beat$due(due), .beat$taken(taken), .beat$step(step), .beat$group(group),
         .inner({low, mid, high, low_full, mid_step, mid_full, high_step, take_low, take_mid, take_high,
             kept_low, kept_mid, kept_high, kept_lost, kept_losses, index, step_taken,
             was_lost_q, losses_q})

@@ -6,7 +6,7 @@
 module check(input lost, input sent, input takes);
     wire due;
     wire taken = takes && due;
-    heartbeat heartbeat(.clock(3'b001), .lost(lost), .sent(sent), .due(due), .taken(taken), .step(1'b0));
+    heartbeat heartbeat(.clock(3'b001), .lost(lost), .beat$sent(sent), .beat$due(due), .beat$taken(taken), .beat$step(1'b0));
 
     // Ticks are not those of the silence: the first one may be cut short. A frame counts four clocks after its end.
     localparam LEAST = (`QUIET_TICKS - 1) << `TICK_LOG2;

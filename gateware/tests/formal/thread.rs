@@ -67,7 +67,7 @@ fn faulty_threads_are_noticed() {
     // Heartbeats: not counted; read from the FIFO; after a block that waits.
     proof.refutes("counter$step = sent$q", "counter$step = sent$q & ~beating$q");
     proof.refutes("if (~beating$q) begin", "if (1'b1) begin");
-    proof.refutes("if (pending$q | beat) begin", "if (pending$q) begin");
+    proof.refutes("if (pending$q | beat$due) begin", "if (pending$q) begin");
     // Blocks: a word too many; a half twice; a descriptor that is not skipped; read too late.
     proof.refutes("words_left$q == 32'h0", "words_left$q == 32'hff");
     proof.refutes("next_group$d = word_high$q", "next_group$d = word_low$q");

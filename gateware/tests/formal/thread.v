@@ -89,8 +89,8 @@ module check(
     wire [39:0] counted;
     thread thread(
         .clock(3'b001), .available(committed), .read$address(read_address), .read$high(read[63:32]),
-        .read$low(read[31:0]), .read$freed(freed), .rewind(1'b0), .beat(due), .beat_taken(taken), .beat_step(step),
-        .beat_group(group), .frame_sent(sent), .valid(valid), .data(data), .last(last), .ready(ready),
+        .read$low(read[31:0]), .read$freed(freed), .rewind(1'b0), .beat$due(due), .beat$taken(taken), .beat$step(step),
+        .beat$group(group), .beat$sent(sent), .octets$valid(valid), .octets$data(data), .octets$last(last), .octets$ready(ready),
         .inner({state, group_q, pending, beating, word_high, word_low, turn_q, next_group, shift, left, reload,
             words_left, finishing, counted})
     );

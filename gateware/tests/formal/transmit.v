@@ -56,10 +56,10 @@ module check(input [63:0] anything);
     wire [7:0] data, txd;
     thread thread(
         .clock({reset, reset, 1'b1}), .available(committed), .read$address(read_address), .read$high(read[63:32]),
-        .read$low(read[31:0]), .read$freed(freed), .rewind(1'b0), .beat(1'b0), .valid(valid), .data(data), .last(last), .ready(ready)
+        .read$low(read[31:0]), .read$freed(freed), .rewind(1'b0), .beat$due(1'b0), .octets$valid(valid), .octets$data(data), .octets$last(last), .octets$ready(ready)
     );
     gmac gmac(
-        .clock({reset, reset, 1'b1}), .valid(valid), .data(data), .last(last), .ready(ready), .txd(txd), .tx_en(tx_en)
+        .clock({reset, reset, 1'b1}), .octets$valid(valid), .octets$data(data), .octets$last(last), .octets$ready(ready), .txd(txd), .tx_en(tx_en)
     );
 
     // The PHY's side: where in the frame, and which block it must be.

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use fastrand::Rng;
 use gateware::ethernet::gmac::Gmac;
+use gateware::ethernet::ports::OctetSource;
 use gateware::ethernet::tx_thread::{FrameCounter, MAX_READ_CLOCKS, TxThread};
 use hmtt_format::FORMAT_VERSION;
 use hmtt_format::frame::{self, MAX_FRAME_BYTES, MIN_FRAME_BYTES, PayloadHeader};
@@ -61,15 +62,15 @@ fn frames_are_padded_have_a_valid_fcs_and_keep_the_gap() {
             let mut next = 0;
             while next < frame.len() {
                 // There are occasional pauses between frames, never within one.
-                gmac.valid.next = next > 0 || chance(rng, 70);
-                gmac.data.next = u64::from(frame[next]).into();
-                gmac.last.next = next + 1 == frame.len();
+                gmac.octets.valid.next = next > 0 || chance(rng, 70);
+                gmac.octets.data.next = u64::from(frame[next]).into();
+                gmac.octets.last.next = next + 1 == frame.len();
                 settle(&mut gmac);
-                next += usize::from(gmac.ready.val());
+                next += usize::from(gmac.octets.ready.val());
                 phy.sample(&gmac);
                 pulse(&mut gmac, |gmac| &mut gmac.clock);
             }
-            gmac.valid.next = false;
+            gmac.octets.valid.next = false;
         }
         for _ in 0..100 {
             phy.sample(&gmac);
@@ -124,13 +125,11 @@ fn blocks_become_the_frames_the_format_defines() {
                 end = end + 1 + words.len() & 1023;
             }
             thread.available.next = (end as u64).into();
-            thread.ready.next = gmac.ready.val();
+            OctetSource::join(&mut thread.octets, &mut gmac.octets);
             settle(&mut thread);
-            gmac.valid.next = thread.valid.val();
-            gmac.data.next = u64::from(thread.data.val().index() as u8).into();
-            gmac.last.next = thread.last.val();
+            OctetSource::join(&mut thread.octets, &mut gmac.octets);
             settle(&mut gmac);
-            thread.ready.next = gmac.ready.val();
+            OctetSource::join(&mut thread.octets, &mut gmac.octets);
             settle(&mut thread);
             phy.sample(&gmac);
             answers.push_back(fifo[thread.read.address.val().index()]);

@@ -3,6 +3,7 @@
 use gateware::ethernet::clock_watch::{ClockWatch, LOST_AFTER, TOGGLE_CLOCKS};
 use gateware::ethernet::gmac::Gmac;
 use gateware::ethernet::heartbeat::{Heartbeat, TICK_CLOCKS};
+use gateware::ethernet::ports::{BeatSink, OctetSource};
 use gateware::ethernet::tx_thread::TxThread;
 use hmtt_format::frame::{self, FrameKind, HEARTBEAT_WORDS, MAX_FRAME_BYTES, PayloadHeader};
 use hmtt_format::{FORMAT_VERSION, frame::Heartbeat as Said};
@@ -34,17 +35,14 @@ impl Bench {
 
     fn clock(&mut self) {
         let Bench { heartbeat, thread, gmac, .. } = self;
-        // The paths between the blocks consist of one signal each.
-        thread.ready.next = gmac.ready.val();
-        thread.beat.next = heartbeat.due.val();
-        thread.beat_group.next = heartbeat.group.val();
+        let mut join = |thread: &mut TxThread<10>| {
+            OctetSource::join(&mut thread.octets, &mut gmac.octets);
+            BeatSink::join(&mut thread.beat, &mut heartbeat.beat);
+        };
+        // The thread's outputs depend on its inputs within a clock; those of the other blocks do not.
+        join(thread);
         settle(thread);
-        gmac.valid.next = thread.valid.val();
-        gmac.data.next = thread.data.val();
-        gmac.last.next = thread.last.val();
-        heartbeat.taken.next = thread.beat_taken.val();
-        heartbeat.step.next = thread.beat_step.val();
-        heartbeat.sent.next = thread.frame_sent.val();
+        join(thread);
         if gmac.tx_en.val() {
             if !self.sending {
                 self.frames.push((self.clocks, Vec::new()));
