@@ -35,6 +35,7 @@ use crate::statistics::other_words::OtherWords;
 use crate::statistics::timekeeper::Timekeeper;
 use crate::statistics::totals::TotalsCounter;
 use crate::statistics::traces::Traces;
+use crate::statistics::word_request::WordReader;
 
 /// See the module's description. `N`: log2 of the packet FIFO's 64-bit words.
 #[derive(LogicBlock)]
@@ -210,13 +211,12 @@ impl<const N: usize> Logic for Card<N> {
         self.analysis.steering.next = self.config_unit.steering.val();
         self.analysis.now.next = self.timekeeper.now.val();
         self.analysis.flowing.next = self.config_unit.flowing.val();
-        self.analysis.held.next = self.block_writer.other_kind.val();
-        self.analysis.word.next = self.block_writer.other_index.val();
+        // The analysis makes some of the words, from the same request.
+        self.analysis.held.next = self.block_writer.words.kind.val();
+        self.analysis.word.next = self.block_writer.words.index.val();
 
         self.other_words.analysis_high.next = self.analysis.high.val();
         self.other_words.analysis_low.next = self.analysis.low.val();
-        self.other_words.kind.next = self.block_writer.other_kind.val();
-        self.other_words.index.next = self.block_writer.other_index.val();
         self.other_words.settings.next = self.config_unit.settings.val();
         self.other_words.slices.next = self.config_unit.slices.val();
         self.other_words.running.next = self.config_unit.running.val();
@@ -239,9 +239,7 @@ impl<const N: usize> Logic for Card<N> {
         self.block_writer.now.next = self.timekeeper.now.val();
         self.block_writer.slice_accesses.next = self.frequency.accesses.val();
         self.block_writer.slice_partial.next = self.frequency.partial.val();
-        self.block_writer.other_high.next = self.other_words.high.val();
-        self.block_writer.other_low.next = self.other_words.low.val();
-        self.block_writer.report_last.next = self.other_words.report_last.val();
+        WordReader::join(&mut self.block_writer.words, &mut self.other_words.words);
         self.block_writer.room.next = self.packet_fifo.room.val();
         FifoWriter::<N>::join(&mut self.block_writer.write, &mut self.packet_fifo.write);
 

@@ -25,6 +25,7 @@ use crate::statistics::other_words::OtherWords;
 use crate::statistics::timekeeper::Timekeeper;
 use crate::statistics::totals::TotalsCounter;
 use crate::statistics::traces::Traces;
+use crate::statistics::word_request::{WordReader, WordRequest};
 
 /// A clock input of a block, with or without a reset.
 pub trait ClockInput {
@@ -130,6 +131,8 @@ bundle!(DdrPins: cke, cs_n, act_n, ras_n, cas_n, we_n, ba, a);
 bundle!(FifoWrite<N>: high_enable, low_enable, address, high, low, committed);
 bundle!(FifoRead<N>: address, freed);
 bundle!(FifoReader<N>: high, low);
+bundle!(WordRequest: kind, index);
+bundle!(WordReader: high, low, report_last);
 bundle!(BeatSource: taken, step, sent);
 bundle!(BeatSink: due, group);
 bundle!(OctetSink: valid, data, last);
@@ -146,12 +149,12 @@ inputs!(TotalsCounter, clock: observed, unreported, burst);
 inputs!(Frequency, clock: offer, write, passes, gap, restart, now, slice_last);
 inputs!(Analysis, clock: observed, settings, running, steering, now, flowing, taken, held, word);
 inputs!(
-    OtherWords, clock: kind, index, settings, slices, running, totals, slice_partial, slice_first,
+    OtherWords, clock: words, settings, slices, running, totals, slice_partial, slice_first,
     slice_reads, slice_writes, slice_length, analysis_high, analysis_low
 );
 inputs!(
     BlockWriter<N>, clock: record, offered, settings, now, slice_accesses, slice_partial,
-    other_high, other_low, report_last, room
+    words, room
 );
 inputs!(
     PacketFifo<N>, ddr_clock, tx_clock: write, read);

@@ -76,7 +76,8 @@ use rust_hdl::prelude::*;
 use super::accounts::Accounts;
 use super::record_intake::RecordIntake;
 use super::word_port::{COMMIT_CLOCKS, WordPort};
-use super::{Record, RecordKind, SlotClock};
+use super::word_request::WordReader;
+use super::{Record, SlotClock};
 use crate::config::Settings;
 use crate::fifo::packet_fifo::ROOM_LATENCY;
 use crate::fifo::ports::FifoWriter;
@@ -140,16 +141,8 @@ pub struct BlockWriter<const N: usize> {
     pub slice_accesses: Signal<In, Bits<32>>,
     /// The slice's record has a third word.
     pub slice_partial: Signal<In, Bit>,
-    /// Kind of the record whose words are needed on `other_high` and `other_low`.
-    pub other_kind: Signal<Out, RecordKind>,
-    /// Index of the word that is needed on the next clock.
-    pub other_index: Signal<Out, Bits<6>>,
-    /// Bits 63..32 of the word.
-    pub other_high: Signal<In, Bits<32>>,
-    /// Bits 31..0 of the word.
-    pub other_low: Signal<In, Bits<32>>,
-    /// Two clocks ago `other_index` was the index of the last word of a report.
-    pub report_last: Signal<In, Bit>,
+    /// Words of other units.
+    pub words: WordReader,
     /// The FIFO has room for the longest block.
     pub room: Signal<In, Bit>,
     /// Write port of the FIFO.
@@ -239,7 +232,7 @@ impl<const N: usize> BlockWriter<N> {
                 third_word: Constant::new(2u64.into()),
             }
             default: clock, record, offered, advance, free, idle, settings, now, slice_accesses,
-                slice_partial, other_kind, other_index, other_high, other_low, report_last, room,
+                slice_partial, words, room,
                 write, lossy, intake, accounts, port, state, kind, repeated, aged, open, full,
                 packs, packs_word, ticks, report_due, index, settle, stated, unit, numberless,
                 access_half, delta, value_segment, missed, lost_now, third, packs_next, takes_next

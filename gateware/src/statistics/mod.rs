@@ -21,6 +21,7 @@ pub mod totals;
 pub mod traces;
 pub mod waiting_record;
 pub mod word_port;
+pub mod word_request;
 pub mod word_source;
 
 use rust_hdl::prelude::*;

@@ -8,6 +8,7 @@ use rust_hdl::prelude::*;
 use super::report_words::ReportWords;
 use super::slice_words::SliceWords;
 use super::totals::Totals;
+use super::word_request::WordRequest;
 use super::{RecordKind, SlotClock};
 use crate::config::Settings;
 use crate::reset::{ClearedRegister, Domain, Register};
@@ -17,10 +18,8 @@ use crate::reset::{ClearedRegister, Domain, Register};
 pub struct OtherWords {
     /// DDR clock.
     pub clock: Signal<In, Domain>,
-    /// Kind of the record that the words belong to. Kinds other than slice and analysis select a report.
-    pub kind: Signal<In, RecordKind>,
-    /// Index of the word.
-    pub index: Signal<In, Bits<6>>,
+    /// Words for the block writer.
+    pub words: WordRequest,
     /// Settings in force.
     pub settings: Signal<In, Settings>,
     /// Time slices are on.
@@ -43,12 +42,6 @@ pub struct OtherWords {
     pub analysis_high: Signal<In, Bits<32>>,
     /// Bits 31..0 of the word of the analysis.
     pub analysis_low: Signal<In, Bits<32>>,
-    /// Bits 63..32 of the selected word.
-    pub high: Signal<Out, Bits<32>>,
-    /// Bits 31..0 of the selected word.
-    pub low: Signal<Out, Bits<32>>,
-    /// Two clocks ago the index was that of the last word of a report.
-    pub report_last: Signal<Out, Bit>,
     report: ReportWords,
     slice: SliceWords,
     made_high: ClearedRegister<Bits<32>>,
@@ -71,9 +64,8 @@ impl OtherWords {
             Self {
                 report: ReportWords::new(memory),
             }
-            default: clock, kind, index, settings, slices, running, totals, slice_partial,
-                slice_first, slice_reads, slice_writes, slice_length, analysis_high, analysis_low,
-                high, low, report_last, slice, made_high, made_low, ends, from_slice, from_analysis,
+            default: clock, words, settings, slices, running, totals, slice_partial,
+                slice_first, slice_reads, slice_writes, slice_length, analysis_high, analysis_low, slice, made_high, made_low, ends, from_slice, from_analysis,
                 is_slice, is_analysis, sliced_high, sliced_low, analysed_high, analysed_low
         }
     }
@@ -84,14 +76,14 @@ impl Logic for OtherWords {
     fn update(&mut self) {
         dff_setup!(self, clock, made_high, made_low, ends, from_slice, from_analysis);
         self.report.clock.next = self.clock.val();
-        self.report.index.next = self.index.val();
+        self.report.index.next = self.words.index.val();
         self.report.settings.next = self.settings.val();
         self.report.slices.next = self.slices.val();
         self.report.running.next = self.running.val();
         self.report.totals.next = self.totals.val();
         self.ends.d.next = self.report.last.val();
-        self.report_last.next = self.ends.q.val();
-        self.slice.index.next = self.index.val().get_bits::<2>(0);
+        self.words.report_last.next = self.ends.q.val();
+        self.slice.index.next = self.words.index.val().get_bits::<2>(0);
         self.slice.code.next = self.settings.val().slice;
         self.slice.partial.next = self.slice_partial.val();
         self.slice.first.next = self.slice_first.val();
@@ -99,9 +91,9 @@ impl Logic for OtherWords {
         self.slice.writes.next = self.slice_writes.val();
         self.slice.length.next = self.slice_length.val();
         // The block writer has the record for some clocks before it reads its words.
-        self.is_slice.next = self.kind.val() == RecordKind::Slice;
-        self.is_analysis.next =
-            (self.kind.val() == RecordKind::Count) | (self.kind.val() == RecordKind::HotPage);
+        self.is_slice.next = self.words.kind.val() == RecordKind::Slice;
+        self.is_analysis.next = (self.words.kind.val() == RecordKind::Count)
+            | (self.words.kind.val() == RecordKind::HotPage);
         self.from_slice.d.next = self.is_slice.val();
         self.from_analysis.d.next = self.is_analysis.val();
         self.report.wanted.next = !self.is_slice.val() & !self.is_analysis.val();
@@ -121,7 +113,7 @@ impl Logic for OtherWords {
             self.report.high.val() | self.sliced_high.val() | self.analysed_high.val();
         self.made_low.d.next =
             self.report.low.val() | self.sliced_low.val() | self.analysed_low.val();
-        self.high.next = self.made_high.q.val();
-        self.low.next = self.made_low.q.val();
+        self.words.high.next = self.made_high.q.val();
+        self.words.low.next = self.made_low.q.val();
     }
 }

@@ -39,8 +39,8 @@ impl<const N: usize> Part<Ports> for BlockWriter<N> {
 
         self.port.threshold.next = self.settings.val().threshold;
         self.port.record.next = self.intake.held_before.val();
-        self.port.other_high.next = self.other_high.val();
-        self.port.other_low.next = self.other_low.val();
+        self.port.other_high.next = self.words.high.val();
+        self.port.other_low.next = self.words.low.val();
         self.port.heading.next.kind = self.kind.q.val();
         self.port.heading.next.unit = self.unit.q.val();
         self.port.heading.next.segment = self.intake.segment.val();
@@ -50,7 +50,7 @@ impl<const N: usize> Part<Ports> for BlockWriter<N> {
         self.port.heading.next.accesses_low = self.accounts.accesses_low.val();
         self.port.heading.next.accesses_high = self.accounts.accesses_high.val();
         FifoWriter::<N>::link(&mut self.write, &mut self.port.write);
-        self.other_kind.next = self.intake.held.val().kind;
-        self.other_index.next = self.index.q.val();
+        self.words.kind.next = self.intake.held.val().kind;
+        self.words.index.next = self.index.q.val();
     }
 }

@@ -229,7 +229,7 @@ impl<const N: usize> Part<Sequence> for BlockWriter<N> {
                 self.port.push_word.next = true;
                 self.port.source.next = Source::Other;
                 self.index.d.next = self.index.q.val() + 1;
-                if self.report_last.val() {
+                if self.words.report_last.val() {
                     self.state.d.next = State::StoreLast;
                 }
             }

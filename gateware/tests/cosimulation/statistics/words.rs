@@ -114,8 +114,8 @@ fn words_of_reports_and_slices_agree() {
                     block.running.next = rng.bool();
                     block.totals.next = totals(rng);
                 }
-                block.kind.next = RECORDS[rng.usize(0..RECORDS.len())];
-                block.index.next = (step as u64 % 64).into();
+                block.words.kind.next = RECORDS[rng.usize(0..RECORDS.len())];
+                block.words.index.next = (step as u64 % 64).into();
                 block.slice_partial.next = rng.bool();
                 block.slice_first.next = slot_clock(rng);
                 block.slice_reads.next = spread(rng, 32).into();
@@ -147,9 +147,9 @@ fn block_writer(rng: &mut Rng) -> Recording<BlockWriter<10>> {
             block.offered.next = block.record.next.kind != RecordKind::Nothing;
         }
         block.now.next = slot_clock(rng);
-        block.other_high.next = spread(rng, 32).into();
-        block.other_low.next = spread(rng, 32).into();
-        block.report_last.next = chance(rng, 10);
+        block.words.high.next = spread(rng, 32).into();
+        block.words.low.next = spread(rng, 32).into();
+        block.words.report_last.next = chance(rng, 10);
         block.room.next = chance(rng, if step % 1000 < 800 { 95 } else { 5 });
         recording.step();
         taken = recording.block.advance.val();
