@@ -27,55 +27,6 @@ pub struct SteppedCard<const N: usize> {
     driven: Option<(Pins, bool, u16)>,
 }
 
-/// Declares the activities of the blocks of the card, from one list of blocks and constructors of [`Activity`].
-macro_rules! activities {
-    ($($(#[$reason:meta])* $block:ident: $kind:ident),+ $(,)?) => {
-        /// State of each block.
-        struct Activities {
-            $($(#[$reason])* $block: Activity,)+
-        }
-
-        impl Activities {
-            fn of<const N: usize>(card: &Card<N>) -> Self {
-                Activities { $($block: Activity::$kind(&card.$block),)+ }
-            }
-        }
-    };
-}
-
-activities! {
-    command_buffer: of,
-    /// Its bank table has state that is not in registers.
-    state_machine: restless,
-    event_source: of,
-    event_queue: of,
-    config_unit: of,
-    traces: of,
-    timekeeper: of,
-    totals: of,
-    frequency: of,
-    analysis: of,
-    other_words: of,
-    block_writer: of,
-    packet_fifo: of,
-    clock_watch: of,
-    ddr_restart: of,
-    ddr_reset: of,
-    heartbeat: of,
-    tx_thread: of,
-    gmac: of,
-}
-
-/// Calls `$macro` with the blocks that only the DDR clock drives, in the order of the data, between other arguments.
-macro_rules! with_ddr_blocks {
-    ($macro:ident, ($($before:tt)*), ($($after:tt)*)) => {
-        $macro!(
-            $($before)* ddr_reset, command_buffer, state_machine, event_source, event_queue, config_unit,
-            traces, timekeeper, totals, frequency, analysis, other_words, block_writer $($after)*
-        )
-    };
-}
-
 /// Gives some blocks a rising edge.
 macro_rules! rise {
     ($self:ident, $clock:ident: $($block:ident),+) => {{
@@ -108,10 +59,76 @@ macro_rules! travel {
     }};
 }
 
+/// Generates, from one list of the card's blocks, their activities and the effects of both clocks on them. A test
+/// compares the list with the card.
+macro_rules! blocks {
+    (
+        ddr: $($ddr:ident),+;
+        both: $($both:ident),+;
+        tx: $($tx:ident),+;
+        reached_from_tx: $($reached:ident),+;
+    ) => {
+        /// State of each block.
+        struct Activities {
+            $($ddr: Activity,)+
+            $($both: Activity,)+
+            $($tx: Activity,)+
+        }
+
+        impl Activities {
+            /// Names of the blocks.
+            #[cfg(test)]
+            const NAMES: &'static [&'static str] = &[
+                $(stringify!($ddr),)+ $(stringify!($both),)+ $(stringify!($tx),)+
+            ];
+
+            fn of<const N: usize>(card: &Card<N>) -> Self {
+                Activities {
+                    $($ddr: Activity::of(&card.$ddr),)+
+                    $($both: Activity::of(&card.$both),)+
+                    $($tx: Activity::of(&card.$tx),)+
+                }
+            }
+        }
+
+        impl<const N: usize> SteppedCard<N> {
+            fn ddr_rise(&mut self) {
+                rise!(self, clock: $($ddr),+);
+                rise!(self, ddr_clock: $($both),+);
+            }
+
+            fn ddr_travel(&mut self) -> bool {
+                travel!(self: $($ddr,)+ $($both),+)
+            }
+
+            fn tx_rise(&mut self) {
+                rise!(self, tx_clock: $($both),+);
+                rise!(self, clock: $($tx),+);
+            }
+
+            fn tx_travel(&mut self) -> bool {
+                travel!(self: $($both,)+ $($tx,)+ $($reached),+)
+            }
+        }
+    };
+}
+
+// Blocks of each clock in the order of the data, and between them those with both clocks.
+blocks! {
+    ddr: ddr_reset, command_buffer, state_machine, event_source, event_queue, config_unit, traces, timekeeper,
+        totals, frequency, analysis, other_words, block_writer;
+    both: packet_fifo, clock_watch;
+    tx: ddr_restart, heartbeat, tx_thread, gmac;
+    // Its output follows an input of the transmit domain without an edge.
+    reached_from_tx: ddr_reset;
+}
+
 impl<const N: usize> SteppedCard<N> {
     /// Wraps a card that has settled and had no edge.
     pub fn new(card: Card<N>) -> Self {
-        let activities = Activities::of(&card);
+        let mut activities = Activities::of(&card);
+        // Its bank table has state that is not in registers.
+        activities.state_machine = Activity::restless(&card.state_machine);
         SteppedCard {
             card,
             activities,
@@ -141,8 +158,7 @@ impl<const N: usize> SteppedCard<N> {
         if std::mem::take(&mut self.tx_changed) {
             self.ddr_changed |= self.ddr_travel();
         }
-        with_ddr_blocks!(rise, (self, clock:), ());
-        rise!(self, ddr_clock: packet_fifo, clock_watch);
+        self.ddr_rise();
         self.stale = true;
         self.ddr_changed |= self.ddr_travel();
     }
@@ -158,8 +174,10 @@ impl<const N: usize> SteppedCard<N> {
         }
     }
 
-    fn ddr_travel(&mut self) -> bool {
-        with_ddr_blocks!(travel, (self:), (, packet_fifo, clock_watch))
+    /// Names of the blocks that the lists name.
+    #[cfg(test)]
+    pub(super) fn blocks() -> &'static [&'static str] {
+        Activities::NAMES
     }
 
     /// Applies a rising and a falling edge of the transmit clock.
@@ -167,8 +185,7 @@ impl<const N: usize> SteppedCard<N> {
         if std::mem::take(&mut self.ddr_changed) {
             self.tx_changed |= self.tx_travel();
         }
-        rise!(self, tx_clock: packet_fifo, clock_watch);
-        rise!(self, clock: ddr_restart, heartbeat, tx_thread, gmac);
+        self.tx_rise();
         self.stale = true;
         self.tx_changed |= self.tx_travel();
         // A reset of the DDR domain begins without an edge of its clock and changes the FIFO at once.
@@ -176,12 +193,6 @@ impl<const N: usize> SteppedCard<N> {
         if self.in_reset && !was_in_reset {
             self.ddr_changed |= self.ddr_travel();
         }
-    }
-
-    fn tx_travel(&mut self) -> bool {
-        travel!(
-            self: packet_fifo, clock_watch, ddr_restart, ddr_reset, heartbeat, tx_thread, gmac
-        )
     }
 
     /// Returns the levels that the PHY would sample at a rising edge now.

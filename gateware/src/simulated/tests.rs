@@ -45,6 +45,26 @@ impl Probe for Levels {
     }
 }
 
+/// Names of the blocks directly within a block.
+#[derive(Default)]
+struct Parts {
+    depth: usize,
+    names: Vec<String>,
+}
+
+impl Probe for Parts {
+    fn visit_start_scope(&mut self, name: &str, _: &dyn Block) {
+        if self.depth == 1 {
+            self.names.push(name.to_owned());
+        }
+        self.depth += 1;
+    }
+
+    fn visit_end_scope(&mut self, _: &str, _: &dyn Block) {
+        self.depth -= 1;
+    }
+}
+
 fn levels(card: &impl Block) -> Vec<(String, VCDValue)> {
     let mut levels = Levels::default();
     card.accept("card", &mut levels);
@@ -191,4 +211,14 @@ fn a_stepped_card_is_reset_like_a_plain_one_when_its_ddr_clock_was_lost() {
         assert!(in_reset > 1000, "seed {seed}: {in_reset} steps in reset");
         assert!(sent > steps / 20, "seed {seed}: {sent} bytes in {steps} steps");
     }
+}
+
+#[test]
+fn each_block_of_the_card_is_in_a_list_of_the_stepped_card() {
+    let mut parts = Parts::default();
+    Card::<10>::new(&memory()).accept("card", &mut parts);
+    parts.names.sort_unstable();
+    let mut listed = SteppedCard::<10>::blocks().to_vec();
+    listed.sort_unstable();
+    assert_eq!(parts.names, listed);
 }
