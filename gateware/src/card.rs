@@ -221,11 +221,7 @@ impl<const N: usize> Logic for Card<N> {
         self.other_words.slices.next = self.config_unit.slices.val();
         self.other_words.running.next = self.config_unit.running.val();
         self.other_words.totals.next = self.totals.totals.val();
-        self.other_words.slice_partial.next = self.frequency.partial.val();
-        self.other_words.slice_first.next = self.frequency.first.val();
-        self.other_words.slice_reads.next = self.frequency.reads.val();
-        self.other_words.slice_writes.next = self.frequency.writes.val();
-        self.other_words.slice_length.next = self.frequency.length.val();
+        self.other_words.slice_counts.next = self.frequency.counts.val();
         // The analysis passes a record on when the traces have none.
         self.block_writer.record.next = self.traces.record.val();
         self.block_writer.offered.next = self.traces.offers.val();
@@ -238,7 +234,7 @@ impl<const N: usize> Logic for Card<N> {
         self.block_writer.settings.next = self.config_unit.settings.val();
         self.block_writer.now.next = self.timekeeper.now.val();
         self.block_writer.slice_accesses.next = self.frequency.accesses.val();
-        self.block_writer.slice_partial.next = self.frequency.partial.val();
+        self.block_writer.slice_partial.next = self.frequency.counts.val().partial;
         WordReader::join(&mut self.block_writer.words, &mut self.other_words.words);
         self.block_writer.room.next = self.packet_fifo.room.val();
         FifoWriter::<N>::join(&mut self.block_writer.write, &mut self.packet_fifo.write);

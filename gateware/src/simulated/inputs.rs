@@ -153,8 +153,7 @@ inputs!(TotalsCounter, clock: observed, unreported, burst);
 inputs!(Frequency, clock: offer, write, passes, gap, restart, now, slice_last);
 inputs!(Analysis, clock: observed, settings, running, steering, now, flowing, taken, held, word);
 inputs!(
-    OtherWords, clock: words, settings, slices, running, totals, slice_partial, slice_first,
-    slice_reads, slice_writes, slice_length, analysis_high, analysis_low
+    OtherWords, clock: words, settings, slices, running, totals, slice_counts, analysis_high, analysis_low
 );
 inputs!(
     BlockWriter<N>, clock: record, offered, settings, now, slice_accesses, slice_partial,

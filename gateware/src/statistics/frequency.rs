@@ -5,7 +5,7 @@
 
 use rust_hdl::prelude::*;
 
-use super::SlotClock;
+use super::{SliceCounts, SlotClock};
 use crate::reset::{ClearedRegister, Domain, Register};
 
 /// See the module's description.
@@ -29,18 +29,10 @@ pub struct Frequency {
     pub slice_last: Signal<In, Bits<32>>,
     /// The slice has an access.
     pub counted: Signal<Out, Bit>,
-    /// READs of the slice.
-    pub reads: Signal<Out, Bits<32>>,
-    /// WRITEs of the slice.
-    pub writes: Signal<Out, Bits<32>>,
     /// READs and WRITEs of the slice.
     pub accesses: Signal<Out, Bits<32>>,
-    /// First clock of the slice.
-    pub first: Signal<Out, SlotClock>,
-    /// Clocks from the begin of the slice to the last item.
-    pub length: Signal<Out, Bits<32>>,
-    /// The slice is shorter than the slice length; two clocks late.
-    pub partial: Signal<Out, Bit>,
+    /// Counts for the slice's record.
+    pub counts: Signal<Out, SliceCounts>,
     count_reads: ClearedRegister<Bits<32>>,
     count_writes: ClearedRegister<Bits<32>>,
     count_all: ClearedRegister<Bits<32>>,
@@ -67,14 +59,14 @@ impl Logic for Frequency {
             is_partial
         );
         self.counted.next = self.any.q.val();
-        self.reads.next = self.count_reads.q.val();
-        self.writes.next = self.count_writes.q.val();
+        self.counts.next.reads = self.count_reads.q.val();
+        self.counts.next.writes = self.count_writes.q.val();
         self.accesses.next = self.count_all.q.val();
-        self.first.next = self.begun.q.val();
-        self.length.next = self.clocks.q.val();
+        self.counts.next.first = self.begun.q.val();
+        self.counts.next.length = self.clocks.q.val();
         self.whole.d.next = self.slice_last.val() + 1;
         self.is_partial.d.next = self.clocks.q.val() != self.whole.q.val();
-        self.partial.next = self.is_partial.q.val();
+        self.counts.next.partial = self.is_partial.q.val();
         if self.passes.val() {
             self.clocks.d.next = self.clocks.q.val() + bit_cast::<32, 16>(self.gap.val());
         }

@@ -94,6 +94,21 @@ pub struct Observed {
     pub page: Bits<28>,
 }
 
+/// What a slice record states of a time slice.
+#[derive(Copy, Clone, Debug, Default, PartialEq, LogicStruct)]
+pub struct SliceCounts {
+    /// The slice is shorter than the slice length; two clocks late.
+    pub partial: Bit,
+    /// First clock of the slice.
+    pub first: SlotClock,
+    /// READs of the slice.
+    pub reads: Bits<32>,
+    /// WRITEs of the slice.
+    pub writes: Bits<32>,
+    /// Clocks from the begin of the slice to the last item.
+    pub length: Bits<32>,
+}
+
 impl SlotClock {
     /// Bits of `low`.
     pub const LOW_BITS: u32 = 24;

@@ -9,7 +9,7 @@ use super::report_words::ReportWords;
 use super::slice_words::SliceWords;
 use super::totals::Totals;
 use super::word_request::WordRequest;
-use super::{RecordKind, SlotClock};
+use super::{RecordKind, SliceCounts};
 use crate::config::Settings;
 use crate::reset::{ClearedRegister, Domain, Register};
 
@@ -28,16 +28,8 @@ pub struct OtherWords {
     pub running: Signal<In, Bit>,
     /// Totals for reports.
     pub totals: Signal<In, Totals>,
-    /// The slice is shorter than the slice length.
-    pub slice_partial: Signal<In, Bit>,
-    /// First clock of the slice.
-    pub slice_first: Signal<In, SlotClock>,
-    /// READs in the slice.
-    pub slice_reads: Signal<In, Bits<32>>,
-    /// WRITEs in the slice.
-    pub slice_writes: Signal<In, Bits<32>>,
-    /// Clocks of the slice.
-    pub slice_length: Signal<In, Bits<32>>,
+    /// Counts of the slice.
+    pub slice_counts: Signal<In, SliceCounts>,
     /// Bits 63..32 of the word of the analysis.
     pub analysis_high: Signal<In, Bits<32>>,
     /// Bits 31..0 of the word of the analysis.
@@ -64,8 +56,7 @@ impl OtherWords {
             Self {
                 report: ReportWords::new(memory),
             }
-            default: clock, words, settings, slices, running, totals, slice_partial,
-                slice_first, slice_reads, slice_writes, slice_length, analysis_high, analysis_low, slice, made_high, made_low, ends, from_slice, from_analysis,
+            default: clock, words, settings, slices, running, totals, slice_counts, analysis_high, analysis_low, slice, made_high, made_low, ends, from_slice, from_analysis,
                 is_slice, is_analysis, sliced_high, sliced_low, analysed_high, analysed_low
         }
     }
@@ -85,11 +76,7 @@ impl Logic for OtherWords {
         self.words.report_last.next = self.ends.q.val();
         self.slice.index.next = self.words.index.val().get_bits::<2>(0);
         self.slice.code.next = self.settings.val().slice;
-        self.slice.partial.next = self.slice_partial.val();
-        self.slice.first.next = self.slice_first.val();
-        self.slice.reads.next = self.slice_reads.val();
-        self.slice.writes.next = self.slice_writes.val();
-        self.slice.length.next = self.slice_length.val();
+        self.slice.counts.next = self.slice_counts.val();
         // The block writer has the record for some clocks before it reads its words.
         self.is_slice.next = self.words.kind.val() == RecordKind::Slice;
         self.is_analysis.next = (self.words.kind.val() == RecordKind::Count)

@@ -13,7 +13,7 @@ use gateware::statistics::timekeeper::Timekeeper;
 use gateware::statistics::totals::TotalsCounter;
 use gateware::statistics::traces::{Coming, Placed, Traces};
 use gateware::statistics::waiting_record::WaitingRecord;
-use gateware::statistics::{Observed, Record, RecordKind, SlotClock};
+use gateware::statistics::{Observed, Record, RecordKind, SliceCounts, SlotClock};
 use hmtt_format::record::{RUN_COUNT_LOG2, RUN_DURATION_LOG2};
 
 use crate::direct::{chance, spread, with_seeds};
@@ -22,6 +22,16 @@ use crate::recording::Recording;
 
 fn slot_clock(rng: &mut Rng) -> SlotClock {
     SlotClock { low: spread(rng, 24).into(), high: spread(rng, 24).into() }
+}
+
+fn slice_counts(rng: &mut Rng) -> SliceCounts {
+    SliceCounts {
+        partial: rng.bool(),
+        first: slot_clock(rng),
+        reads: spread(rng, 32).into(),
+        writes: spread(rng, 32).into(),
+        length: spread(rng, 32).into(),
+    }
 }
 
 fn settings(rng: &mut Rng) -> Settings {
@@ -200,11 +210,7 @@ fn slice_words_agree() {
             let block = &mut recording.block;
             block.index.next = rng.u64(0..3).into();
             block.code.next = spread(rng, 5).into();
-            block.partial.next = rng.bool();
-            block.first.next = slot_clock(rng);
-            block.reads.next = spread(rng, 32).into();
-            block.writes.next = spread(rng, 32).into();
-            block.length.next = spread(rng, 32).into();
+            block.counts.next = slice_counts(rng);
             recording.step();
         }
         recording.agrees();

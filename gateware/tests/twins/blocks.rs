@@ -8,7 +8,7 @@ use gateware::statistics::block_writer::BlockWriter;
 use gateware::statistics::other_words::OtherWords;
 use gateware::statistics::totals::Totals;
 use gateware::statistics::word_request::WordReader;
-use gateware::statistics::{Record, RecordKind, SlotClock};
+use gateware::statistics::{Record, RecordKind, SliceCounts, SlotClock};
 use hmtt_format::block::{Block, Event};
 use hmtt_format::frame::{PayloadHeader, SYNC_WORDS, Sync};
 use hmtt_format::record::{NUMBER_BITS, TagSource};
@@ -35,12 +35,8 @@ pub struct Chain {
     pub now: Signal<In, SlotClock>,
     pub analysis_high: Signal<In, Bits<32>>,
     pub analysis_low: Signal<In, Bits<32>>,
-    pub slice_first: Signal<In, SlotClock>,
-    pub slice_reads: Signal<In, Bits<32>>,
-    pub slice_writes: Signal<In, Bits<32>>,
     pub slice_accesses: Signal<In, Bits<32>>,
-    pub slice_length: Signal<In, Bits<32>>,
-    pub slice_partial: Signal<In, Bit>,
+    pub slice_counts: Signal<In, SliceCounts>,
     pub room: Signal<In, Bit>,
     pub write: FifoWriter<FIFO_LOG2>,
     pub lossy: Signal<Out, Bit>,
@@ -63,12 +59,8 @@ impl Chain {
             now: Default::default(),
             analysis_high: Default::default(),
             analysis_low: Default::default(),
-            slice_first: Default::default(),
-            slice_reads: Default::default(),
-            slice_writes: Default::default(),
             slice_accesses: Default::default(),
-            slice_length: Default::default(),
-            slice_partial: Default::default(),
+            slice_counts: Default::default(),
             room: Default::default(),
             write: Default::default(),
             lossy: Default::default(),
@@ -88,7 +80,7 @@ impl Logic for Chain {
         self.writer.settings.next = self.settings.val();
         self.writer.now.next = self.now.val();
         self.writer.slice_accesses.next = self.slice_accesses.val();
-        self.writer.slice_partial.next = self.slice_partial.val();
+        self.writer.slice_partial.next = self.slice_counts.val().partial;
         WordReader::join(&mut self.writer.words, &mut self.other.words);
         self.writer.room.next = self.room.val();
         self.other.settings.next = self.settings.val();
@@ -97,11 +89,7 @@ impl Logic for Chain {
         self.other.totals.next = self.totals.val();
         self.other.analysis_high.next = self.analysis_high.val();
         self.other.analysis_low.next = self.analysis_low.val();
-        self.other.slice_partial.next = self.slice_partial.val();
-        self.other.slice_first.next = self.slice_first.val();
-        self.other.slice_reads.next = self.slice_reads.val();
-        self.other.slice_writes.next = self.slice_writes.val();
-        self.other.slice_length.next = self.slice_length.val();
+        self.other.slice_counts.next = self.slice_counts.val();
         self.advance.next = self.writer.advance.val();
         self.free.next = self.writer.free.val();
         self.idle.next = self.writer.idle.val();
@@ -197,12 +185,14 @@ impl Bench {
     pub fn slice(&mut self, slice: Slice, whole: u64) {
         self.wait_until(|chain| chain.free.val());
         let chain = &mut self.chain;
-        chain.slice_first.next = slot_clock(slice.first);
-        chain.slice_reads.next = slice.reads.into();
-        chain.slice_writes.next = slice.writes.into();
         chain.slice_accesses.next = (slice.reads + slice.writes & 0xffff_ffff).into();
-        chain.slice_length.next = slice.length.unwrap_or(whole).into();
-        chain.slice_partial.next = slice.length.is_some();
+        chain.slice_counts.next = SliceCounts {
+            partial: slice.length.is_some(),
+            first: slot_clock(slice.first),
+            reads: slice.reads.into(),
+            writes: slice.writes.into(),
+            length: slice.length.unwrap_or(whole).into(),
+        };
         self.hand(Record { kind: RecordKind::Slice, ..Default::default() });
         self.wait_until(|chain| chain.free.val());
     }

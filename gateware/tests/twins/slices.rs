@@ -1,9 +1,9 @@
 //! Tests slices: counts, clocks and words; and the timekeeper, whose clock they state.
 
-use gateware::statistics::SlotClock;
 use gateware::statistics::frequency::Frequency;
 use gateware::statistics::slice_words::SliceWords;
 use gateware::statistics::timekeeper::Timekeeper;
+use gateware::statistics::{SliceCounts, SlotClock};
 use hmtt_format::record::{Word, WordRecord};
 
 use crate::direct::{chance, pulse, settle, settled, spread, with_seeds};
@@ -45,11 +45,7 @@ fn the_timekeeper_adds_up_the_clocks_that_pass() {
 /// Decodes the words of a slice.
 fn read(frequency: &Frequency, words: &mut SliceWords, code: u64) -> WordRecord {
     words.code.next = code.into();
-    words.partial.next = frequency.partial.val();
-    words.first.next = frequency.first.val();
-    words.reads.next = frequency.reads.val();
-    words.writes.next = frequency.writes.val();
-    words.length.next = frequency.length.val();
+    words.counts.next = frequency.counts.val();
     let read: Vec<u64> = (0..3u64)
         .map(|index| {
             words.index.next = index.into();
@@ -115,11 +111,13 @@ fn every_bit_of_a_slice_is_encoded() {
     let mut words = settled(SliceWords::default());
     let mut check = |code: u64, start: u64, [reads, writes]: [u64; 2], partial: Option<u64>| {
         words.code.next = code.into();
-        words.first.next = slot_clock(start);
-        words.reads.next = reads.into();
-        words.writes.next = writes.into();
-        words.length.next = partial.unwrap_or(5).into();
-        words.partial.next = partial.is_some();
+        words.counts.next = SliceCounts {
+            partial: partial.is_some(),
+            first: slot_clock(start),
+            reads: reads.into(),
+            writes: writes.into(),
+            length: partial.unwrap_or(5).into(),
+        };
         let mut index = 0u64;
         let mut next = || {
             words.index.next = index.into();

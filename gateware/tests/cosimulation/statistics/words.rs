@@ -9,7 +9,7 @@ use gateware::statistics::word_source::{Source, WordSource};
 use gateware::statistics::{Record, RecordKind};
 use hmtt_format::record::{RUN_COUNT_LOG2, RUN_DURATION_LOG2};
 
-use super::{RECORDS, record, settings, slot_clock};
+use super::{RECORDS, record, settings, slice_counts, slot_clock};
 use crate::direct::{chance, spread, with_seeds};
 use crate::memories;
 use crate::recording::Recording;
@@ -116,11 +116,7 @@ fn words_of_reports_and_slices_agree() {
                 }
                 block.words.kind.next = RECORDS[rng.usize(0..RECORDS.len())];
                 block.words.index.next = (step as u64 % 64).into();
-                block.slice_partial.next = rng.bool();
-                block.slice_first.next = slot_clock(rng);
-                block.slice_reads.next = spread(rng, 32).into();
-                block.slice_writes.next = spread(rng, 32).into();
-                block.slice_length.next = spread(rng, 32).into();
+                block.slice_counts.next = slice_counts(rng);
                 block.analysis_high.next = spread(rng, 32).into();
                 block.analysis_low.next = spread(rng, 32).into();
                 recording.step();
