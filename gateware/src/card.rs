@@ -16,6 +16,7 @@ use crate::analysis::unit::Analysis;
 use crate::config::config_unit::ConfigUnit;
 use crate::ddr::DdrPins;
 use crate::ddr::command_buffer::CommandBuffer;
+use crate::ddr::event_ports::{EventReader, EventWriter};
 use crate::ddr::event_queue::EventQueue;
 use crate::ddr::event_source::EventSource;
 use crate::ddr::state_machine::StateMachine;
@@ -164,15 +165,10 @@ impl<const N: usize> Logic for Card<N> {
         self.event_source.slices.next = self.config_unit.slices.val();
         self.event_source.slice_last.next = self.config_unit.slice_last.val();
         self.event_source.slice_restart.next = self.config_unit.slice_restart.val();
-        self.event_queue.slot_event.next = self.event_source.slot_event.val();
-        self.event_queue.register.next = self.event_source.register.val();
-        self.event_queue.push.next = self.event_source.happened.val();
-        self.event_queue.clocked.next = self.event_source.clocked.val();
+        EventWriter::join(&mut self.event_source.events, &mut self.event_queue.write);
 
         self.config_unit.straps.next = self.straps.val();
-        self.config_unit.slot_event.next = self.event_queue.head.val();
-        self.config_unit.event_valid.next = self.event_queue.head_valid.val();
-        self.event_queue.pop.next = self.config_unit.pop.val();
+        EventReader::join(&mut self.config_unit.events, &mut self.event_queue.read);
         self.config_unit.advance.next = self.block_writer.advance.val();
         self.config_unit.progress.next.drained = self.traces.drained.val();
         self.config_unit.progress.next.waiting = self.traces.waiting.val();

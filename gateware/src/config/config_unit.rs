@@ -37,7 +37,7 @@ use super::plan::Plan;
 use super::settings::SettingsRegister;
 use super::steering::{Progress, Steering};
 use super::{Item, ItemKind, Settings};
-use crate::ddr::SlotEvent;
+use crate::ddr::event_ports::EventReader;
 use crate::ddr::event_queue::COMMAND_LOST_AT;
 use crate::reset::{ClearedRegister, Domain, Register};
 use crate::statistics::RecordKind;
@@ -64,12 +64,8 @@ enum State {
 pub struct ConfigUnit {
     /// DDR clock.
     pub clock: Signal<In, Domain>,
-    /// Oldest event.
-    pub slot_event: Signal<In, SlotEvent>,
-    /// There is an event.
-    pub event_valid: Signal<In, Bit>,
-    /// The event is taken.
-    pub pop: Signal<Out, Bit>,
+    /// Events, from the queue.
+    pub events: EventReader,
     /// Strap pins.
     pub straps: Signal<In, Bits<16>>,
     /// The item; `Nothing` when there is none.
@@ -127,7 +123,7 @@ impl ConfigUnit {
                 analysis_mode: Constant::new((config::Mode::Analysis as u64).into()),
                 command_lost_at: Constant::new(COMMAND_LOST_AT.into()),
             }
-            default: clock, slot_event, event_valid, pop, straps, item, advance, progress, steering,
+            default: clock, events, straps, item, advance, progress, steering,
                 settings, running, slices, slice_last, slice_restart, flowing, plan, register,
                 slice_length, sliced, state, flows, chooses, asked, may_flow, free, choose, let_go,
                 analysed, event_high
@@ -155,8 +151,7 @@ impl Logic for ConfigUnit {
         self.slices.next = self.sliced.q.val();
 
         // Items pass until an event steers the card or a command is completed.
-        self.intake.slot_event.next = self.slot_event.val();
-        self.intake.event_valid.next = self.event_valid.val();
+        EventReader::link(&mut self.events, &mut self.intake.events);
         self.intake.flows.next = self.flows.q.val();
         self.intake.advance.next = self.advance.val();
         self.choose.next = self.chooses.q.val() & !self.intake.may_tell.val();
@@ -164,14 +159,13 @@ impl Logic for ConfigUnit {
         self.intake.let_go.next = self.let_go.val();
         self.intake.mark.next = self.choose.val() & self.plan.marks.val() & self.plan.running.val();
         self.item.next = self.intake.item.val();
-        self.pop.next = self.intake.take.val();
-        self.event_high.next = self.slot_event.val().high;
+        self.event_high.next = self.events.head.val().high;
         // `take` and `complete` arrive last, so they are used last.
         self.flows.d.next = (self.flows.q.val() & !self.plan.ends.val())
             | (self.let_go.val() & !self.intake.owes.val());
-        if self.intake.take.val()
-            & (self.slot_event.val().steers
-                | (self.slot_event.val().overrun
+        if self.events.pop.val()
+            & (self.events.head.val().steers
+                | (self.events.head.val().overrun
                     & self.event_high.val().get_bit(self.command_lost_at.val().index())))
         {
             self.flows.d.next = false;
@@ -182,8 +176,8 @@ impl Logic for ConfigUnit {
             self.flows.d.next = false;
         }
 
-        self.plan.slot_event.next = self.slot_event.val();
-        self.plan.take.next = self.intake.take.val();
+        self.plan.slot_event.next = self.events.head.val();
+        self.plan.take.next = self.events.pop.val();
         self.plan.complete.next = self.intake.complete.val();
         self.plan.is_mark.next = self.register.is_mark.val();
         self.plan.is_start.next = self.register.is_start.val();

@@ -8,7 +8,7 @@
 //!
 //! ```text
 //! clock      _/0\_/1\_/2\_/3\_
-//! slot_event     <A >                    taken
+//! head           <A >                    taken
 //! item               <A .... until it passes
 //! ```
 
@@ -16,8 +16,9 @@ use hmtt_format::{FaultKind, MemoryDescription};
 use rust_hdl::prelude::*;
 
 use super::{Item, ItemKind};
+use crate::ddr::FAULT_CODE_AT;
+use crate::ddr::event_ports::EventReader;
 use crate::ddr::event_queue::{COMMAND_LOST_AT, COMMAND_ROW_STATE_AT, COMMAND_WRITE_AT};
-use crate::ddr::{FAULT_CODE_AT, SlotEvent};
 use crate::reset::{Domain, Register};
 
 /// See the module's description.
@@ -25,14 +26,10 @@ use crate::reset::{Domain, Register};
 pub struct EventIntake {
     /// DDR clock.
     pub clock: Signal<In, Domain>,
-    /// Oldest event.
-    pub slot_event: Signal<In, SlotEvent>,
-    /// There is an event.
-    pub event_valid: Signal<In, Bit>,
+    /// Events, from the queue.
+    pub events: EventReader,
     /// Events may be taken.
     pub flows: Signal<In, Bit>,
-    /// The event is taken on this clock.
-    pub take: Signal<Out, Bit>,
     /// The capture runs.
     pub running: Signal<In, Bit>,
     /// The loss of a command is the next item.
@@ -82,7 +79,7 @@ impl EventIntake {
                 row_state_at: Constant::new(COMMAND_ROW_STATE_AT.into()),
                 write_bit: Constant::new((1u64 << COMMAND_WRITE_AT).into()),
             }
-            default: clock, slot_event, event_valid, flows, take, running, tell_loss, owes,
+            default: clock, events, flows, running, tell_loss, owes,
                 may_tell, complete, register, advance, let_go, mark, item, made, steered, left_kind,
                 left_command, named, lost, telling, event_kind, event_high, taken, address
         }
@@ -101,68 +98,68 @@ impl Logic for EventIntake {
                 | (self.left_kind.q.val() == ItemKind::Time)
                 | (self.left_kind.q.val() == ItemKind::Overrun));
         self.taken.next = self.flows.val()
-            & self.event_valid.val()
+            & self.events.valid.val()
             & self.advance.val()
             & !self.made.q.val().command;
         self.complete.next = self.made.q.val().command & self.advance.val();
         self.register.next = self.named.q.val();
-        self.take.next = self.taken.val();
+        self.events.pop.next = self.taken.val();
         self.event_kind.next = ItemKind::Time;
-        if self.slot_event.val().access {
+        if self.events.head.val().access {
             self.event_kind.next = ItemKind::Access;
         }
-        if self.slot_event.val().fault {
+        if self.events.head.val().fault {
             self.event_kind.next = ItemKind::Fault;
         }
-        if self.slot_event.val().command & !self.slot_event.val().access {
+        if self.events.head.val().command & !self.events.head.val().access {
             self.event_kind.next = ItemKind::Overrun;
         }
         if self.advance.val() {
             self.made.d.next.kind = ItemKind::Nothing;
             self.made.d.next.command = false;
         }
-        self.event_high.next = self.slot_event.val().high;
+        self.event_high.next = self.events.head.val().high;
         // A shift is slow to simulate, so it is left out in most clocks.
         self.address.next = bits::<32>(0);
-        if self.slot_event.val().command {
-            self.address.next = self.slot_event.val().low >> self.stride.val();
+        if self.events.head.val().command {
+            self.address.next = self.events.head.val().low >> self.stride.val();
         }
         if self.taken.val() {
-            if self.slot_event.val().command {
+            if self.events.head.val().command {
                 self.named.d.next = self.address.val().get_bits::<9>(0);
-                if !self.slot_event.val().access {
-                    self.named.d.next = bit_cast::<9, 6>(self.slot_event.val().bank)
-                        | (bit_cast::<9, 2>(self.slot_event.val().row_state)
+                if !self.events.head.val().access {
+                    self.named.d.next = bit_cast::<9, 6>(self.events.head.val().bank)
+                        | (bit_cast::<9, 2>(self.events.head.val().row_state)
                             << self.row_state_at.val());
-                    if self.slot_event.val().write {
-                        self.named.d.next = bit_cast::<9, 6>(self.slot_event.val().bank)
-                            | (bit_cast::<9, 2>(self.slot_event.val().row_state)
+                    if self.events.head.val().write {
+                        self.named.d.next = bit_cast::<9, 6>(self.events.head.val().bank)
+                            | (bit_cast::<9, 2>(self.events.head.val().row_state)
                                 << self.row_state_at.val())
                             | self.write_bit.val();
                     }
                 }
             }
-            if self.slot_event.val().overrun
+            if self.events.head.val().overrun
                 & self.event_high.val().get_bit(self.command_lost_at.val().index())
             {
                 self.lost.d.next = true;
             }
-            self.made.d.next.write = self.slot_event.val().write;
-            self.made.d.next.low = self.slot_event.val().low;
-            self.made.d.next.high = self.slot_event.val().high;
-            self.made.d.next.row_state = self.slot_event.val().row_state;
-            self.made.d.next.bank = self.slot_event.val().bank;
-            self.made.d.next.gap = self.slot_event.val().gap;
+            self.made.d.next.write = self.events.head.val().write;
+            self.made.d.next.low = self.events.head.val().low;
+            self.made.d.next.high = self.events.head.val().high;
+            self.made.d.next.row_state = self.events.head.val().row_state;
+            self.made.d.next.bank = self.events.head.val().bank;
+            self.made.d.next.gap = self.events.head.val().gap;
             self.made.d.next.kind = self.event_kind.val();
-            self.made.d.next.command = self.slot_event.val().command;
+            self.made.d.next.command = self.events.head.val().command;
             self.left_kind.d.next = self.event_kind.val();
-            self.left_command.d.next = self.slot_event.val().command;
-            self.steered.d.next = self.slot_event.val().steers;
-            if self.slot_event.val().steers {
+            self.left_command.d.next = self.events.head.val().command;
+            self.steered.d.next = self.events.head.val().steers;
+            if self.events.head.val().steers {
                 self.made.d.next.kind = ItemKind::Time;
                 self.made.d.next.command = false;
             }
-            if self.slot_event.val().overrun {
+            if self.events.head.val().overrun {
                 self.made.d.next.kind = ItemKind::Overrun;
             }
         }

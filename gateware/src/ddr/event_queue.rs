@@ -17,13 +17,14 @@
 //!
 //! ```text
 //! clock      _/0\_/1\_/2\_/3\_/4\_
-//! push, event   <A >
-//! head_valid                <A .... until popped
+//! write         <A >
+//! read.valid                <A .... until popped
 //! ```
 
 use rust_hdl::prelude::*;
 
 use super::SlotEvent;
+use super::event_ports::{EventRead, EventWrite};
 use crate::fifo::block_ram::BlockRam;
 use crate::reset::{Domain, Register};
 
@@ -49,20 +50,10 @@ pub const COMMAND_WRITE_AT: u64 = 8;
 pub struct EventQueue {
     /// DDR clock.
     pub clock: Signal<In, Domain>,
-    /// Event to store. Its `gap` is computed here.
-    pub slot_event: Signal<In, SlotEvent>,
-    /// Register of the command that the event completes.
-    pub register: Signal<In, Bits<9>>,
-    /// Store the event.
-    pub push: Signal<In, Bit>,
-    /// A clock of the slot has passed.
-    pub clocked: Signal<In, Bit>,
-    /// Oldest event.
-    pub head: Signal<Out, SlotEvent>,
-    /// `head` is an event.
-    pub head_valid: Signal<Out, Bit>,
-    /// Remove the oldest event.
-    pub pop: Signal<In, Bit>,
+    /// Write port.
+    pub write: EventWrite,
+    /// Read port.
+    pub read: EventRead,
     events: BlockRam<SlotEvent, DEPTH_LOG2>,
     entry: Register<SlotEvent>,
     entering: Register<Bit>,
@@ -121,7 +112,7 @@ impl Default for EventQueue {
                 row_state_place: Constant::new(COMMAND_ROW_STATE_AT.into()),
                 write_place: Constant::new(COMMAND_WRITE_AT.into()),
             }
-            default: clock, slot_event, register, push, clocked, head, head_valid, pop, events,
+            default: clock, write, read, events,
                 entry, entering, write_at, read_at, read_after, read_next, used, any, another,
                 crowded, nearly_full, valid, popped, holds_one, holds_two, holds_three, write_next,
                 read_beyond, since, missed, missed_faults, misses, missed_command, counts, steers,
@@ -160,11 +151,11 @@ impl Logic for EventQueue {
         // Both possible addresses are known, so `pop` only selects one.
         self.read_after.next = self.read_at.q.val() + 1;
         self.read_next.next = self.read_at.q.val();
-        if self.pop.val() {
+        if self.read.pop.val() {
             self.read_next.next = self.read_after.val();
         }
         // `pop` arrives late, so the addresses are compared a clock earlier, for both values of `pop`.
-        self.popped.d.next = self.pop.val();
+        self.popped.d.next = self.read.pop.val();
         self.write_next.next = self.write_at.q.val();
         if self.entering.q.val() {
             self.write_next.next = self.write_at.q.val() + 1;
@@ -181,7 +172,7 @@ impl Logic for EventQueue {
             self.another.next = self.holds_three.q.val();
         }
         self.valid.d.next = self.any.val();
-        if self.pop.val() {
+        if self.read.pop.val() {
             self.valid.d.next = self.another.val();
         }
         self.read_at.d.next = self.read_next.val();
@@ -191,29 +182,31 @@ impl Logic for EventQueue {
         self.crowded.d.next = (self.used.val() >= self.crowded_from.val())
             | (self.crowded.q.val() & (self.used.val() >= self.crowded_to.val()));
         self.nearly_full.d.next = self.used.val() >= self.nearly_full_from.val();
-        self.steers.next = self.slot_event.val().steers;
+        self.steers.next = self.write.slot_event.val().steers;
         if self.nearly_full.q.val() {
-            self.steers.next = self.slot_event.val().tick | self.slot_event.val().run_change;
+            self.steers.next =
+                self.write.slot_event.val().tick | self.write.slot_event.val().run_change;
         }
 
         self.events.write_address.next = self.write_at.q.val();
         self.events.write_data.next = self.entry.q.val();
         self.events.write_enable.next = self.entering.q.val();
-        self.entry.d.next = self.slot_event.val();
+        self.entry.d.next = self.write.slot_event.val();
         self.entry.d.next.gap = self.since.q.val();
         self.counts.next = self.crowded.q.val() | self.misses.q.val();
-        self.tell.next = self.misses.q.val() & !self.crowded.q.val() & !self.push.val();
-        self.keeps_command.next = self.slot_event.val().command & !self.nearly_full.q.val();
+        self.tell.next = self.misses.q.val() & !self.crowded.q.val() & !self.write.push.val();
+        self.keeps_command.next = self.write.slot_event.val().command & !self.nearly_full.q.val();
         self.loses_command.next =
-            self.push.val() & self.slot_event.val().command & self.nearly_full.q.val();
+            self.write.push.val() & self.write.slot_event.val().command & self.nearly_full.q.val();
         self.store.next = self.tell.val()
-            | (self.push.val()
+            | (self.write.push.val()
                 & (self.steers.val() | self.keeps_command.val() | !self.counts.val()));
         self.entry.d.next.command = self.keeps_command.val();
-        self.register_low.next = self.register.val();
+        self.register_low.next = self.write.register.val();
         if self.counts.val() {
             // The overrun comes first, then the access of the command.
-            self.entry.d.next.steers = self.slot_event.val().steers | self.keeps_command.val();
+            self.entry.d.next.steers =
+                self.write.slot_event.val().steers | self.keeps_command.val();
             self.entry.d.next.access = false;
             self.entry.d.next.fault = false;
             self.entry.d.next.write =
@@ -242,10 +235,11 @@ impl Logic for EventQueue {
             }
         }
         self.missed_access.next = self.counts.val()
-            & self.push.val()
-            & self.slot_event.val().access
+            & self.write.push.val()
+            & self.write.slot_event.val().access
             & !self.keeps_command.val();
-        self.missed_fault.next = self.counts.val() & self.push.val() & self.slot_event.val().fault;
+        self.missed_fault.next =
+            self.counts.val() & self.write.push.val() & self.write.slot_event.val().fault;
         if self.missed_access.val() {
             self.missed.d.next = self.missed.q.val() + 1;
         }
@@ -256,7 +250,7 @@ impl Logic for EventQueue {
         // steers the card comes after that event, so it begins the next count. The access of a stored command is not
         // counted.
         self.tells.next = !self.crowded.q.val();
-        if self.push.val() {
+        if self.write.push.val() {
             self.tells.next = self.steers.val() | self.keeps_command.val();
         }
         if self.misses.q.val() & self.tells.val() {
@@ -280,10 +274,10 @@ impl Logic for EventQueue {
         self.entering.d.next = self.store.val();
         if self.store.val() {
             self.since.d.next = bits::<16>(1);
-        } else if self.clocked.val() {
+        } else if self.write.clocked.val() {
             self.since.d.next = self.since.q.val() + 1;
         }
-        self.head.next = self.events.read_data.val();
-        self.head_valid.next = self.valid.q.val();
+        self.read.head.next = self.events.read_data.val();
+        self.read.valid.next = self.valid.q.val();
     }
 }

@@ -9,6 +9,7 @@ use hmtt_format::{MemoryDescription, config};
 use rust_hdl::prelude::*;
 
 use super::address_matrix::AddressMatrix;
+use super::event_ports::EventWriter;
 use super::sequence::Sequence;
 use super::{BANK_BITS, FAULT_CODE_AT, SlotEvent, VERDICT_LATENCY, Verdict};
 use crate::reset::{ClearedRegister, Domain, Register};
@@ -32,14 +33,8 @@ pub struct EventSource {
     pub slices: Signal<In, Bit>,
     /// The length of slices has changed: begin a slice.
     pub slice_restart: Signal<In, Bit>,
-    /// Events of one clock, [`super::VERDICT_LATENCY`] + 3 clocks after its edge, without `gap`.
-    pub slot_event: Signal<Out, SlotEvent>,
-    /// `slot_event` has an event.
-    pub happened: Signal<Out, Bit>,
-    /// `slot_event` is of a clock of the slot.
-    pub clocked: Signal<Out, Bit>,
-    /// Register of the command that `slot_event` completes.
-    pub register: Signal<Out, Bits<9>>,
+    /// Events of one clock, [`super::VERDICT_LATENCY`] + 3 clocks after its edge.
+    pub events: EventWriter,
     matrix: AddressMatrix,
     detector: Sequence,
     located_valid: Register<Bit>,
@@ -85,8 +80,7 @@ impl EventSource {
                 bank_bits: Constant::new(BANK_BITS.into()),
                 fault_code_at: Constant::new(FAULT_CODE_AT.into()),
             }
-            default: clock, valid, run, verdict, row, slice_last, slices, slice_restart, slot_event,
-                happened, clocked, register, located_valid, located, made, made_valid, made_any,
+            default: clock, valid, run, verdict, row, slice_last, slices, slice_restart, events, located_valid, located, made, made_valid, made_any,
                 sent, sent_valid, sent_any, named, tick_phase, slice_phase, slice_before,
                 slice_ends, slice_due, run_sampled, run_stable, run_aligned, run_located, run_seen,
                 is_tick, run_changed, steers
@@ -193,9 +187,9 @@ impl Logic for EventSource {
         self.sent.d.next.command = self.detector.complete.val();
         self.sent_any.d.next = self.made_any.q.val();
         self.sent_valid.d.next = self.made_valid.q.val();
-        self.register.next = self.named.q.val();
-        self.slot_event.next = self.sent.q.val();
-        self.happened.next = self.sent_any.q.val();
-        self.clocked.next = self.sent_valid.q.val();
+        self.events.register.next = self.named.q.val();
+        self.events.slot_event.next = self.sent.q.val();
+        self.events.push.next = self.sent_any.q.val();
+        self.events.clocked.next = self.sent_valid.q.val();
     }
 }

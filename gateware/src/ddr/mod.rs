@@ -8,6 +8,7 @@
 pub mod address_matrix;
 pub mod bank_table;
 pub mod command_buffer;
+pub mod event_ports;
 pub mod event_queue;
 pub mod event_source;
 pub mod sequence;

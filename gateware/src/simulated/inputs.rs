@@ -10,6 +10,7 @@ use crate::analysis::unit::Analysis;
 use crate::config::config_unit::ConfigUnit;
 use crate::ddr::DdrPins;
 use crate::ddr::command_buffer::CommandBuffer;
+use crate::ddr::event_ports::{EventRead, EventReader, EventWrite};
 use crate::ddr::event_queue::EventQueue;
 use crate::ddr::event_source::EventSource;
 use crate::ddr::state_machine::StateMachine;
@@ -132,6 +133,9 @@ macro_rules! inputs {
 }
 
 bundle!(DdrPins: cke, cs_n, act_n, ras_n, cas_n, we_n, ba, a);
+bundle!(EventWrite: slot_event, register, push, clocked);
+bundle!(EventRead: pop);
+bundle!(EventReader: head, valid);
 bundle!(FifoWrite<N>: high_enable, low_enable, address, high, low, committed);
 bundle!(FifoRead<N>: address, freed);
 bundle!(FifoReader<N>: high, low);
@@ -145,8 +149,8 @@ bundle!(OctetSource: ready);
 inputs!(CommandBuffer, clock: pins);
 inputs!(StateMachine, clock: command, valid);
 inputs!(EventSource, clock: valid, run, verdict, row, slice_last, slices, slice_restart);
-inputs!(EventQueue, clock: slot_event, register, push, clocked, pop);
-inputs!(ConfigUnit, clock: slot_event, event_valid, straps, advance, progress);
+inputs!(EventQueue, clock: write, read);
+inputs!(ConfigUnit, clock: events, straps, advance, progress);
 inputs!(Traces, clock: item, advance, settings, running, steering);
 inputs!(Timekeeper, clock: passes, gap, set, set_to);
 inputs!(TotalsCounter, clock: observed, unreported, burst);

@@ -122,9 +122,9 @@ fn config_unit(rng: &mut Rng) -> Recording<ConfigUnit> {
             if chance(rng, 25) {
                 named = register(rng);
             }
-            block.slot_event.next = slot_event(rng, named);
+            block.events.head.next = slot_event(rng, named);
         }
-        block.event_valid.next = chance(rng, 90);
+        block.events.valid.next = chance(rng, 90);
         block.advance.next = chance(rng, 80);
         block.progress.next = Progress {
             drained: chance(rng, 70),
@@ -138,7 +138,7 @@ fn config_unit(rng: &mut Rng) -> Recording<ConfigUnit> {
             interval: rng.bool(),
         };
         recording.step();
-        popped = recording.block.pop.val();
+        popped = recording.block.events.pop.val();
         recording.edge(|block| &mut block.clock);
     }
     recording

@@ -176,12 +176,12 @@ fn event_queues_agree_while_empty_and_nearly_full() {
         for clock in 0..4000 {
             let filling = clock / 600 % 2 == 0;
             let pops =
-                recording.block.head_valid.val() && chance(rng, if filling { 10 } else { 90 });
-            recording.block.pop.next = pops;
-            recording.block.push.next = chance(rng, if filling { 90 } else { 10 });
-            recording.block.clocked.next = clock > 5;
-            recording.block.slot_event.next = slot_event(rng);
-            recording.block.register.next = spread(rng, 9).into();
+                recording.block.read.valid.val() && chance(rng, if filling { 10 } else { 90 });
+            recording.block.read.pop.next = pops;
+            recording.block.write.push.next = chance(rng, if filling { 90 } else { 10 });
+            recording.block.write.clocked.next = clock > 5;
+            recording.block.write.slot_event.next = slot_event(rng);
+            recording.block.write.register.next = spread(rng, 9).into();
             recording.step();
             recording.edge(|block| &mut block.clock);
         }
@@ -193,11 +193,11 @@ fn event_queues_agree_while_empty_and_nearly_full() {
 fn another_fill_limit_of_the_queue_is_a_difference() {
     let mut recording = Recording::new("event queue", EventQueue::default());
     let rng = &mut Rng::with_seed(1);
-    recording.block.clocked.next = true;
+    recording.block.write.clocked.next = true;
     for clock in 0..600 {
-        recording.block.push.next = clock < 300;
-        recording.block.pop.next = clock > 300 && recording.block.head_valid.val();
-        recording.block.slot_event.next = slot_event(rng);
+        recording.block.write.push.next = clock < 300;
+        recording.block.read.pop.next = clock > 300 && recording.block.read.valid.val();
+        recording.block.write.slot_event.next = slot_event(rng);
         recording.step();
         recording.edge(|block| &mut block.clock);
     }

@@ -55,8 +55,8 @@ impl Bench {
     /// Applies one clock. Returns whether the event was taken.
     fn clock(&mut self, event: Option<SlotEvent>, rng: &mut Rng) -> bool {
         let (unit, behind) = (&mut self.unit, self.behind);
-        unit.slot_event.next = event.unwrap_or_default();
-        unit.event_valid.next = event.is_some();
+        unit.events.head.next = event.unwrap_or_default();
+        unit.events.valid.next = event.is_some();
         unit.advance.next = self.held == 0 && chance(rng, 80);
         unit.progress.next = Progress {
             drained: self.passing == 0,
@@ -74,7 +74,7 @@ impl Bench {
         let steering = self.unit.steering.val();
         let passes = self.unit.advance.val() && self.unit.item.val().kind != ItemKind::Nothing;
         let before = Chosen::from(self.unit.settings.val());
-        let popped = self.unit.pop.val();
+        let popped = self.unit.events.pop.val();
         let flowing = self.unit.flowing.val();
         pulse(&mut self.unit, |unit| &mut unit.clock);
 

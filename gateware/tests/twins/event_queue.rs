@@ -47,15 +47,15 @@ impl Bench {
     }
 
     fn clock(&mut self, event: Option<SlotEvent>, pop: bool) {
-        self.queue.clocked.next = true;
-        self.queue.slot_event.next = event.unwrap_or_default();
-        self.queue.register.next = register(&event.unwrap_or_default()).into();
-        self.queue.push.next = event.is_some();
-        self.queue.pop.next = self.queue.head_valid.val() && pop;
+        self.queue.write.clocked.next = true;
+        self.queue.write.slot_event.next = event.unwrap_or_default();
+        self.queue.write.register.next = register(&event.unwrap_or_default()).into();
+        self.queue.write.push.next = event.is_some();
+        self.queue.read.pop.next = self.queue.read.valid.val() && pop;
         settle(&mut self.queue);
         self.pushed.extend(event.map(|event| (self.clock, event)));
-        if self.queue.pop.val() {
-            let head = self.queue.head.val();
+        if self.queue.read.pop.val() {
+            let head = self.queue.read.head.val();
             self.reached += head.gap.to_u64();
             self.popped.push((self.reached, head));
         }

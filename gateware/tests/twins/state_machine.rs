@@ -153,7 +153,7 @@ fn accesses_have_the_address_of_the_map() {
                 };
                 source.row.next = u64::from(at.row).into();
                 (0..3).for_each(|_| pulse(&mut source, |source| &mut source.clock));
-                let event = source.slot_event.val();
+                let event = source.events.slot_event.val();
                 let address = event.high.to_u64() << 32 | event.low.to_u64();
                 assert_eq!(address, memory.map.to_address(at), "{at:?}");
             }
@@ -177,17 +177,17 @@ fn each_clock_has_one_event_and_ticks_are_regular() {
             source.verdict.next = Verdict { access: before[1], ..Default::default() };
             pulse(&mut source, |source| &mut source.clock);
             let now = clock.checked_sub(idle + 2);
-            assert_eq!(source.clocked.val(), now.is_some());
+            assert_eq!(source.events.clocked.val(), now.is_some());
             let Some(now) = now else {
-                assert!(!source.happened.val(), "nothing happens before the first sample");
+                assert!(!source.events.push.val(), "nothing happens before the first sample");
                 continue;
             };
-            let event = source.slot_event.val();
+            let event = source.events.slot_event.val();
             assert_eq!(event.access, access);
             assert_eq!(event.tick, now % 300 == 299, "tick at {now}");
             assert_eq!(event.slice, now > 0 && now % 100 == 0, "slice at {now}");
             assert_eq!(event.steers, event.tick || event.slice);
-            assert_eq!(source.happened.val(), access || event.steers);
+            assert_eq!(source.events.push.val(), access || event.steers);
         }
     });
 }
