@@ -5,6 +5,7 @@ use std::io::BufReader;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
+use hmtt::CardId;
 use hmtt::table::csv::CsvReader;
 use hmtt::table::hmtt6::{Hmtt6Reader, MmioHole};
 use hmtt::table::jsonl::JsonlReader;
@@ -80,7 +81,7 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
 /// The opened trace that is converted.
 enum Source {
     Capture(Box<CaptureFile>),
-    Table { name: String, reader: Box<dyn Reader>, cards: Vec<(u32, Card)> },
+    Table { name: String, reader: Box<dyn Reader>, cards: Vec<(CardId, Card)> },
 }
 
 impl Source {
@@ -112,7 +113,7 @@ impl Source {
     #[cfg(feature = "parquet")]
     fn open_parquet(name: String, file: File) -> Result<Source> {
         let reader = ParquetReader::new(file).with_context(|| name.clone())?;
-        let cards = reader.cards().map(|(number, card)| (number, card.clone())).collect();
+        let cards = reader.cards().map(|(id, card)| (id, card.clone())).collect();
         Ok(Source::Table { name, reader: Box::new(reader), cards })
     }
 
@@ -138,11 +139,11 @@ impl Source {
 fn convert_table(
     name: &str,
     mut reader: Box<dyn Reader>,
-    cards: &[(u32, Card)],
+    cards: &[(CardId, Card)],
     mut writer: Box<dyn Writer>,
 ) -> Outcome<bool> {
     let mut has_loss = false;
-    cards.iter().for_each(|(number, card)| writer.card(*number, card.clone()));
+    cards.iter().for_each(|(id, card)| writer.card(*id, card.clone()));
     let mut written = Ok(());
     let mut last = None;
     let read = loop {

@@ -119,7 +119,7 @@ fn write(merge: &Merge, arguments: &Arguments) -> Result<bool> {
         format.writer(output, MmioHole { base: 0 }).map_err(cause).with_context(cannot_write)?;
     let mut items = Items::new(writer);
     for (number, (session, _)) in merge.sessions().enumerate() {
-        items.interface(number as u32, &session.to_string());
+        items.interface(CardId(number), &session.to_string());
     }
     let is_damaged =
         |session: &CardSession| session.truncated_at.is_some() || session.captures_mismatched != 0;
@@ -131,7 +131,7 @@ fn write(merge: &Merge, arguments: &Arguments) -> Result<bool> {
             Item::Malformed { .. } => true,
             _ => false,
         };
-        written = items.item(session as u32, &item);
+        written = items.item(CardId(session), &item);
         written.is_ok()
     });
     // Everything that could be read is written, also if reading failed later.

@@ -57,7 +57,7 @@ pub struct Outcome<T> {
     pub written: Result<LeftOut, TableError>,
 }
 
-/// Writes a capture, or only the part of one card. Cards are numbered from 0.
+/// Writes a capture, or only the part of one card.
 pub fn write_capture(
     capture: CaptureFile,
     chosen: Option<CardId>,
@@ -65,7 +65,7 @@ pub fn write_capture(
 ) -> Outcome<Ending> {
     let mut items = Items::new(writer);
     if let Some(card) = chosen {
-        items.only(card.0 as u32);
+        items.only(card);
     }
     let mut written = Ok(());
     let is_failed = std::cell::Cell::new(false);
@@ -83,7 +83,7 @@ pub fn write_capture(
 }
 
 fn write(items: &mut Items<'_>, found: &CaptureItems<'_>) -> Result<(), TableError> {
-    let card = found.card.0 as u32;
+    let card = found.card;
     if let Some(name) = found.interface.and_then(|interface| interface.name.as_deref()) {
         items.interface(card, name);
     }

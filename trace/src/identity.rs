@@ -7,9 +7,22 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CardId(pub usize);
 
+impl CardId {
+    /// The number of the card in text and in tables, from 1.
+    pub fn number(self) -> u64 {
+        self.0 as u64 + 1
+    }
+
+    /// Converts the number of a card in a table; `None` for 0 and for numbers above 2^32, which no table has.
+    pub fn from_number(number: u64) -> Option<Self> {
+        let index = number.checked_sub(1).and_then(|index| u32::try_from(index).ok())?;
+        Some(CardId(index as usize))
+    }
+}
+
 impl fmt::Display for CardId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.0 + 1)
+        self.number().fmt(f)
     }
 }
 

@@ -29,6 +29,7 @@ pub mod text;
 use std::fmt;
 
 use crate::decode::Accesses;
+use crate::identity::CardId;
 pub use card::Card;
 pub use items::Items;
 pub use row::{Entry, Row};
@@ -82,12 +83,13 @@ pub enum TableError {
 ///
 /// ```
 /// # fn main() -> Result<(), hmtt::table::TableError> {
+/// use hmtt::CardId;
 /// use hmtt::table::{Entry, Row, Writer, csv::CsvWriter};
 /// use hmtt_format::Cycles;
 ///
 /// let mut file = Vec::new();
 /// let mut writer: Box<dyn Writer + '_> = Box::new(CsvWriter::new(&mut file)?);
-/// writer.row(&Row { card: 0, entry: Entry::Mark { clock: Cycles(7), register: 0x60 } })?;
+/// writer.row(&Row { card: CardId(0), entry: Entry::Mark { clock: Cycles(7), register: 0x60 } })?;
 /// assert!(writer.finish()?.is_nothing());
 /// assert!(file.ends_with(b"mark,7,,,,,,60 kernel_enter\n"));
 /// # Ok(())
@@ -104,18 +106,18 @@ pub trait Writer {
     ///
     /// # Errors
     /// As [`Writer::row`].
-    fn accesses(&mut self, card: u32, accesses: Accesses<'_>) -> Result<(), TableError> {
+    fn accesses(&mut self, card: CardId, accesses: Accesses<'_>) -> Result<(), TableError> {
         accesses.iter().try_for_each(|access| self.row(&Row { card, entry: Entry::Access(access) }))
     }
 
     /// Stores the description of a card, in formats that have a place for it.
-    fn card(&mut self, _card: u32, _description: Card) {}
+    fn card(&mut self, _card: CardId, _description: Card) {}
 
     /// Stores the interface of a card. To be called before the card's rows are written.
-    fn interface(&mut self, _card: u32, _name: &str) {}
+    fn interface(&mut self, _card: CardId, _name: &str) {}
 
     /// Declares that all rows are of this card, so that the file need not name it.
-    fn only(&mut self, _card: u32) {}
+    fn only(&mut self, _card: CardId) {}
 
     /// Completes the file and returns counts of what the format could not hold.
     ///
@@ -145,7 +147,7 @@ pub trait Reader {
     fn next_row(&mut self) -> Result<Option<Row>, TableError>;
 
     /// The interface of a card, if the part of the file read so far names it.
-    fn interface(&self, _card: u32) -> Option<&str> {
+    fn interface(&self, _card: CardId) -> Option<&str> {
         None
     }
 }

@@ -4,6 +4,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use hmtt::CardId;
 use hmtt::pcapng::{Description, PcapngWriter};
 use hmtt::table::Reader;
 use hmtt::table::csv::CsvReader;
@@ -69,7 +70,7 @@ fn escaped_names_are_read_back_from_csv() {
     let text = text.join("\n") + "\n";
     let mut reader = CsvReader::new(text.as_bytes()).unwrap();
     while reader.next_row().unwrap().is_some() {}
-    assert_eq!(reader.interface(1), Some(NAME));
+    assert_eq!(reader.interface(CardId(1)), Some(NAME));
 }
 
 #[test]
@@ -79,7 +80,7 @@ fn quoted_fields_of_several_lines_are_read() {
                 card,,,,,,,\"2 on a\n\"\"b\"\"\"\n\naccess,7,R,40,,,,\naccess,x,R,40,,,,\n";
     let mut reader = CsvReader::new(text.as_bytes()).unwrap();
     let row = reader.next_row().unwrap().unwrap();
-    assert_eq!((row.card, reader.interface(1)), (1, Some("a\n\"b\"")));
+    assert_eq!((row.card, reader.interface(CardId(1))), (CardId(1), Some("a\n\"b\"")));
     let error = reader.next_row().unwrap_err().to_string();
     assert_eq!(error, "line 6: clock \"x\" is not a decimal number, or is too large");
 }

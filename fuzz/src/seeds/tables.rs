@@ -1,5 +1,6 @@
 //! Builds tables with rows of every kind in every format.
 
+use hmtt::CardId;
 use hmtt::decode::{DdrClock, Gap};
 use hmtt::table::{Entry, Row};
 use hmtt_format::record::CountGroup;
@@ -28,7 +29,7 @@ fn rows() -> Vec<Row> {
         Entry::DdrClock(ddr_clock),
         Entry::NoEnd,
     ];
-    let row = |(at, entry)| Row { card: at as u32 / 7, entry };
+    let row = |(at, entry)| Row { card: CardId(at / 7), entry };
     entries.into_iter().enumerate().map(row).collect()
 }
 

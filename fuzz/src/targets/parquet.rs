@@ -34,8 +34,8 @@ fn read(file: File) -> Option<Vec<Row>> {
     }
     // A row group contains rows of one card, so rows of several cards are read back in another
     // order.
-    let first = rows.first().map_or(0, |row| row.card);
-    rows.retain(|row| row.card == first && is_held(row));
+    let first = rows.first().map(|row| row.card);
+    rows.retain(|row| Some(row.card) == first && is_held(row));
     Some(rows)
 }
 

@@ -4,11 +4,13 @@
 
 use std::collections::HashMap;
 
+use crate::identity::CardId;
+
 /// The card of the current rows, and the interface of each card.
 #[derive(Default)]
 pub(super) struct CardChanges {
-    last: u32,
-    interfaces: HashMap<u32, String>,
+    last: CardId,
+    interfaces: HashMap<CardId, String>,
 }
 
 /// Longest interface name that is written, in characters. The name is repeated at each change of card, so the
@@ -24,7 +26,7 @@ pub struct CardChange<'a> {
 
 impl CardChanges {
     /// Stores the interface of a card.
-    pub fn interface(&mut self, card: u32, name: &str) {
+    pub fn interface(&mut self, card: CardId, name: &str) {
         let end = name.char_indices().nth(MAX_NAME).map_or(name.len(), |(end, _)| end);
         // Callers pass the same name with every item.
         if self.interface_of(card) != Some(&name[..end]) {
@@ -33,34 +35,34 @@ impl CardChanges {
     }
 
     /// The interface of a card.
-    pub fn interface_of(&self, card: u32) -> Option<&str> {
+    pub fn interface_of(&self, card: CardId) -> Option<&str> {
         self.interfaces.get(&card).map(String::as_str)
     }
 
     /// Makes this card the current one without a statement in the file.
-    pub fn only(&mut self, card: u32) {
+    pub fn only(&mut self, card: CardId) {
         self.last = card;
     }
 
     /// Makes this card the current one; returns what must be stated before its rows, if anything.
     #[inline]
-    pub fn change_to(&mut self, card: u32) -> Option<CardChange<'_>> {
+    pub fn change_to(&mut self, card: CardId) -> Option<CardChange<'_>> {
         if card == self.last {
             return None;
         }
         self.last = card;
-        Some(CardChange { number: u64::from(card) + 1, interface: self.interface_of(card) })
+        Some(CardChange { number: card.number(), interface: self.interface_of(card) })
     }
 
     /// The card of the current rows.
-    pub fn card(&self) -> u32 {
+    pub fn card(&self) -> CardId {
         self.last
     }
 
     /// Applies a statement that was read from a file: a card's number, from 1, and its interface.
     pub fn apply(&mut self, number: u64, interface: Option<&str>) -> Result<(), String> {
-        let card = number.checked_sub(1).and_then(|card| u32::try_from(card).ok());
-        self.last = card.ok_or_else(|| format!("no card has number {number}"))?;
+        self.last =
+            CardId::from_number(number).ok_or_else(|| format!("no card has number {number}"))?;
         if let Some(name) = interface {
             self.interface(self.last, name);
         }

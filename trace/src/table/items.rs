@@ -8,6 +8,7 @@ use hmtt_format::record::TagSource;
 use super::context::Context;
 use super::{Entry, LeftOut, Row, TableError, Writer};
 use crate::decode::{Accesses, Item};
+use crate::identity::CardId;
 
 /// A writer of the items of a trace. Reports are not rows: a writer whose format has a place for them stores
 /// them apart. Malformed frames are not rows either; the gaps that they cause are.
@@ -22,7 +23,7 @@ use crate::decode::{Accesses, Item};
 /// let mut items = Items::new(Box::new(JsonlWriter::new(&mut file)?));
 /// for next in trace.items() {
 ///     let (card, item) = next?;
-///     items.item(card.0 as u32, &item)?;
+///     items.item(card, &item)?;
 /// }
 /// items.finish()?;
 /// assert!(file.starts_with(br#"{"kind":"access","clock":22,"direction":"R","address":"12348140"}"#));
@@ -31,8 +32,8 @@ use crate::decode::{Accesses, Item};
 /// ```
 pub struct Items<'a> {
     writer: Box<dyn Writer + 'a>,
-    /// The context of each card's last report, by the number of the card.
-    contexts: HashMap<u32, Context>,
+    /// The context of each card's last report, by the card.
+    contexts: HashMap<CardId, Context>,
 }
 
 impl<'a> Items<'a> {
@@ -42,20 +43,20 @@ impl<'a> Items<'a> {
     }
 
     /// Stores the interface of a card. To be called before the card's items are written.
-    pub fn interface(&mut self, card: u32, name: &str) {
+    pub fn interface(&mut self, card: CardId, name: &str) {
         self.writer.interface(card, name);
     }
 
     /// Declares that all items are of this card, so that the file need not name it.
-    pub fn only(&mut self, card: u32) {
+    pub fn only(&mut self, card: CardId) {
         self.writer.only(card);
     }
 
-    /// Writes one item of a card. Cards are numbered from 0.
+    /// Writes one item of a card.
     ///
     /// # Errors
     /// As [`Writer::row`].
-    pub fn item(&mut self, card: u32, item: &Item) -> Result<(), TableError> {
+    pub fn item(&mut self, card: CardId, item: &Item) -> Result<(), TableError> {
         let context = self.contexts.entry(card).or_default();
         context.observe(item);
         if let Item::Report { report, .. } = item {
@@ -71,7 +72,7 @@ impl<'a> Items<'a> {
     ///
     /// # Errors
     /// As [`Writer::row`].
-    pub fn accesses(&mut self, card: u32, accesses: Accesses<'_>) -> Result<(), TableError> {
+    pub fn accesses(&mut self, card: CardId, accesses: Accesses<'_>) -> Result<(), TableError> {
         if accesses.is_empty() {
             return Ok(());
         }

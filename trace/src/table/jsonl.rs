@@ -13,6 +13,7 @@ use super::json_object::{Object, direction, hex, object};
 use super::lines::Lines;
 use super::notation::{Notation, NotationWriter};
 use super::{Entry, Reader, Row, TableError};
+use crate::identity::CardId;
 
 /// The notation of rows as JSON lines. Addresses are hexadecimal strings, because JSON numbers lose bits
 /// above 2^53.
@@ -73,7 +74,7 @@ impl<R: BufRead> Reader for JsonlReader<R> {
         Ok(None)
     }
 
-    fn interface(&self, card: u32) -> Option<&str> {
+    fn interface(&self, card: CardId) -> Option<&str> {
         self.cards.interface_of(card)
     }
 }

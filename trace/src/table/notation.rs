@@ -10,6 +10,7 @@ use super::access_line::AccessLine;
 use super::card_changes::{CardChange, CardChanges};
 use super::{Entry, LeftOut, Row, TableError, Writer};
 use crate::decode::Accesses;
+use crate::identity::CardId;
 
 /// The text form of rows.
 pub trait Notation {
@@ -43,7 +44,7 @@ impl<W: Write, N: Notation> NotationWriter<W, N> {
     }
 
     #[inline]
-    fn change_card(&mut self, card: u32) -> Result<(), TableError> {
+    fn change_card(&mut self, card: CardId) -> Result<(), TableError> {
         match self.cards.change_to(card) {
             Some(change) => N::card_change(&change, &mut self.output),
             None => Ok(()),
@@ -57,17 +58,17 @@ impl<W: Write, N: Notation> Writer for NotationWriter<W, N> {
         N::entry(&row.entry, &mut self.output)
     }
 
-    fn accesses(&mut self, card: u32, accesses: Accesses<'_>) -> Result<(), TableError> {
+    fn accesses(&mut self, card: CardId, accesses: Accesses<'_>) -> Result<(), TableError> {
         self.change_card(card)?;
         let output = &mut self.output;
         Ok(accesses.iter().try_for_each(|access| N::ACCESS.write(access, output))?)
     }
 
-    fn interface(&mut self, card: u32, name: &str) {
+    fn interface(&mut self, card: CardId, name: &str) {
         self.cards.interface(card, name);
     }
 
-    fn only(&mut self, card: u32) {
+    fn only(&mut self, card: CardId) {
         self.cards.only(card);
     }
 

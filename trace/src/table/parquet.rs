@@ -41,6 +41,7 @@ use ::parquet::schema::types::{ColumnPath, SchemaDescPtr, SchemaDescriptor, Type
 use serde::{Deserialize, Serialize};
 
 use super::Card;
+use crate::identity::CardId;
 pub use catch_panic::hide_caught_panics;
 pub use reader::ParquetReader;
 pub use writer::ParquetWriter;
@@ -149,9 +150,9 @@ struct Session {
 }
 
 impl Session {
-    /// Number of the card as rows have it, from 0.
-    fn card_index(&self) -> u32 {
-        self.card.saturating_sub(1).try_into().unwrap_or(u32::MAX)
+    /// The card as rows have it. A number that no table has, in a forged file, becomes one of the two ends of the range.
+    fn card_id(&self) -> CardId {
+        CardId::from_number(self.card.clamp(1, 1 << 32)).unwrap_or_default()
     }
 }
 

@@ -4,12 +4,13 @@ use hmtt_format::record::CountGroup;
 use hmtt_format::{Access, Cycles, Direction, FaultKind, PhysAddr};
 
 use crate::decode::{DdrClock, Gap};
+use crate::identity::CardId;
 
 /// One row of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Row {
-    /// Number of the card that sent it, from 0. Printed numbers start at 1.
-    pub card: u32,
+    /// The card that sent it.
+    pub card: CardId,
     /// Content of the row.
     pub entry: Entry,
 }

@@ -16,6 +16,7 @@ use super::context::mark_name;
 use super::notation::{Notation, NotationWriter};
 use super::{Entry, Items, TableError};
 use crate::decode::Item;
+use crate::identity::CardId;
 
 /// The notation of rows as text.
 pub struct TextNotation;
@@ -29,7 +30,7 @@ pub fn text_of(items: &[Item]) -> String {
     // Writing to memory cannot fail.
     if let Ok(text) = TextWriter::new(&mut output) {
         let mut rows = Items::new(Box::new(text));
-        items.iter().for_each(|item| drop(rows.item(0, item)));
+        items.iter().for_each(|item| drop(rows.item(CardId(0), item)));
         drop(rows.finish());
     }
     String::from_utf8_lossy(&output).into_owned()

@@ -5,6 +5,7 @@
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
+use hmtt::CardId;
 use hmtt::table::csv::{CsvReader, CsvWriter};
 use hmtt::table::jsonl::{JsonlReader, JsonlWriter};
 use hmtt::table::parquet::ParquetReader;
@@ -74,7 +75,7 @@ fn csv_of_version_1_has_the_same_rows() {
 #[test]
 fn parquet_of_version_1_has_the_rows_of_the_json_lines() {
     let reader = ParquetReader::new(File::open(path("parquet")).unwrap()).unwrap();
-    let cards: Vec<u32> = reader.cards().map(|(card, _)| card).collect();
-    assert_eq!(cards, [0, 0]);
+    let cards: Vec<CardId> = reader.cards().map(|(card, _)| card).collect();
+    assert_eq!(cards, [CardId(0); 2]);
     assert_eq!(rows(reader), rows(JsonlReader::new(text("jsonl").as_bytes())));
 }

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::Cursor;
 use std::time::Duration;
 
+use hmtt::CardId;
 use hmtt::decode::{Accesses, DdrClock, Gap};
 use hmtt::table::csv::{CsvReader, CsvWriter};
 use hmtt::table::jsonl::{JsonlReader, JsonlWriter};
@@ -117,8 +118,8 @@ fn entry() -> impl Strategy<Value = Entry> {
     ]
 }
 
-fn rows(links: u32) -> impl Strategy<Value = Vec<Row>> {
-    let row = (0..links, entry()).prop_map(|(card, entry)| Row { card, entry });
+fn rows(links: usize) -> impl Strategy<Value = Vec<Row>> {
+    let row = (0..links, entry()).prop_map(|(card, entry)| Row { card: CardId(card), entry });
     prop::collection::vec(row, 0..60)
 }
 
@@ -175,10 +176,10 @@ proptest! {
             clock += u64::from(pause >> shifts.0);
             let (direction, address) = (Direction::from_bit(write), PhysAddr(address >> shifts.1));
             let entry = Entry::Access(Access { clock: Cycles(clock), direction, address });
-            Row { card: 0, entry }
+            Row { card: CardId(0), entry }
         };
         let first: Vec<Row> = accesses.into_iter().map(row).collect();
-        let second = first.iter().map(|row| Row { card: 1, ..*row });
+        let second = first.iter().map(|row| Row { card: CardId(1), ..*row });
         let rows: Vec<Row> = first.iter().copied().chain(second).collect();
         let (back, file) = through_parquet(&rows, "accesses.parquet");
         prop_assert_eq!(back, rows);
@@ -200,7 +201,7 @@ proptest! {
         prop_assert_eq!(back.len(), rows.len());
         for link in 0..3 {
             let of = |rows: &[Row]| {
-                rows.iter().filter(|row| row.card == link).copied().collect::<Vec<_>>()
+                rows.iter().filter(|row| row.card == CardId(link)).copied().collect::<Vec<_>>()
             };
             prop_assert_eq!(of(&back), of(&rows));
         }
@@ -249,7 +250,7 @@ fn a_long_trace_has_row_groups_that_a_query_can_skip() {
     let mut writer: Box<dyn Writer> =
         Box::new(ParquetWriter::new(File::create(&path).unwrap()).unwrap());
     let accesses = Accesses { clocks: &clocks, addresses: &addresses, writes: &writes };
-    writer.accesses(0, accesses).unwrap();
+    writer.accesses(CardId(0), accesses).unwrap();
     writer.finish().unwrap();
 
     let file = SerializedFileReader::new(File::open(&path).unwrap()).unwrap();
@@ -267,7 +268,8 @@ fn a_long_trace_has_row_groups_that_a_query_can_skip() {
         end += 3 * group.num_rows();
         assert_eq!(bound(statistics.max_bytes_opt().unwrap()), end - 3);
     }
-    let expected = accesses.iter().map(|access| Row { card: 0, entry: Entry::Access(access) });
+    let expected =
+        accesses.iter().map(|access| Row { card: CardId(0), entry: Entry::Access(access) });
     assert!(read(ParquetReader::new(File::open(&path).unwrap()).unwrap()).into_iter().eq(expected));
 }
 
@@ -277,8 +279,8 @@ fn a_clock_beyond_the_range_of_parquet_is_rejected() {
     let mut writer = ParquetWriter::new(File::create(path).unwrap()).unwrap();
     let (clock, direction, address) = (Cycles(1 << 63), Direction::Read, PhysAddr(0));
     let entry = Entry::Access(Access { clock, direction, address });
-    let error = writer.row(&Row { card: 0, entry }).unwrap_err();
+    let error = writer.row(&Row { card: CardId(0), entry }).unwrap_err();
     assert!(error.to_string().contains("beyond 2^63"));
     let (clocks, addresses, writes) = (&[1 << 63][..], &[0][..], &[false][..]);
-    assert!(writer.accesses(0, Accesses { clocks, addresses, writes }).is_err());
+    assert!(writer.accesses(CardId(0), Accesses { clocks, addresses, writes }).is_err());
 }

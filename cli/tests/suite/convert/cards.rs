@@ -2,6 +2,7 @@
 
 use std::fs::{self, File};
 
+use hmtt::CardId;
 use hmtt::table::parquet::{ParquetReader, ParquetWriter};
 use hmtt::table::{Entry, Reader, Row, Writer};
 use hmtt_format::{Access, Cycles, Direction, PhysAddr};
@@ -74,7 +75,7 @@ fn a_chosen_card_is_not_named_and_keeps_its_number_in_tables() {
     assert_eq!(decode.status.code(), Some(0), "what was before its first frame is no loss");
     let mut reader = ParquetReader::new(File::open(parquet).unwrap()).unwrap();
     let row = reader.next_row().unwrap().unwrap();
-    assert_eq!((row.card, reader.interface(1)), (1, Some("veth3")));
+    assert_eq!((row.card, reader.interface(CardId(1))), (CardId(1), Some("veth3")));
     let csv = hmtt(&["decode", text(&capture), "--card", "2", "--format", "csv"]).stdout;
     assert!(!String::from_utf8(csv).unwrap().contains("card,"));
 }
@@ -87,9 +88,9 @@ fn a_restart_is_a_separate_capture_on_the_same_interface() {
         let (direction, address) = (Direction::Read, PhysAddr(0x40));
         Entry::Access(Access { clock: Cycles(clock), direction, address })
     };
-    writer.interface(1, "veth3");
+    writer.interface(CardId(1), "veth3");
     for entry in [access(70), Entry::Restart, access(3)] {
-        writer.row(&Row { card: 1, entry }).unwrap();
+        writer.row(&Row { card: CardId(1), entry }).unwrap();
     }
     writer.finish().unwrap();
     let file = SerializedFileReader::new(File::open(&path).unwrap()).unwrap();

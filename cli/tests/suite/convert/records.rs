@@ -4,6 +4,7 @@
 use std::fs;
 use std::io::Cursor;
 
+use hmtt::CardId;
 use hmtt::decode::Gap;
 use hmtt::table::hmtt6::{Hmtt6Reader, Hmtt6Writer, MmioHole, RECORD_BYTES, Record};
 use hmtt::table::{Entry, LeftOut, Reader, Row, Writer};
@@ -17,7 +18,7 @@ use crate::capture_file;
 fn write(entries: &[Entry], hole: MmioHole) -> (Vec<u8>, LeftOut) {
     let mut bytes = Vec::new();
     let mut writer = Box::new(Hmtt6Writer::new(&mut bytes, hole));
-    entries.iter().for_each(|&entry| writer.row(&Row { card: 0, entry }).unwrap());
+    entries.iter().for_each(|&entry| writer.row(&Row { card: CardId(0), entry }).unwrap());
     let left_out = writer.finish().unwrap();
     (bytes, left_out)
 }

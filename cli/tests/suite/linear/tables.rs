@@ -1,6 +1,7 @@
 //! Builds the most expensive tables.
 
 use super::{Input, Shape, is_linear, repeated};
+use hmtt::CardId;
 use hmtt::table::parquet::ParquetWriter;
 use hmtt::table::{Entry, Row, Writer};
 use hmtt_format::{Access, Cycles, Direction, PhysAddr};
@@ -58,7 +59,7 @@ fn parquet(size: usize, cards: u64) -> Vec<u8> {
     let file = tempfile::NamedTempFile::new().unwrap();
     let mut writer = Box::new(ParquetWriter::new(file.reopen().unwrap()).unwrap());
     for count in 0..size as u64 / 16 {
-        let card = (count % cards) as u32;
+        let card = CardId((count % cards) as usize);
         let clock = Cycles(count.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 2);
         let address = PhysAddr(count.wrapping_mul(0xd134_2543_de82_ef95) >> 24);
         let entry = match count % 7 {

@@ -7,6 +7,7 @@ use hmtt_format::{Access, Cycles, Direction, PhysAddr, escape};
 use super::detail;
 use super::fields::{Column, Fields, Heading};
 use super::records::Records;
+use crate::identity::CardId;
 use crate::table::card_changes::CardChanges;
 use crate::table::row::fault_named;
 use crate::table::{Entry, Reader, Row, TableError};
@@ -65,7 +66,7 @@ impl<R: BufRead> Reader for CsvReader<R> {
         }
     }
 
-    fn interface(&self, card: u32) -> Option<&str> {
+    fn interface(&self, card: CardId) -> Option<&str> {
         self.cards.interface_of(card)
     }
 }

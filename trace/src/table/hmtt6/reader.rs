@@ -6,6 +6,7 @@ use hmtt_format::{Access, Cycles, Direction, PhysAddr};
 
 use super::{EMPTY_CLOCKS, LINE_LOG2, MmioHole, RECORD_BYTES, Record};
 use crate::decode::Gap;
+use crate::identity::CardId;
 use crate::table::{Entry, Reader, Row, TableError};
 
 /// A reader of 6-byte records. Clocks are counted from the first record.
@@ -63,7 +64,7 @@ impl<R: Read> Hmtt6Reader<R> {
 
 impl<R: Read> Reader for Hmtt6Reader<R> {
     fn next_row(&mut self) -> Result<Option<Row>, TableError> {
-        let row = |entry| Ok(Some(Row { card: 0, entry }));
+        let row = |entry| Ok(Some(Row { card: CardId(0), entry }));
         if let Some(access) = self.held.take() {
             return row(Entry::Access(access));
         }

@@ -5,6 +5,7 @@ use std::io::Write;
 use hmtt_format::{Access, Direction};
 
 use super::{EMPTY_CLOCKS, LINE_BITS, LINE_LOG2, MmioHole, Record};
+use crate::identity::CardId;
 use crate::table::{Entry, LeftOut, Row, TableError, Writer};
 
 /// Most empty records for one pause: 43 s of DDR-200 in 100 MB. Longer pauses are shortened and counted.
@@ -112,7 +113,7 @@ impl<W: Write> Hmtt6Writer<W> {
 
 impl<W: Write> Writer for Hmtt6Writer<W> {
     fn row(&mut self, row: &Row) -> Result<(), TableError> {
-        self.counts.captures += u64::from(row.card != 0);
+        self.counts.captures += u64::from(row.card != CardId(0));
         if let Some(access) = row.entry.access() {
             self.access(access)?;
         }

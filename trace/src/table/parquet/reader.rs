@@ -19,6 +19,7 @@ use super::{
     COLUMNS, Column, KEY_OLD_SESSIONS, KEY_SESSIONS, KEY_VERSION, OLD_VERSION, Session,
     TABLE_VERSION,
 };
+use crate::identity::CardId;
 use crate::table::json_object::parse_object;
 use crate::table::{Card, Entry, Reader, Row, TableError};
 
@@ -33,7 +34,7 @@ pub struct ParquetReader {
     file: SerializedFileReader<CheckedFile>,
     sessions: Vec<Session>,
     /// Names of interfaces, by the number of the card.
-    interfaces: HashMap<u32, String>,
+    interfaces: HashMap<CardId, String>,
     next_group: usize,
     group: Option<Columns>,
     row: u64,
@@ -72,16 +73,16 @@ impl ParquetReader {
         let named = sessions
             .iter()
             .rev()
-            .filter_map(|session| Some((session.card_index(), session.interface.clone()?)));
+            .filter_map(|session| Some((session.card_id(), session.interface.clone()?)));
         let interfaces = named.collect();
         Ok(ParquetReader { file, sessions, interfaces, next_group: 0, group: None, row: 0 })
     }
 
-    /// The description of each card by its last report, with the number of the card.
-    pub fn cards(&self) -> impl Iterator<Item = (u32, &Card)> {
+    /// The description of each card by its last report, with that card.
+    pub fn cards(&self) -> impl Iterator<Item = (CardId, &Card)> {
         self.sessions
             .iter()
-            .filter_map(|session| Some((session.card_index(), session.report.as_ref()?)))
+            .filter_map(|session| Some((session.card_id(), session.report.as_ref()?)))
     }
 }
 
@@ -94,8 +95,8 @@ impl Reader for ParquetReader {
                     self.row += 1;
                     let (session, entry) =
                         group.row().map_err(|problem| TableError::Row { row: at, problem })?;
-                    let card =
-                        self.sessions.get(session as usize).map_or(session, Session::card_index);
+                    let session = session as usize;
+                    let card = self.sessions.get(session).map_or(CardId(session), Session::card_id);
                     return Ok(Some(Row { card, entry }));
                 }
                 self.group = None;
@@ -109,7 +110,7 @@ impl Reader for ParquetReader {
         }
     }
 
-    fn interface(&self, card: u32) -> Option<&str> {
+    fn interface(&self, card: CardId) -> Option<&str> {
         self.interfaces.get(&card).map(String::as_str)
     }
 }

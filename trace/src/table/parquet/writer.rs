@@ -11,6 +11,7 @@ use super::encoder::Encoder;
 use super::row_group::RowGroup;
 use super::{KEY_SESSIONS, KEY_UNIT, KEY_VERSION, SCHEMA, Session, TABLE_VERSION, properties};
 use crate::decode::Accesses;
+use crate::identity::CardId;
 use crate::table::card_changes::CardChanges;
 use crate::table::{Card, Entry, LeftOut, Row, TableError, Writer};
 
@@ -20,7 +21,7 @@ pub struct ParquetWriter<W: Write + Send> {
     /// Descriptions of the numbers in the column `session`, in their order.
     sessions: Vec<Session>,
     /// The open session of each card.
-    open: HashMap<u32, Open>,
+    open: HashMap<CardId, Open>,
     /// The interface of each card.
     cards: CardChanges,
 }
@@ -52,16 +53,15 @@ impl<W: Write + Send + 'static> ParquetWriter<W> {
     }
 
     /// Returns the open session of a card, and creates it if there is none.
-    fn open(&mut self, card: u32) -> &mut Open {
+    fn open(&mut self, card: CardId) -> &mut Open {
         self.open.entry(card).or_insert_with(|| {
             let session = self.sessions.len() as u32;
-            let card = u64::from(card) + 1;
-            self.sessions.push(Session { card, interface: None, report: None });
+            self.sessions.push(Session { card: card.number(), interface: None, report: None });
             Open { session, has_rows: false, group: RowGroup::default() }
         })
     }
 
-    fn restart(&mut self, card: u32) -> Result<(), TableError> {
+    fn restart(&mut self, card: CardId) -> Result<(), TableError> {
         if self.open(card).has_rows
             && let Some(mut open) = self.open.remove(&card)
         {
@@ -99,7 +99,7 @@ impl<W: Write + Send + 'static> Writer for ParquetWriter<W> {
         Ok(())
     }
 
-    fn accesses(&mut self, card: u32, accesses: Accesses<'_>) -> Result<(), TableError> {
+    fn accesses(&mut self, card: CardId, accesses: Accesses<'_>) -> Result<(), TableError> {
         self.open(card);
         let ParquetWriter { open, encoder, .. } = self;
         let Some(open) = open.get_mut(&card) else { return Ok(()) };
@@ -117,12 +117,12 @@ impl<W: Write + Send + 'static> Writer for ParquetWriter<W> {
         }
     }
 
-    fn card(&mut self, card: u32, description: Card) {
+    fn card(&mut self, card: CardId, description: Card) {
         let session = self.open(card).session as usize;
         self.sessions[session].report = Some(description);
     }
 
-    fn interface(&mut self, card: u32, name: &str) {
+    fn interface(&mut self, card: CardId, name: &str) {
         self.cards.interface(card, name);
     }
 
@@ -131,7 +131,7 @@ impl<W: Write + Send + 'static> Writer for ParquetWriter<W> {
         open.sort_by_key(|open| open.session);
         open.iter_mut().try_for_each(|open| open.write(&mut self.encoder))?;
         for session in &mut self.sessions {
-            let interface = self.cards.interface_of(session.card_index());
+            let interface = self.cards.interface_of(session.card_id());
             session.interface = interface.map(str::to_owned);
         }
         let mut file = self.encoder.finish()?;
