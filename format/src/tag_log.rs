@@ -8,15 +8,15 @@
 //! makes any other.
 //!
 //! ```
-//! use hmtt_format::tag_log::{Chunk, Content, EventEncoder, Full, TagEvent};
+//! use hmtt_format::tag_log::{Chunk, Content, EventEncoder, Full, FunctionId, TagEvent};
 //! let mut buffer = [0; 4096];
 //! let mut encoder = EventEncoder::new(&mut buffer, 17, true)?;
-//! encoder.push(TagEvent { tsc: 1000, sp: 0x7ff0, number: 3, is_exit: false })?; // Full: finish, begin anew
+//! encoder.push(TagEvent { tsc: 1000, sp: 0x7ff0, number: FunctionId(3), is_exit: false })?; // Full: finish, begin anew
 //! let bytes = encoder.finish(); // append buffer[..bytes] to the log
 //! let (chunk, length) = Chunk::decode(&buffer[..bytes]).unwrap().expect("it is whole");
 //! let Content::Events(events) = chunk.content else { panic!() };
 //! assert_eq!((chunk.thread, length, events.count), (17, bytes, 1));
-//! assert_eq!(events.decode(true).next().unwrap().unwrap().number, 3);
+//! assert_eq!(events.decode(true).next().unwrap().unwrap().number, FunctionId(3));
 //! # Ok::<(), Full>(())
 //! ```
 //!
@@ -59,7 +59,14 @@ pub const MAX_NUMBER: u32 = (u32::MAX - 2) / 2;
 /// Number of a function or basic block in events and in counts. Both share one range of numbers, and a number never
 /// changes its meaning in a process. It is not the place of a function in any list.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct FunctionId(pub u32);
+
+impl core::fmt::Display for FunctionId {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        self.0.fmt(f)
+    }
+}
 
 impl FunctionId {
     /// The number that comes `after` numbers later, of a block of the function or of a later function.
@@ -205,8 +212,8 @@ pub struct TagEvent {
     /// Low 32 bits of the stack pointer, which points at the function's return address at its entry as at
     /// its exit: both have the same.
     pub sp: u32,
-    /// Of the function or block.
-    pub number: u32,
+    /// Number of the function or block.
+    pub number: FunctionId,
     /// The function is left.
     pub is_exit: bool,
 }
@@ -215,7 +222,7 @@ impl TagEvent {
     /// What stubs write last, once the rest is in its place.
     pub const fn word(&self) -> u32 {
         // A number that no function may get does not panic.
-        self.number.wrapping_mul(2).wrapping_add(1 + self.is_exit as u32)
+        self.number.0.wrapping_mul(2).wrapping_add(1 + self.is_exit as u32)
     }
 
     /// From a slot of a buffer; none if it has not been written.
@@ -229,6 +236,6 @@ impl TagEvent {
         let [sp, word] = slot.as_chunks::<4>().0 else { return None };
         let event = u32::from_le_bytes(*word).checked_sub(1)?;
         let sp = u32::from_le_bytes(*sp);
-        Some(TagEvent { tsc: 0, sp, number: event / 2, is_exit: event % 2 != 0 })
+        Some(TagEvent { tsc: 0, sp, number: FunctionId(event / 2), is_exit: event % 2 != 0 })
     }
 }

@@ -16,6 +16,8 @@ use rustix::fs::{CWD, RenameFlags, renameat_with};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
+use crate::tag_log::FunctionId;
+
 /// Permissions of a new file, before the umask. Only the owner may read which functions a program executes.
 const MODE: u32 = 0o600;
 
@@ -91,7 +93,7 @@ pub struct Window {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaggedFunction {
     /// Number in events and tags.
-    pub number: u32,
+    pub number: FunctionId,
     /// Name for display.
     pub name: String,
     /// Names of all symbols at its address, as in the file.
@@ -127,10 +129,10 @@ pub enum Exits {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaggedBlock {
     /// Number in events and tags.
-    pub number: u32,
+    pub number: FunctionId,
     /// Number of the function that contains the block.
     #[serde(alias = "function")]
-    pub function_number: u32,
+    pub function_number: FunctionId,
     /// Address of the first instruction in the process.
     #[serde(with = "hex_address", alias = "start")]
     pub code_address: u64,
@@ -296,7 +298,7 @@ mod tests {
 
     fn map() -> TagMap {
         let function = TaggedFunction {
-            number: 0,
+            number: FunctionId(0),
             name: "main".into(),
             symbols: vec!["main".into(), "start_here".into()],
             object: "/bin/prog".into(),
@@ -316,8 +318,8 @@ mod tests {
             window: Some(Window { address: 1 << 40, stride_bytes: 64, bytes: 4096 }),
             functions: vec![function],
             blocks: vec![TaggedBlock {
-                number: 1,
-                function_number: 0,
+                number: FunctionId(1),
+                function_number: FunctionId(0),
                 code_address: 0x5555_0000_1140,
                 size_bytes: 5,
             }],

@@ -10,7 +10,7 @@ use hmtt::tags::accesses::log_calls::{LogCalls, LogIndex};
 use hmtt::tags::accesses::steps::Steps;
 use hmtt::tags::accesses::sync::LogSync;
 use hmtt::tags::accesses::timed::TimedSplit;
-use hmtt_format::tag_log::Header;
+use hmtt_format::tag_log::{FunctionId, Header};
 
 use super::super::capture_file::CaptureFile;
 
@@ -27,7 +27,7 @@ pub struct Log<'a> {
 pub fn split(
     log: Log<'_>,
     capture: &Path,
-    blocks: impl IntoIterator<Item = u32>,
+    blocks: impl IntoIterator<Item = FunctionId>,
     calls: &mut Calls,
 ) -> Result<bool> {
     let (name, trace) = (log.path.display(), capture.display());

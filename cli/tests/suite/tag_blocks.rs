@@ -8,6 +8,7 @@ use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
+use hmtt_format::tag_log::FunctionId;
 use hmtt_format::tag_map::TagMap;
 use serde_json::Value;
 
@@ -226,9 +227,9 @@ fn a_log_has_blocks_between_the_entry_and_the_exit_of_their_function() {
     let counted = run_tagged("tag-blocks-log", &program, &only);
     for more in [&[][..], &["--no-time", "--buffer-kb", "8", "--buffers", "2"]] {
         let (log, map) = log_blocks("tag-blocks-log", &program, &[&only, more].concat());
-        let functions: BTreeMap<u32, u32> =
+        let functions: BTreeMap<FunctionId, FunctionId> =
             map.blocks.iter().map(|block| (block.number, block.function_number)).collect();
-        let starts: BTreeSet<u32> = map
+        let starts: BTreeSet<FunctionId> = map
             .blocks
             .iter()
             .filter(|block| map.functions.iter().any(|one| one.code_address == block.code_address))
@@ -236,8 +237,8 @@ fn a_log_has_blocks_between_the_entry_and_the_exit_of_their_function() {
             .collect();
         assert_eq!(log.lost(), 0);
         let events = log.threads.values().next().unwrap();
-        let mut frames: Vec<(u32, u32)> = Vec::new();
-        let mut counts = BTreeMap::<u32, u64>::new();
+        let mut frames: Vec<(FunctionId, u32)> = Vec::new();
+        let mut counts = BTreeMap::<FunctionId, u64>::new();
         let mut is_new = false;
         for event in events {
             // Frames that a jump left have no exit.
@@ -308,10 +309,10 @@ fn the_card_sink_writes_each_block_to_its_own_address() {
     let bias = map.functions[0].code_address - counted[0].address;
     assert!(map.blocks.len() > 3 && map.blocks.len() == counted.len());
     for (block, counted) in map.blocks.iter().zip(&counted) {
-        let at = 64 * 2 * block.number as usize;
+        let at = 64 * 2 * block.number.index();
         let word = u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap());
         assert_eq!(block.code_address, counted.address + bias);
-        assert_eq!(word, if counted.count == 0 { 0 } else { 1 + 2 * block.number });
+        assert_eq!(word, if counted.count == 0 { 0 } else { 1 + 2 * block.number.0 });
     }
 }
 

@@ -322,9 +322,9 @@ fn the_card_sink_writes_each_function_to_its_own_address() {
     let bytes = std::fs::read(&window).unwrap();
     assert!(bytes[..0x1000].iter().all(|byte| *byte == 0));
     for function in &map.functions {
-        let at = 0x1000 + 64 * 2 * function.number as usize;
+        let at = 0x1000 + 64 * 2 * function.number.index();
         let word = u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap());
-        let expected = 1 + 2 * function.number;
+        let expected = 1 + 2 * function.number.0;
         assert!(word == expected || word == 0, "{}: {word}", function.name);
         assert!(word != 0 || !["main", "left", "right"].contains(&function.name.as_str()));
     }

@@ -6,7 +6,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use hmtt_format::tag_log::{ClockPair, Content, Ending, Header, LossReason, Mark, TagEvent};
+use hmtt_format::tag_log::{
+    ClockPair, Content, Ending, FunctionId, Header, LossReason, Mark, TagEvent,
+};
 use hmtt_format::tag_map::{self, Exits, TagMap, TaggedBlock, TaggedFunction};
 use hmtt_test_support::programs::told;
 use hmtt_test_support::tag_log::Log;
@@ -21,7 +23,7 @@ const NAMES: [&str; 5] =
 
 fn map(is_timed: bool) -> TagMap {
     let function = |(number, name): (u32, &&str)| TaggedFunction {
-        number,
+        number: FunctionId(number),
         name: (*name).into(),
         symbols: vec![format!("_{name}")],
         object: "/opt/prog".into(),
@@ -41,8 +43,8 @@ fn map(is_timed: bool) -> TagMap {
         window: None,
         functions: (0..).zip(&NAMES).map(function).collect(),
         blocks: vec![TaggedBlock {
-            number: 9,
-            function_number: 1,
+            number: FunctionId(9),
+            function_number: FunctionId(1),
             code_address: 0x40_1110,
             size_bytes: 16,
         }],
@@ -58,7 +60,7 @@ fn log(header: Header, has_loss: bool) -> Log {
     let mut write = |thread, base: u64, events: &[(u64, u32, u32, bool)]| {
         let event = |&(micros, number, sp, is_exit): &(u64, u32, u32, bool)| TagEvent {
             tsc: base + micros * 2000,
-            number,
+            number: FunctionId(number),
             sp,
             is_exit,
         };
@@ -232,7 +234,7 @@ fn a_timeline_uses_the_monotonic_clock_and_has_a_limit() {
     let mut log = Log::new(&HEADER);
     let clocks = ClockPair { tsc: 2_000_000, monotonic_ns: 5_000_000, realtime_ns: 9 };
     log.chunk(0, Content::Clocks(clocks));
-    let event = |tsc, is_exit| TagEvent { tsc, sp: 800, number: 0, is_exit };
+    let event = |tsc, is_exit| TagEvent { tsc, sp: 800, number: FunctionId(0), is_exit };
     log.events(
         1,
         &[event(1_999_000, false), event(2_000_001, true), event(2_000_003, false)],

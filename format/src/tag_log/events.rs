@@ -12,7 +12,7 @@
 use super::chunk::{CHUNK_HEADER_BYTES, EVENTS, Events, MAX_PAYLOAD_BYTES, PREFIX_BYTES, seal};
 use super::frames::{Frame, Frames};
 use super::varint::{self, fold, unfold};
-use super::{Full, LogError, TagEvent};
+use super::{Full, FunctionId, LogError, TagEvent};
 
 /// Codes of exits of frames that are known.
 const KNOWN_EXITS: u64 = 3;
@@ -70,7 +70,7 @@ impl<'a> EventEncoder<'a> {
             true => self.exit(event),
             false => {
                 let distance = self.distance(event.sp);
-                self.write(ENTRIES + u64::from(event.number));
+                self.write(ENTRIES + u64::from(event.number.0));
                 self.write(distance);
                 self.frames.enter(Frame { number: event.number, sp: event.sp });
             }
@@ -96,7 +96,7 @@ impl<'a> EventEncoder<'a> {
         }
         let distance = self.distance(event.sp);
         self.write(EXIT);
-        self.write(u64::from(event.number));
+        self.write(u64::from(event.number.0));
         self.write(distance);
         self.frames.leave(event.sp);
     }
@@ -166,12 +166,12 @@ impl<'a> EventDecoder<'a> {
                 (frame.number, frame.sp, true)
             }
             EXIT => {
-                let (number, sp) = (self.number()?, self.stack_pointer()?);
+                let (number, sp) = (FunctionId(self.number()?), self.stack_pointer()?);
                 self.frames.leave(sp);
                 (number, sp, true)
             }
             ENTRIES.. => {
-                let number = u32::try_from(code - ENTRIES).ok()?;
+                let number = FunctionId(u32::try_from(code - ENTRIES).ok()?);
                 let sp = self.stack_pointer()?;
                 self.frames.enter(Frame { number, sp });
                 (number, sp, false)

@@ -3,13 +3,15 @@
 //! Writer and reader keep the same. What they hold decides only how short an event is written, so frames
 //! that are wrong, as after a jump to another stack, cost bytes and nothing else.
 
+use super::FunctionId;
+
 /// Frames that are remembered. Of more, the outermost are forgotten.
 const FRAMES: usize = 64;
 
 /// A function that was entered and not left.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Frame {
-    pub number: u32,
+    pub number: FunctionId,
     pub sp: u32,
 }
 
@@ -26,7 +28,12 @@ pub struct Frames {
 
 impl Frames {
     pub const fn new() -> Self {
-        Frames { frames: [Frame { number: 0, sp: 0 }; FRAMES], end: 0, depth: 0, last: 0 }
+        Frames {
+            frames: [Frame { number: FunctionId(0), sp: 0 }; FRAMES],
+            end: 0,
+            depth: 0,
+            last: 0,
+        }
     }
 
     /// The open frame that `outward` others are inside of.

@@ -33,7 +33,7 @@ fn event() -> impl Strategy<Value = TagEvent> {
     (tsc, sp, near, any::<bool>()).prop_map(|(tsc, sp, number, is_exit)| TagEvent {
         tsc,
         sp,
-        number,
+        number: FunctionId(number),
         is_exit,
     })
 }
@@ -69,7 +69,7 @@ fn program(seed: u64, length: usize) -> Vec<TagEvent> {
                 (called, sp - frame, false)
             }
         };
-        events.push(TagEvent { tsc, sp, number, is_exit });
+        events.push(TagEvent { tsc, sp, number: FunctionId(number), is_exit });
     }
     events
 }
@@ -167,7 +167,7 @@ proptest! {
 
     #[test]
     fn slots_hold_events(tsc: u64, sp: u32, number in 0..=MAX_NUMBER, is_exit: bool) {
-        let event = TagEvent { tsc, sp, number, is_exit };
+        let event = TagEvent { tsc, sp, number: FunctionId(number), is_exit };
         let mut slot = [0; TIMED_SLOT_BYTES];
         slot[..8].copy_from_slice(&tsc.to_le_bytes());
         slot[8..12].copy_from_slice(&sp.to_le_bytes());
@@ -181,8 +181,9 @@ proptest! {
 
 #[test]
 fn a_chunk_has_the_documents_bytes() {
-    let enter = |number, sp| TagEvent { tsc: 0, sp, number, is_exit: false };
-    let exit = |number, sp| TagEvent { tsc: 0, sp, number, is_exit: true };
+    let event = |number, sp, is_exit| TagEvent { tsc: 0, sp, number: FunctionId(number), is_exit };
+    let enter = |number, sp| event(number, sp, false);
+    let exit = |number, sp| event(number, sp, true);
     let events = [enter(1, 4096), enter(2, 4048), exit(2, 4048), exit(9, 4090), exit(1, 4096)];
     let (_, log) = through(&events, false, 100);
     let payload = &log[CHUNK_HEADER_BYTES..];

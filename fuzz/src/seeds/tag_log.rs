@@ -1,6 +1,6 @@
 //! Builds scripts of the target `tag_log` from a few calls.
 
-use hmtt_format::tag_log::{CHUNK_HEADER_BYTES, EventEncoder, TagEvent};
+use hmtt_format::tag_log::{CHUNK_HEADER_BYTES, EventEncoder, FunctionId, TagEvent};
 
 /// Returns scripts with calls, returns, a jump, a block and another stack, with and without times, and one chunk of
 /// each other kind.
@@ -24,7 +24,8 @@ fn script(is_timed: bool) -> Vec<u8> {
     let mut buffer = [0; 512];
     let mut encoder = EventEncoder::new(&mut buffer, 1, is_timed).expect("there is room");
     for (at, (number, sp, is_exit)) in events.into_iter().enumerate() {
-        let event = TagEvent { tsc: 1000 + 300 * at as u64, sp, number, is_exit };
+        let event =
+            TagEvent { tsc: 1000 + 300 * at as u64, sp, number: FunctionId(number), is_exit };
         encoder.push(event).expect("there is room");
     }
     let length = encoder.finish();

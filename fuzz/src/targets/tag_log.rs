@@ -6,7 +6,7 @@
 use hmtt::tags::call_counts::CallCounts;
 use hmtt::tags::log_reader::LogReader;
 use hmtt::tags::threads::Threads;
-use hmtt_format::tag_log::{Chunk, Content, EventEncoder, Header, LogError, TagEvent};
+use hmtt_format::tag_log::{Chunk, Content, EventEncoder, FunctionId, Header, LogError, TagEvent};
 
 /// A reader that returns a few bytes of a log at a time.
 struct Few<'a>(&'a [u8]);
@@ -90,7 +90,7 @@ impl Plain {
         if self.is_timed {
             self.tsc = self.tsc.wrapping_add(self::number(rest)?);
         }
-        Some(TagEvent { tsc: self.tsc, sp, number, is_exit: code <= 3 })
+        Some(TagEvent { tsc: self.tsc, sp, number: FunctionId(number), is_exit: code <= 3 })
     }
 }
 
@@ -109,6 +109,9 @@ fn plain(is_timed: bool, payload: &[u8]) -> Option<(Vec<TagEvent>, bool)> {
     Some((events, rest.is_empty()))
 }
 
+/// The number that is read as that of a block.
+const BLOCK: FunctionId = FunctionId(9);
+
 /// Compares reader and model, up to the first invalid chunk.
 pub fn check(bytes: &[u8]) {
     raw(bytes);
@@ -116,7 +119,7 @@ pub fn check(bytes: &[u8]) {
     let is_timed = flags & 1 != 0;
     let (log, chunks) = log(is_timed, script);
     let mut reader = LogReader::new(Few(&log)).expect("its header is good");
-    let mut threads = Threads::new(is_timed, [9], CallCounts::default());
+    let mut threads = Threads::new(is_timed, [BLOCK], CallCounts::default());
     let (mut entries, mut exits) = (0, 0);
     for (kind, thread, payload) in chunks {
         let chunk = match reader.next_chunk() {
@@ -137,8 +140,9 @@ pub fn check(bytes: &[u8]) {
         assert_eq!(taken, if is_good { Ok(()) } else { Err(LogError::Event) });
         again(is_timed, &plain);
         // Exits of blocks are exits of functions that were not entered.
-        entries += plain.iter().filter(|event| !event.is_exit && event.number != 9).count() as u64;
-        exits += plain.iter().filter(|event| event.is_exit && event.number != 9).count() as u64;
+        entries +=
+            plain.iter().filter(|event| !event.is_exit && event.number != BLOCK).count() as u64;
+        exits += plain.iter().filter(|event| event.is_exit && event.number != BLOCK).count() as u64;
     }
     threads.finish();
     let unmatched: u64 = threads.threads.iter().map(|thread| thread.unmatched).sum();

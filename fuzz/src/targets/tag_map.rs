@@ -5,6 +5,7 @@ use std::os::fd::AsRawFd;
 use std::path::PathBuf;
 
 use hmtt::tags::names::Names;
+use hmtt_format::tag_log::FunctionId;
 use hmtt_format::tag_map::TagMap;
 use rustix::fs::{MemfdFlags, memfd_create};
 
@@ -17,7 +18,7 @@ pub fn check(bytes: &[u8]) {
     let Ok(map) = TagMap::load(&path) else { return };
     let text = serde_json::to_string(&map).expect("a map is JSON");
     assert_eq!(serde_json::from_str::<TagMap>(&text).ok().as_ref(), Some(&map));
-    let numbers: Vec<u32> = map.functions.iter().map(|function| function.number).collect();
+    let numbers: Vec<u32> = map.functions.iter().map(|function| function.number.0).collect();
     let names = Names::new(map.clone());
     for function in &map.functions {
         let name = names.get(function.number);
@@ -26,6 +27,7 @@ pub fn check(bytes: &[u8]) {
         // Inputs are too short for names that would be shortened.
         assert!(of_number.is_some_and(|one| name.starts_with(&one.name)));
     }
-    let unknown = (0..).find(|number| !numbers.contains(number)).expect("there are many numbers");
-    assert_eq!(names.get(unknown), format!("event {unknown}"));
+    let unknown =
+        (0..).find(|number: &u32| !numbers.contains(number)).expect("there are many numbers");
+    assert_eq!(names.get(FunctionId(unknown)), format!("event {unknown}"));
 }

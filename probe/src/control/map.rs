@@ -23,7 +23,7 @@ impl Tagged {
             bytes,
         });
         let functions = self.tags.code.functions.iter().map(|patched| TaggedFunction {
-            number: patched.id.0,
+            number: patched.id,
             name: patched.function.name.clone(),
             symbols: patched.function.symbols.clone(),
             object: patched.object.clone(),
@@ -47,8 +47,8 @@ impl Tagged {
             reason: block.refusal.map_or_else(String::new, |refusal| refusal.to_string()),
         });
         let blocks = self.numbered_blocks().map(|(id, patched, block)| TaggedBlock {
-            number: id.0,
-            function_number: patched.id.0,
+            number: id,
+            function_number: patched.id,
             code_address: patched.in_memory(FileAddr(block.start)).0,
             size_bytes: block.size,
         });

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use hmtt_format::config::MARK_FREE_FIRST;
 use hmtt_format::tag_log::{
-    Chunk, ClockPair, Content, Ending, EventEncoder, Header, Mark, TagEvent,
+    Chunk, ClockPair, Content, Ending, EventEncoder, FunctionId, Header, Mark, TagEvent,
 };
 use hmtt_sim::traffic::Traffic;
 
@@ -51,12 +51,17 @@ impl MarkedLog {
     /// Adds an event at a clock of the card.
     pub fn event(&mut self, event: Event, clock: u64) {
         let Event { number, is_exit, sp } = event;
-        self.events.push(TagEvent { tsc: ticks(clock), sp, number, is_exit });
+        self.events.push(TagEvent { tsc: ticks(clock), sp, number: FunctionId(number), is_exit });
     }
 
     /// Adds an event of another thread.
     pub fn other(&mut self, number: u32, is_exit: bool, clock: u64) {
-        self.others.push(TagEvent { tsc: ticks(clock), sp: 0x1000_0000, number, is_exit });
+        self.others.push(TagEvent {
+            tsc: ticks(clock),
+            sp: 0x1000_0000,
+            number: FunctionId(number),
+            is_exit,
+        });
     }
 
     fn events(&mut self, thread: u32, events: &[TagEvent]) {

@@ -97,7 +97,7 @@ impl Program {
             if let Content::Events(events) = chunk.content {
                 let events = events.decode(false).map(Result::unwrap);
                 found.extend(events.map(|event| Event {
-                    number: event.number,
+                    number: event.number.0,
                     is_exit: event.is_exit,
                     sp: event.sp,
                 }));

@@ -11,7 +11,7 @@ use anyhow::{Result, ensure};
 use hmtt::tags::call_counts::CallCounts;
 use hmtt::tags::log_reader::LogReader;
 use hmtt::tags::threads::Threads;
-use hmtt_format::tag_log::{Chunk, Content, EventEncoder, Header, TagEvent};
+use hmtt_format::tag_log::{Chunk, Content, EventEncoder, FunctionId, Header, TagEvent};
 
 const RUNS: usize = 5;
 /// Number of events that are generated and then repeated, so that they fit in memory.
@@ -50,7 +50,7 @@ fn program() -> Vec<TagEvent> {
                 (called as u32, sp, false)
             }
         };
-        events.push(TagEvent { tsc, sp, number, is_exit });
+        events.push(TagEvent { tsc, sp, number: FunctionId(number), is_exit });
     }
     events
 }

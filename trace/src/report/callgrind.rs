@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use hmtt_format::escape;
+use hmtt_format::tag_log::FunctionId;
 
 use super::calls::{Calls, Edge, Sum};
 
@@ -35,7 +36,7 @@ pub fn write(calls: &Calls, mut output: impl Write) -> io::Result<()> {
         names.insert(function.number, line(&function.name));
         objects.insert(function.number, line(function.object.as_deref().unwrap_or("???")));
     }
-    let mut callees = BTreeMap::<u32, Vec<&Edge>>::new();
+    let mut callees = BTreeMap::<FunctionId, Vec<&Edge>>::new();
     for edge in &calls.edges {
         if let Some(caller) = edge.numbers.0 {
             callees.entry(caller).or_default().push(edge);

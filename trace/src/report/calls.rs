@@ -6,6 +6,7 @@ mod text;
 
 use std::sync::Arc;
 
+use hmtt_format::tag_log::FunctionId;
 use serde::{Serialize, Serializer};
 
 pub use accesses::{Amount, Split, Sync, Trace};
@@ -101,7 +102,7 @@ pub struct Times {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Function {
     /// Number of its events.
-    pub number: u32,
+    pub number: FunctionId,
     /// Unique readable name.
     pub name: String,
     /// File that contains it.
@@ -158,7 +159,7 @@ pub struct Edge {
     pub sum: Sum,
     /// Event numbers of caller and callee.
     #[serde(skip)]
-    pub numbers: (Option<u32>, u32),
+    pub numbers: (Option<FunctionId>, FunctionId),
 }
 
 fn name<S: Serializer>(name: &Arc<str>, serializer: S) -> Result<S::Ok, S::Error> {
@@ -173,7 +174,7 @@ fn optional_name<S: Serializer>(name: &Option<Arc<str>>, serializer: S) -> Resul
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Block {
     /// Number of its events.
-    pub number: u32,
+    pub number: FunctionId,
     /// Name of its function.
     pub function: String,
     /// Address of its first instruction, hexadecimal.

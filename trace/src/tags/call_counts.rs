@@ -5,6 +5,7 @@ use std::ops::AddAssign;
 
 use super::hash::{FACTOR, FastMap};
 use super::stack::{Call, Exit, Listener};
+use hmtt_format::tag_log::FunctionId;
 
 /// Sums over calls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -67,8 +68,8 @@ impl Span {
 
 #[derive(Clone, Copy, Debug)]
 struct Edge {
-    caller: Option<u32>,
-    callee: u32,
+    caller: Option<FunctionId>,
+    callee: FunctionId,
     /// Index of the callee in the thread's functions.
     function: u32,
     span: Span,
@@ -98,8 +99,8 @@ struct Live {
     /// Index of each edge. Keys are the index of the caller's function plus 1, or 0 for none, and the callee.
     places: FastMap<u64, u32>,
     edges: Vec<Edge>,
-    functions: Vec<(u32, Span)>,
-    function_places: FastMap<u32, u32>,
+    functions: Vec<(FunctionId, Span)>,
+    function_places: FastMap<FunctionId, u32>,
 }
 
 /// Indices of a call in its thread's edges and functions.
@@ -110,9 +111,9 @@ pub struct Note {
 }
 
 /// Totals of each function, by its number.
-pub type Functions = BTreeMap<u32, Totals>;
+pub type Functions = BTreeMap<FunctionId, Totals>;
 /// Totals of each pair of caller and callee; `None` stands for a caller that is not tagged.
-pub type Edges = BTreeMap<(Option<u32>, u32), Totals>;
+pub type Edges = BTreeMap<(Option<FunctionId>, FunctionId), Totals>;
 
 /// Sums of all calls so far.
 #[derive(Debug, Default)]
@@ -130,9 +131,15 @@ pub struct CallCounts {
 impl Recent {
     /// Finds the index of an edge in a thread's edges.
     #[inline]
-    fn find(&mut self, thread: u32, live: &mut Live, caller: Option<Note>, callee: u32) -> u32 {
+    fn find(
+        &mut self,
+        thread: u32,
+        live: &mut Live,
+        caller: Option<Note>,
+        callee: FunctionId,
+    ) -> u32 {
         let row = caller.map_or(0, |caller| u64::from(caller.function) + 1);
-        let key = row << 32 | u64::from(callee);
+        let key = row << 32 | u64::from(callee.0);
         let slot = (key.wrapping_mul(FACTOR) >> (u64::BITS - RECENT.ilog2())) as usize;
         match self.found[slot] {
             Some((recent, of, place)) if (recent, of) == (key, thread) => place,
@@ -147,7 +154,7 @@ impl Recent {
 
 impl Live {
     #[cold]
-    fn find_slowly(&mut self, key: u64, caller: Option<Note>, callee: u32) -> u32 {
+    fn find_slowly(&mut self, key: u64, caller: Option<Note>, callee: FunctionId) -> u32 {
         if let Some(place) = self.places.get(&key) {
             return *place;
         }
@@ -157,7 +164,7 @@ impl Live {
         place
     }
 
-    fn add(&mut self, caller: Option<u32>, callee: u32) -> u32 {
+    fn add(&mut self, caller: Option<FunctionId>, callee: FunctionId) -> u32 {
         let next = self.functions.len() as u32;
         let function = *self.function_places.entry(callee).or_insert(next);
         if function == next {
@@ -218,7 +225,7 @@ impl Listener for CallCounts {
     }
 
     #[inline]
-    fn enter(&mut self, caller: Option<Note>, number: u32, tsc: u64) -> Note {
+    fn enter(&mut self, caller: Option<Note>, number: FunctionId, tsc: u64) -> Note {
         let live = self.live[self.selected].get_or_insert_default();
         // A log of 2^32 threads would be longer than 64 GB, and their totals larger still.
         let place = self.recent.find(self.selected as u32, live, caller, number);
@@ -231,12 +238,12 @@ impl Listener for CallCounts {
         live.expect("a thread leaves only calls that it has entered").leave(call);
     }
 
-    fn pause(&mut self, note: Note, _number: u32, tsc: u64) {
+    fn pause(&mut self, note: Note, _number: FunctionId, tsc: u64) {
         let live = self.live[self.selected].as_mut();
         live.expect("a thread that has ended makes no calls").pause(note, tsc);
     }
 
-    fn resume(&mut self, note: Note, _number: u32, tsc: u64) {
+    fn resume(&mut self, note: Note, _number: FunctionId, tsc: u64) {
         let live = self.live[self.selected].as_mut();
         live.expect("a thread that has ended makes no calls").resume(note, tsc);
     }

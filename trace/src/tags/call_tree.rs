@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::io::{self, Write};
 
 use hmtt_format::escape;
+use hmtt_format::tag_log::FunctionId;
 
 use super::hash::FastMap;
 use super::nanoseconds;
@@ -17,7 +18,7 @@ const PATHS: usize = 1 << 20;
 #[derive(Clone, Copy, Debug)]
 struct Path {
     caller: Option<u32>,
-    number: u32,
+    number: FunctionId,
     depth: u32,
     calls: u64,
     own: u64,
@@ -49,8 +50,8 @@ impl Listener for CallTree {
     /// Index of the path.
     type Note = u32;
 
-    fn enter(&mut self, caller: Option<u32>, number: u32, _tsc: u64) -> u32 {
-        let key = caller.map_or(0, |caller| u64::from(caller) + 1) << 32 | u64::from(number);
+    fn enter(&mut self, caller: Option<u32>, number: FunctionId, _tsc: u64) -> u32 {
+        let key = caller.map_or(0, |caller| u64::from(caller) + 1) << 32 | u64::from(number.0);
         let depth = caller.map_or(0, |caller| self.paths[caller as usize].depth + 1);
         let place = match self.places.get(&key) {
             Some(place) => *place,
@@ -83,7 +84,7 @@ impl CallTree {
     pub fn fold<'a>(
         &self,
         weight: Weight,
-        name: impl Fn(u32) -> Cow<'a, str>,
+        name: impl Fn(FunctionId) -> Cow<'a, str>,
         mut output: impl Write,
     ) -> io::Result<()> {
         let mut functions = Vec::new();

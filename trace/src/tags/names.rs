@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
+use hmtt_format::tag_log::FunctionId;
 use hmtt_format::tag_map::{TagMap, TaggedBlock, TaggedFunction};
 
 /// Longest name, in characters; longer names are cut. A name is printed with each call of its function.
@@ -12,10 +13,10 @@ const MAX_NAME: usize = 4096;
 /// The names of event numbers.
 #[derive(Clone, Debug, Default)]
 pub struct Names {
-    names: BTreeMap<u32, Arc<str>>,
-    functions: BTreeMap<u32, TaggedFunction>,
+    names: BTreeMap<FunctionId, Arc<str>>,
+    functions: BTreeMap<FunctionId, TaggedFunction>,
     /// Blocks by their numbers.
-    pub blocks: BTreeMap<u32, TaggedBlock>,
+    pub blocks: BTreeMap<FunctionId, TaggedBlock>,
 }
 
 impl Names {
@@ -37,7 +38,7 @@ impl Names {
     }
 
     /// Name of a function.
-    pub fn get(&self, number: u32) -> Cow<'_, str> {
+    pub fn get(&self, number: FunctionId) -> Cow<'_, str> {
         match self.names.get(&number) {
             Some(name) => (&**name).into(),
             None => format!("event {number}").into(),
@@ -45,12 +46,12 @@ impl Names {
     }
 
     /// Name of a function as a shared string, for callers that store it many times.
-    pub fn shared(&self, number: u32) -> Arc<str> {
+    pub fn shared(&self, number: FunctionId) -> Arc<str> {
         self.names.get(&number).cloned().unwrap_or_else(|| self.get(number).into())
     }
 
     /// Entry of a function in the map.
-    pub fn function(&self, number: u32) -> Option<&TaggedFunction> {
+    pub fn function(&self, number: FunctionId) -> Option<&TaggedFunction> {
         self.functions.get(&number)
     }
 }
@@ -77,8 +78,8 @@ mod tests {
             "functions": [function(1, "\u{e9}".repeat(1 << 20)), function(2, "f".into())],
         });
         let names = Names::new(serde_json::from_value(map).unwrap());
-        assert_eq!(names.get(1).chars().count(), MAX_NAME);
-        assert!(Arc::ptr_eq(&names.shared(1), &names.shared(1)));
-        assert_eq!((&*names.get(2), &*names.shared(3)), ("f", "event 3"));
+        assert_eq!(names.get(FunctionId(1)).chars().count(), MAX_NAME);
+        assert!(Arc::ptr_eq(&names.shared(FunctionId(1)), &names.shared(FunctionId(1))));
+        assert_eq!((&*names.get(FunctionId(2)), &*names.shared(FunctionId(3))), ("f", "event 3"));
     }
 }

@@ -8,7 +8,7 @@
 mod contexts;
 mod suspended;
 
-use hmtt_format::tag_log::ClockPair;
+use hmtt_format::tag_log::{ClockPair, FunctionId};
 
 pub use contexts::Stacks;
 pub use suspended::GROUPS;
@@ -35,7 +35,7 @@ pub enum Exit {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Call<N> {
     /// Number of the function.
-    pub number: u32,
+    pub number: FunctionId,
     /// The note that the listener returned for its entry.
     pub note: N,
     /// Time of its entry, in ticks.
@@ -70,11 +70,11 @@ pub trait Listener {
     /// Reports a pair of times that two clocks showed at the same moment.
     fn clocks(&mut self, _clocks: &ClockPair) {}
     /// Reports an entry; `caller` is the note of the innermost open call of the stack.
-    fn enter(&mut self, caller: Option<Self::Note>, number: u32, tsc: u64) -> Self::Note;
+    fn enter(&mut self, caller: Option<Self::Note>, number: FunctionId, tsc: u64) -> Self::Note;
     /// Reports that a call stops to run, possibly for ever. The calls of a context pause from the innermost outwards.
-    fn pause(&mut self, _note: Self::Note, _number: u32, _tsc: u64) {}
+    fn pause(&mut self, _note: Self::Note, _number: FunctionId, _tsc: u64) {}
     /// Reports that a paused call runs again. The calls of a context resume from the outermost inwards.
-    fn resume(&mut self, _note: Self::Note, _number: u32, _tsc: u64) {}
+    fn resume(&mut self, _note: Self::Note, _number: FunctionId, _tsc: u64) {}
     /// Reports the end of a call. The calls of a context end from the innermost outwards.
     fn leave(&mut self, call: &Call<Self::Note>);
     /// Reports that the selected thread has ended.
@@ -96,17 +96,17 @@ impl<A: Listener, B: Listener> Listener for (A, B) {
     }
 
     #[inline]
-    fn enter(&mut self, caller: Option<Self::Note>, number: u32, tsc: u64) -> Self::Note {
+    fn enter(&mut self, caller: Option<Self::Note>, number: FunctionId, tsc: u64) -> Self::Note {
         let (first, second) = caller.unzip();
         (self.0.enter(first, number, tsc), self.1.enter(second, number, tsc))
     }
 
-    fn pause(&mut self, note: Self::Note, number: u32, tsc: u64) {
+    fn pause(&mut self, note: Self::Note, number: FunctionId, tsc: u64) {
         self.0.pause(note.0, number, tsc);
         self.1.pause(note.1, number, tsc);
     }
 
-    fn resume(&mut self, note: Self::Note, number: u32, tsc: u64) {
+    fn resume(&mut self, note: Self::Note, number: FunctionId, tsc: u64) {
         self.0.resume(note.0, number, tsc);
         self.1.resume(note.1, number, tsc);
     }
@@ -136,17 +136,17 @@ impl<L: Listener> Listener for Option<L> {
     }
 
     #[inline]
-    fn enter(&mut self, caller: Option<Self::Note>, number: u32, tsc: u64) -> Self::Note {
+    fn enter(&mut self, caller: Option<Self::Note>, number: FunctionId, tsc: u64) -> Self::Note {
         self.as_mut().map(|listener| listener.enter(caller.flatten(), number, tsc))
     }
 
-    fn pause(&mut self, note: Self::Note, number: u32, tsc: u64) {
+    fn pause(&mut self, note: Self::Note, number: FunctionId, tsc: u64) {
         if let (Some(listener), Some(note)) = (self, note) {
             listener.pause(note, number, tsc);
         }
     }
 
-    fn resume(&mut self, note: Self::Note, number: u32, tsc: u64) {
+    fn resume(&mut self, note: Self::Note, number: FunctionId, tsc: u64) {
         if let (Some(listener), Some(note)) = (self, note) {
             listener.resume(note, number, tsc);
         }
@@ -167,7 +167,7 @@ impl<L: Listener> Listener for Option<L> {
 /// An open call.
 #[derive(Clone, Copy, Debug)]
 struct Frame<N> {
-    number: u32,
+    number: FunctionId,
     /// Stack pointer, without the distance by which its context's stack has moved since.
     sp: u32,
     entered: u64,

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use hmtt_format::tag_log::{Chunk, Content, Ending, Events, LogError, LossReason, TagEvent};
+use hmtt_format::tag_log::{
+    Chunk, Content, Ending, Events, FunctionId, LogError, LossReason, TagEvent,
+};
 
 use super::hash::FastMap;
 use super::stack::{Exit, Listener, Stacks};
@@ -35,7 +37,7 @@ pub struct Threads<L: Listener> {
     live: BTreeMap<u32, (usize, Stacks<L::Note>)>,
     is_timed: bool,
     /// Number of entries of each block.
-    pub blocks: FastMap<u32, u64>,
+    pub blocks: FastMap<FunctionId, u64>,
     /// Times of the first and of the last event, in ticks.
     pub span: Option<(u64, u64)>,
     /// Number of marks on the memory bus.
@@ -49,7 +51,7 @@ pub struct Threads<L: Listener> {
 impl<L: Listener> Threads<L> {
     /// Starts without threads. `is_timed`: as in the log's header. `blocks`: the event numbers that belong to blocks
     /// and not to functions.
-    pub fn new(is_timed: bool, blocks: impl IntoIterator<Item = u32>, listener: L) -> Self {
+    pub fn new(is_timed: bool, blocks: impl IntoIterator<Item = FunctionId>, listener: L) -> Self {
         Threads {
             listener,
             threads: Vec::new(),

@@ -4,7 +4,7 @@
 
 use std::io::{self, Write};
 
-use hmtt_format::tag_log::{ClockPair, Header};
+use hmtt_format::tag_log::{ClockPair, FunctionId, Header};
 use serde_json::json;
 
 use super::names::Names;
@@ -85,7 +85,7 @@ impl<W: Write> Timeline<W> {
         (ns / 1000, ns % 1000)
     }
 
-    fn write(&mut self, phase: char, tsc: u64, name: Option<u32>) {
+    fn write(&mut self, phase: char, tsc: u64, name: Option<FunctionId>) {
         if self.written.is_err() {
             return;
         }
@@ -115,7 +115,7 @@ impl<W: Write> Listener for Timeline<W> {
         }
     }
 
-    fn enter(&mut self, _caller: Option<bool>, number: u32, tsc: u64) -> bool {
+    fn enter(&mut self, _caller: Option<bool>, number: FunctionId, tsc: u64) -> bool {
         if self.left == 0 {
             self.left_out += 1;
             return false;
@@ -125,13 +125,13 @@ impl<W: Write> Listener for Timeline<W> {
         true
     }
 
-    fn pause(&mut self, note: bool, _number: u32, tsc: u64) {
+    fn pause(&mut self, note: bool, _number: FunctionId, tsc: u64) {
         if note {
             self.write('E', tsc, None);
         }
     }
 
-    fn resume(&mut self, note: bool, number: u32, tsc: u64) {
+    fn resume(&mut self, note: bool, number: FunctionId, tsc: u64) {
         if note {
             self.write('B', tsc, Some(number));
         }

@@ -9,14 +9,14 @@ use hmtt::tags::call_counts::{CallCounts, Totals};
 use hmtt::tags::log_reader::{LogReader, TagLogError};
 use hmtt::tags::stack::{Exit, GROUPS, REGION};
 use hmtt::tags::threads::Threads;
-use hmtt_format::tag_log::{Content, Ending, Header, LossReason, TagEvent};
+use hmtt_format::tag_log::{Content, Ending, FunctionId, Header, LossReason, TagEvent};
 use hmtt_test_support::tag_log::Log;
 use proptest::prelude::*;
 
 use model::{Deed, Model, deed};
 
 /// Reads a log to its end.
-fn read(log: &Log, is_timed: bool, blocks: &[u32]) -> Threads<CallCounts> {
+fn read(log: &Log, is_timed: bool, blocks: &[FunctionId]) -> Threads<CallCounts> {
     let mut reader = LogReader::new(&log.0[..]).unwrap();
     let blocks = blocks.iter().copied();
     let mut threads = Threads::new(is_timed, blocks, CallCounts::default());
@@ -29,11 +29,11 @@ fn read(log: &Log, is_timed: bool, blocks: &[u32]) -> Threads<CallCounts> {
 }
 
 /// Counts the events of one thread.
-fn counted(events: &[(u32, u32, bool)], blocks: &[u32]) -> Threads<CallCounts> {
+fn counted(events: &[(u32, u32, bool)], blocks: &[FunctionId]) -> Threads<CallCounts> {
     let mut log = Log::new(&Header { is_timed: true, ..Header::default() });
     let event = |(at, event): (usize, &(u32, u32, bool))| {
         let (number, sp, is_exit) = *event;
-        TagEvent { tsc: 10 * at as u64, sp, number, is_exit }
+        TagEvent { tsc: 10 * at as u64, sp, number: FunctionId(number), is_exit }
     };
     let events: Vec<TagEvent> = events.iter().enumerate().map(event).collect();
     log.events(1, &events, true);
@@ -89,7 +89,7 @@ proptest! {
         let mut edges = BTreeMap::<_, Totals>::new();
         for (place, thread) in read.threads.iter().enumerate() {
             let model = &models[thread.number as usize];
-            let functions: BTreeMap<u32, Totals> =
+            let functions: BTreeMap<FunctionId, Totals> =
                 model.functions().into_iter().map(|(number, sum)| (number, timeless(sum))).collect();
             prop_assert_eq!(&read.listener.threads[place], &functions);
             prop_assert_eq!(thread.events, model.events.len() as u64);
@@ -104,7 +104,7 @@ proptest! {
         events in prop::collection::vec((0u32..5, prop_oneof![0u32..99, any::<u32>()], any::<bool>()), 0..300),
     ) {
         let read = counted(&events, &[]);
-        let entries = |number| events.iter().filter(|event| event.0 == number && !event.2).count() as u64;
+        let entries = |FunctionId(number)| events.iter().filter(|event| event.0 == number && !event.2).count() as u64;
         let functions = read.listener.functions();
         for (number, sum) in &functions {
             prop_assert_eq!(sum.calls, entries(*number));
@@ -140,7 +140,7 @@ fn exits_without_an_entry_are_unmatched() {
     let events = [(1, 5000, true), (2, 4000, false), (1, 4500, true), (3, REGION * 4, true)];
     let read = counted(&events, &[]);
     assert_eq!(read.threads[0].unmatched, 3);
-    let sum = read.listener.functions()[&2];
+    let sum = read.listener.functions()[&FunctionId(2)];
     assert_eq!((sum.calls, sum.abandoned, sum.inclusive, sum.own), (1, 1, 10, 10));
 }
 
@@ -155,12 +155,12 @@ fn blocks_are_counted_but_not_as_calls() {
         (8, 4950, false),
         (1, 5000, true),
     ];
-    let read = counted(&events, &[7, 8]);
-    assert_eq!((read.blocks[&7], read.blocks[&8]), (2, 1));
+    let read = counted(&events, &[FunctionId(7), FunctionId(8)]);
+    assert_eq!((read.blocks[&FunctionId(7)], read.blocks[&FunctionId(8)]), (2, 1));
     let functions = read.listener.functions();
-    let sum = functions[&2];
+    let sum = functions[&FunctionId(2)];
     assert_eq!((sum.abandoned, sum.inclusive, functions.len()), (1, 20, 2));
-    assert_eq!((functions[&1].returned, functions[&1].own), (1, 30));
+    assert_eq!((functions[&FunctionId(1)].returned, functions[&FunctionId(1)].own), (1, 30));
 }
 
 #[test]
@@ -172,7 +172,7 @@ fn too_many_contexts_discard_the_oldest() {
     events.extend((0..count).map(|at| (at as u32, far(at), true)));
     let read = counted(&events, &[]);
     let functions = read.listener.functions();
-    assert_eq!((functions[&0].abandoned, read.threads[0].unmatched), (1, 1));
+    assert_eq!((functions[&FunctionId(0)].abandoned, read.threads[0].unmatched), (1, 1));
     assert!(functions.iter().skip(1).all(|(_, sum)| sum.returned == 1), "{functions:?}");
 }
 
@@ -181,14 +181,14 @@ fn a_thread_that_starts_again_is_another_thread() {
     let mut log = Log::new(&Header::default());
     for name in [&b"first"[..], b"second"] {
         log.chunk(5, Content::ThreadStart { name });
-        log.events(5, &[TagEvent { number: 1, sp: 800, ..TagEvent::default() }], false);
+        log.events(5, &[TagEvent { number: FunctionId(1), sp: 800, ..TagEvent::default() }], false);
         log.chunk(5, Content::Lost { count: 4, reason: LossReason::Interrupted });
     }
     let read = read(&log, false, &[]);
     let names: Vec<_> = read.threads.iter().map(|thread| thread.name.as_deref().unwrap()).collect();
     assert_eq!(names, ["first", "second"]);
     assert_eq!(read.lost(), BTreeMap::from([(LossReason::Interrupted, 8)]));
-    let sum = read.listener.functions()[&1];
+    let sum = read.listener.functions()[&FunctionId(1)];
     assert_eq!((sum.calls, sum.ended, sum.open), (2, 1, 1));
 }
 

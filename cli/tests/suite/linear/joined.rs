@@ -1,7 +1,7 @@
 //! Builds the most expensive traces with the tag logs that attribute their accesses.
 
 use hmtt_format::record::{TagSource, WordRecord};
-use hmtt_format::tag_log::TagEvent;
+use hmtt_format::tag_log::{FunctionId, TagEvent};
 
 use super::captures::{interface, packet, section};
 use super::logs::{chunk, header, timed_events};
@@ -61,7 +61,7 @@ fn deep(calls: u64, begin: u64, bytes: &mut Vec<u8>) {
         let event = |at: u64| TagEvent {
             tsc: begin + at,
             sp: 0x8000_0000 - 16 * at as u32,
-            number: at as u32,
+            number: FunctionId(at as u32),
             is_exit: false,
         };
         timed_events(1, (first..calls.min(first + EVENTS)).map(event), bytes);
@@ -77,7 +77,7 @@ fn alternating_threads(size: usize) -> Vec<u8> {
             let event = |at: u64| TagEvent {
                 tsc: BEGIN + count + at * TCK * 3,
                 sp: 0x8000,
-                number: 1 << 24,
+                number: FunctionId(1 << 24),
                 is_exit: at % 2 == 1,
             };
             timed_events(2, (first..first + EVENTS).map(event), bytes);
@@ -93,7 +93,7 @@ fn pages(size: usize) -> Vec<u8> {
         let last = TagEvent {
             tsc: BEGIN + size as u64 * TCK,
             sp: 0x8000,
-            number: 1 << 24,
+            number: FunctionId(1 << 24),
             is_exit: false,
         };
         timed_events(2, std::iter::once(last), bytes);

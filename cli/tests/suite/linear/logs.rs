@@ -1,6 +1,8 @@
 //! Builds the most expensive tag logs and tag maps.
 
-use hmtt_format::tag_log::{CHUNK_HEADER_BYTES, EventEncoder, HEADER_BYTES, Header, TagEvent};
+use hmtt_format::tag_log::{
+    CHUNK_HEADER_BYTES, EventEncoder, FunctionId, HEADER_BYTES, Header, TagEvent,
+};
 
 use super::{Input, Shape, is_linear, repeated};
 
@@ -35,7 +37,8 @@ fn log(size: usize, part: impl FnMut(u64, &mut Vec<u8>)) -> Vec<u8> {
 
 /// Appends chunks of entries or exits of one thread.
 fn events(thread: u32, events: impl Iterator<Item = (u32, u32, bool)>, bytes: &mut Vec<u8>) {
-    let event = |(number, sp, is_exit)| TagEvent { tsc: 0, sp, number, is_exit };
+    let event =
+        |(number, sp, is_exit)| TagEvent { tsc: 0, sp, number: FunctionId(number), is_exit };
     timed_events(thread, events.map(event), bytes);
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use hmtt_format::tag_log::{
-    Chunk, ClockPair, Content, Ending, HEADER_BYTES, Header, LossReason, TagEvent,
+    Chunk, ClockPair, Content, Ending, FunctionId, HEADER_BYTES, Header, LossReason, TagEvent,
 };
 use hmtt_format::tag_map::TagMap;
 
@@ -58,7 +58,7 @@ impl Log {
     }
 
     /// Returns the entries of a function for each thread that entered it.
-    pub fn entries(&self, number: u32) -> Vec<u64> {
+    pub fn entries(&self, number: FunctionId) -> Vec<u64> {
         let of = |events: &Vec<TagEvent>| {
             events.iter().filter(|event| event.number == number && !event.is_exit).count() as u64
         };
@@ -71,7 +71,7 @@ impl Log {
 }
 
 /// Returns the number of a function in a log.
-pub fn number(log: &Path, name: &str) -> u32 {
+pub fn number(log: &Path, name: &str) -> FunctionId {
     let map = TagMap::load(&TagMap::path_beside(log)).unwrap();
     map.functions.iter().find(|function| function.name == name).unwrap().number
 }

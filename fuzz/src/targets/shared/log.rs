@@ -174,7 +174,7 @@ impl Bench {
             let said = said.remove(&one.number).unwrap_or_default();
             for event in &said {
                 let Said::Event(event) = event else { continue };
-                counted[event.number as usize] += u64::from(!event.is_exit);
+                counted[event.number.index()] += u64::from(!event.is_exit);
             }
             if !one.plain.is_unknown {
                 assert_eq!(said, one.plain.said, "thread {}", one.number);

@@ -1,6 +1,6 @@
 //! Models the reading of a thread's chunks from the description of the memory ([`hmtt_probe::stubs::layout`]).
 
-use hmtt_format::tag_log::{LossReason, TagEvent};
+use hmtt_format::tag_log::{FunctionId, LossReason, TagEvent};
 use hmtt_probe::stubs::layout::{LogShape, chunk, slot};
 
 use super::tracee::Tracee;
@@ -164,7 +164,12 @@ impl Plain {
             Some(event) if u64::from(event / 2) >= numbers => Said::Lost(LossReason::Damaged, 1),
             Some(event) => {
                 let (number, is_exit) = (event / 2, event % 2 == 1);
-                Said::Event(TagEvent { tsc, sp: u32::from_le_bytes(*sp), number, is_exit })
+                Said::Event(TagEvent {
+                    tsc,
+                    sp: u32::from_le_bytes(*sp),
+                    number: FunctionId(number),
+                    is_exit,
+                })
             }
         }
     }

@@ -169,7 +169,7 @@ impl Writer {
 
 /// Counts an entry. The number of the event was checked, so the vector stays small.
 fn count(calls: &mut Vec<u64>, event: &TagEvent) {
-    let number = event.number as usize;
+    let number = event.number.index();
     if number >= calls.len() {
         calls.resize(number + 1, 0);
     }
@@ -195,6 +195,6 @@ fn parse_event(record: &[u8], numbers: u64) -> Result<TagEvent, LossReason> {
         _ => None,
     };
     let event = event.ok_or(LossReason::Interrupted)?;
-    let number = Untrusted::new(u64::from(event.number)).below(numbers);
+    let number = Untrusted::new(u64::from(event.number.0)).below(numbers);
     number.map(|_| event).ok_or(LossReason::Damaged)
 }

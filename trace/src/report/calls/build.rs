@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use hmtt_format::tag_log::{Ending, Header, LossReason};
+use hmtt_format::tag_log::{Ending, FunctionId, Header, LossReason};
 
 use super::{
     Block, Calls, CallsInThread, Edge, Exits, Function, Lost, Sum, TaggingEnd, Thread, Times,
@@ -119,7 +119,7 @@ fn functions<L: Listener>(
     counts: &CallCounts,
     names: &Names,
 ) -> Vec<Function> {
-    let mut in_threads = BTreeMap::<u32, Vec<CallsInThread>>::new();
+    let mut in_threads = BTreeMap::<FunctionId, Vec<CallsInThread>>::new();
     for (place, functions) in counts.threads.iter().enumerate() {
         let thread = threads.threads[place].number;
         for (number, totals) in functions {
@@ -128,7 +128,7 @@ fn functions<L: Listener>(
         }
     }
     let all = counts.functions();
-    let function = |(number, totals): (&u32, &Totals)| {
+    let function = |(number, totals): (&FunctionId, &Totals)| {
         let mapped = names.function(*number);
         Function {
             number: *number,
@@ -146,7 +146,7 @@ fn functions<L: Listener>(
 }
 
 fn edges(clock: Clock, counts: &CallCounts, names: &Names) -> Vec<Edge> {
-    let edge = |(numbers, totals): (&(Option<u32>, u32), &Totals)| Edge {
+    let edge = |(numbers, totals): (&(Option<FunctionId>, FunctionId), &Totals)| Edge {
         caller: numbers.0.map(|caller| names.shared(caller)),
         callee: names.shared(numbers.1),
         sum: clock.sum(totals),

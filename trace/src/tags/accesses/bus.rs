@@ -5,7 +5,7 @@
 //! an exit tag. At a gap of the trace the open calls are not known: all calls end there, so that no function
 //! gets accesses of another function.
 
-use hmtt_format::tag_log::TagEvent;
+use hmtt_format::tag_log::{FunctionId, TagEvent};
 use hmtt_format::tag_map::Window;
 
 use super::ledger::Ledger;
@@ -33,19 +33,19 @@ pub struct Split {
 impl Listener for Split {
     type Note = ();
 
-    fn enter(&mut self, _caller: Option<()>, number: u32, clock: u64) {
+    fn enter(&mut self, _caller: Option<()>, number: FunctionId, clock: u64) {
         let Split { owners, ledger } = self;
         ledger.advance(clock);
         owners.call(0, number, true, &mut |change| ledger.change(change));
     }
 
-    fn pause(&mut self, (): (), number: u32, clock: u64) {
+    fn pause(&mut self, (): (), number: FunctionId, clock: u64) {
         let Split { owners, ledger } = self;
         ledger.advance(clock);
         owners.call(0, number, false, &mut |change| ledger.change(change));
     }
 
-    fn resume(&mut self, (): (), number: u32, clock: u64) {
+    fn resume(&mut self, (): (), number: FunctionId, clock: u64) {
         self.enter(None, number, clock);
     }
 
@@ -71,13 +71,17 @@ struct Tags {
     window: Option<Window>,
     /// Number of writes to the card's window that are not tags of this map.
     others: u64,
-    open: Vec<u32>,
-    depths: FastMap<u32, u32>,
+    open: Vec<FunctionId>,
+    depths: FastMap<FunctionId, u32>,
 }
 
 impl<L: Listener> Bus<L> {
     /// Starts an analysis. `blocks`: the event numbers that belong to blocks and not to functions.
-    pub fn new(window: Option<Window>, blocks: impl IntoIterator<Item = u32>, listener: L) -> Self {
+    pub fn new(
+        window: Option<Window>,
+        blocks: impl IntoIterator<Item = FunctionId>,
+        listener: L,
+    ) -> Self {
         let mut split = Split::default();
         split.owners.begin(&mut |change| split.ledger.change(change));
         let threads = Threads::new(true, blocks, (listener, split));
@@ -135,7 +139,7 @@ impl Tags {
         tsc: u64,
         base: Option<u64>,
         offset: u64,
-        blocks: &FastMap<u32, u64>,
+        blocks: &FastMap<FunctionId, u64>,
     ) -> Option<TagEvent> {
         let (stride, offset) = match (&self.window, base) {
             (None, _) => (STRIDE, offset),
@@ -154,7 +158,7 @@ impl Tags {
             }
         };
         let event = offset / stride;
-        let number = u32::try_from(event / 2).ok()?;
+        let number = FunctionId(u32::try_from(event / 2).ok()?);
         let (is_exit, is_block) = (event % 2 != 0, blocks.contains_key(&number));
         let sp = if is_block { sp(self.open.len()) } else { self.step(number, is_exit) };
         Some(TagEvent { tsc, sp, number, is_exit })
@@ -167,7 +171,7 @@ impl Tags {
     }
 
     /// The stack pointer to be assigned to an event, by the depth of the stack of calls.
-    fn step(&mut self, number: u32, is_exit: bool) -> u32 {
+    fn step(&mut self, number: FunctionId, is_exit: bool) -> u32 {
         if !is_exit {
             if self.open.len() >= DEPTH {
                 self.forget();

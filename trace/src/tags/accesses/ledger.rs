@@ -12,6 +12,7 @@ use super::owners::{Change, Kind, Owner};
 use super::pages::{PAGE_LOG2, PageSet};
 use super::traffic::Traffic;
 use crate::tags::hash::FastMap;
+use hmtt_format::tag_log::FunctionId;
 use overlaps::Overlaps;
 
 /// Accesses of an owner, of one [`Kind`].
@@ -69,7 +70,7 @@ struct Totals {
 /// Accesses of all owners.
 #[derive(Debug, Default)]
 pub struct Ledger {
-    places: FastMap<u32, usize>,
+    places: FastMap<FunctionId, usize>,
     /// Own and inclusive shares: of no function, of several threads, then of functions in the order in which they
     /// appear.
     shares: Vec<(Owner, [Share; 2])>,

@@ -10,7 +10,9 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
-use hmtt_format::tag_log::{CHUNK_HEADER_BYTES, Chunk, Content, LogError, Mark, TagEvent};
+use hmtt_format::tag_log::{
+    CHUNK_HEADER_BYTES, Chunk, Content, FunctionId, LogError, Mark, TagEvent,
+};
 
 use crate::tags::hash::FastMap;
 use crate::tags::log_reader::TagLogError;
@@ -24,7 +26,7 @@ pub struct CallEvent {
     /// Index of the thread, in the order in which threads appear in the log.
     pub thread: usize,
     /// Number of the function.
-    pub number: u32,
+    pub number: FunctionId,
     /// Whether the function was entered (true) or left.
     pub is_entry: bool,
 }
@@ -91,7 +93,7 @@ pub struct LogCalls {
     file: File,
     cursors: Vec<Cursor>,
     next: BinaryHeap<Reverse<(u64, usize)>>,
-    blocks: FastMap<u32, ()>,
+    blocks: FastMap<FunctionId, ()>,
     found: CallEventCollector,
     last: u64,
 }
@@ -106,17 +108,17 @@ struct CallEventCollector {
 impl Listener for CallEventCollector {
     type Note = ();
 
-    fn enter(&mut self, _caller: Option<()>, number: u32, tsc: u64) {
+    fn enter(&mut self, _caller: Option<()>, number: FunctionId, tsc: u64) {
         let thread = self.thread;
         self.waiting.push_back(CallEvent { tsc, thread, number, is_entry: true });
     }
 
-    fn pause(&mut self, (): (), number: u32, tsc: u64) {
+    fn pause(&mut self, (): (), number: FunctionId, tsc: u64) {
         let thread = self.thread;
         self.waiting.push_back(CallEvent { tsc, thread, number, is_entry: false });
     }
 
-    fn resume(&mut self, (): (), number: u32, tsc: u64) {
+    fn resume(&mut self, (): (), number: FunctionId, tsc: u64) {
         self.enter(None, number, tsc);
     }
 
@@ -129,7 +131,7 @@ impl Listener for CallEventCollector {
 
 impl LogCalls {
     /// Starts the second pass over a log. `blocks`: the event numbers that belong to blocks and not to functions.
-    pub fn new(file: File, index: LogIndex, blocks: impl IntoIterator<Item = u32>) -> Self {
+    pub fn new(file: File, index: LogIndex, blocks: impl IntoIterator<Item = FunctionId>) -> Self {
         let cursor = |(has_ended, chunks)| Cursor { chunks, has_ended, ..Cursor::default() };
         let cursors: Vec<Cursor> = index.threads.into_iter().map(cursor).collect();
         let first = |(thread, cursor): (usize, &Cursor)| {

@@ -4,6 +4,7 @@
 //! list within it. An entry and an exit take constant time at any depth, and a call takes memory only while open.
 
 use crate::tags::hash::FastMap;
+use hmtt_format::tag_log::FunctionId;
 
 /// Index that stands for no call.
 const NONE: usize = usize::MAX;
@@ -11,7 +12,7 @@ const NONE: usize = usize::MAX;
 /// An open call, or a free element.
 #[derive(Clone, Copy, Debug)]
 struct OpenCall {
-    number: u32,
+    number: FunctionId,
     /// Index of the call that was entered before it in its thread; or of the next free element.
     outer: usize,
     /// Index of the call that was entered after it in its thread.
@@ -39,19 +40,19 @@ impl Default for OpenCalls {
 }
 
 /// Key of a function in a thread. No file can hold a log of more than 2^32 threads.
-const fn key(thread: usize, number: u32) -> u64 {
-    (thread as u64) << 32 | number as u64
+const fn key(thread: usize, number: FunctionId) -> u64 {
+    (thread as u64) << 32 | number.0 as u64
 }
 
 impl OpenCalls {
     /// The open function that a thread entered last.
-    pub fn innermost(&self, thread: usize) -> Option<u32> {
+    pub fn innermost(&self, thread: usize) -> Option<FunctionId> {
         let place = *self.innermost.get(thread)?;
         self.calls.get(place).map(|call| call.number)
     }
 
     /// Adds a call of a function by a thread.
-    pub fn enter(&mut self, thread: usize, number: u32) {
+    pub fn enter(&mut self, thread: usize, number: FunctionId) {
         if self.innermost.len() <= thread {
             self.innermost.resize(thread + 1, NONE);
         }
@@ -76,7 +77,7 @@ impl OpenCalls {
     }
 
     /// Removes a thread's innermost call of a function; false if there is none.
-    pub fn leave(&mut self, thread: usize, number: u32) -> bool {
+    pub fn leave(&mut self, thread: usize, number: FunctionId) -> bool {
         let Some(place) = self.latest.get(&key(thread, number)).copied() else { return false };
         let OpenCall { outer, inner, same, .. } = self.calls[place];
         match self.calls.get_mut(inner) {
@@ -104,12 +105,12 @@ mod tests {
     proptest! {
         #[test]
         fn calls_are_those_of_plain_stacks(
-            deeds in prop::collection::vec((0usize..3, 0u32..6, prop::bool::weighted(0.55)), 0..600),
+            deeds in prop::collection::vec((0usize..3, (0u32..6).prop_map(FunctionId), prop::bool::weighted(0.55)), 0..600),
         ) {
             let (mut open, mut stacks) = (OpenCalls::default(), vec![Vec::new(); 3]);
             let (mut count, mut most) = (0, 0);
             for (thread, number, is_entry) in deeds {
-                let stack: &mut Vec<u32> = &mut stacks[thread];
+                let stack: &mut Vec<FunctionId> = &mut stacks[thread];
                 if is_entry {
                     stack.push(number);
                     open.enter(thread, number);

@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 
 use super::open_calls::OpenCalls;
 use crate::tags::hash::FastMap;
+use hmtt_format::tag_log::FunctionId;
 
 /// What accesses are attributed to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -16,7 +17,7 @@ pub enum Owner {
     /// Accesses while functions of several threads are open.
     SeveralThreads,
     /// Accesses of the function with this number.
-    Function(u32),
+    Function(FunctionId),
 }
 
 /// Whether a function's accesses include those of the functions that it called.
@@ -52,10 +53,10 @@ pub struct Change {
 pub struct Owners {
     calls: OpenCalls,
     /// Number of open calls of each function, over all threads.
-    times: FastMap<u32, u64>,
+    times: FastMap<FunctionId, u64>,
     running: BTreeSet<usize>,
     /// Functions that were entered while several threads had open functions, and have not started.
-    entered: BTreeSet<u32>,
+    entered: BTreeSet<FunctionId>,
 }
 
 fn report(kind: Kind, owner: Owner, is_start: bool, to: &mut impl FnMut(Change)) {
@@ -74,7 +75,7 @@ impl Owners {
     pub fn call(
         &mut self,
         thread: usize,
-        number: u32,
+        number: FunctionId,
         is_entry: bool,
         to: &mut impl FnMut(Change),
     ) {
@@ -132,14 +133,14 @@ impl Owners {
     }
 
     /// Counts an entry; whether the function was not open before.
-    fn is_first(&mut self, number: u32) -> bool {
+    fn is_first(&mut self, number: FunctionId) -> bool {
         let times = self.times.entry(number).or_default();
         *times += 1;
         *times == 1
     }
 
     /// Counts an exit; whether the function is no longer open.
-    fn is_last(&mut self, number: u32) -> bool {
+    fn is_last(&mut self, number: FunctionId) -> bool {
         let Some(times) = self.times.get_mut(&number) else { return false };
         *times -= 1;
         let is_last = *times == 0;

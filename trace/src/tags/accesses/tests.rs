@@ -4,6 +4,7 @@ mod inputs;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use hmtt_format::tag_log::FunctionId;
 use proptest::prelude::*;
 
 use super::ledger::{Ledger, Moment, Share};
@@ -18,7 +19,7 @@ const MAX_ACTIONS: usize = 250;
 /// An action of a thread.
 #[derive(Clone, Copy, Debug)]
 enum ActionKind {
-    Enters(u32),
+    Enters(FunctionId),
     /// Leaves its innermost function.
     Leaves,
     /// Leaves the innermost call of the function at a depth.
@@ -39,7 +40,7 @@ struct Action {
 fn actions(threads: usize) -> impl Strategy<Value = Vec<Action>> {
     (2u32..12).prop_flat_map(move |entries| {
         let kind = prop_oneof![
-            entries => (0..FUNCTIONS).prop_map(ActionKind::Enters),
+            entries => (0..FUNCTIONS).prop_map(|number| ActionKind::Enters(FunctionId(number))),
             3 => Just(ActionKind::Leaves),
             2 => any::<prop::sample::Index>().prop_map(ActionKind::LeavesOther),
             1 => (0usize..20, any::<bool>()).prop_map(|(count, inner)| ActionKind::LeavesMany(count, inner)),
@@ -51,7 +52,7 @@ fn actions(threads: usize) -> impl Strategy<Value = Vec<Action>> {
 }
 
 /// The owner of an access, and all inclusive owners.
-fn owners(stacks: &[Vec<u32>]) -> (Owner, BTreeSet<Owner>) {
+fn owners(stacks: &[Vec<FunctionId>]) -> (Owner, BTreeSet<Owner>) {
     let running: Vec<_> = stacks.iter().filter(|stack| !stack.is_empty()).collect();
     match running[..] {
         [] => (Owner::Outside, [Owner::Outside].into()),
@@ -65,12 +66,12 @@ fn owners(stacks: &[Vec<u32>]) -> (Owner, BTreeSet<Owner>) {
 
 /// Applies an action, and reports each entry and exit.
 fn perform(
-    stacks: &mut [Vec<u32>],
+    stacks: &mut [Vec<FunctionId>],
     action: Action,
-    mut report: impl FnMut(&[Vec<u32>], u32, bool),
+    mut report: impl FnMut(&[Vec<FunctionId>], FunctionId, bool),
 ) {
     let depth = stacks[action.thread].len();
-    let mut leave = |stacks: &mut [Vec<u32>], place: usize| {
+    let mut leave = |stacks: &mut [Vec<FunctionId>], place: usize| {
         let stack = &mut stacks[action.thread];
         if let Some(number) = stack.get(place).copied() {
             // Of several calls of a function the innermost one ends.
@@ -103,7 +104,7 @@ struct Plain {
 }
 
 impl Plain {
-    fn access(&mut self, stacks: &[Vec<u32>], address: u64) {
+    fn access(&mut self, stacks: &[Vec<FunctionId>], address: u64) {
         let (own, open) = owners(stacks);
         let all = open.into_iter().map(|owner| (Kind::Inclusive, owner));
         for key in all.chain([(Kind::Own, own)]) {
@@ -112,7 +113,7 @@ impl Plain {
         }
     }
 
-    fn wait(&mut self, stacks: &[Vec<u32>], clocks: u64) {
+    fn wait(&mut self, stacks: &[Vec<FunctionId>], clocks: u64) {
         let (own, open) = owners(stacks);
         let all = open.into_iter().map(|owner| (Kind::Inclusive, owner));
         all.chain([(Kind::Own, own)])
@@ -125,7 +126,10 @@ fn share(ledger: &Ledger, kind: Kind, owner: Owner) -> Option<&Share> {
 }
 
 fn keys() -> impl Iterator<Item = (Kind, Owner)> {
-    let owners = (0..FUNCTIONS).map(Owner::Function).chain([Owner::Outside, Owner::SeveralThreads]);
+    let owners = (0..FUNCTIONS)
+        .map(FunctionId)
+        .map(Owner::Function)
+        .chain([Owner::Outside, Owner::SeveralThreads]);
     owners.flat_map(|owner| [Kind::Own, Kind::Inclusive].map(|kind| (kind, owner)))
 }
 
@@ -240,7 +244,7 @@ fn an_exit_costs_the_same_at_any_depth() {
     let calls = (0..1 << 20).flat_map(|number| [(number, true); 2]);
     let exits = (0..1 << 20).flat_map(|number| [(number, false); 2]);
     for (number, is_entry) in calls.chain(exits) {
-        owners.call(0, number, is_entry, &mut |_| changes += 1);
+        owners.call(0, FunctionId(number), is_entry, &mut |_| changes += 1);
     }
     // Changes of each function: start and stop, inclusive and own; and those of `Owner::Outside`.
     assert_eq!(changes, 4 << 20 | 4);
@@ -249,10 +253,10 @@ fn an_exit_costs_the_same_at_any_depth() {
 #[test]
 fn a_second_thread_costs_the_same_for_any_number_of_open_functions() {
     let (mut owners, mut changes) = (Owners::default(), 0);
-    (0..1000).for_each(|number| owners.call(0, number, true, &mut |_| {}));
+    (0..1000).for_each(|number| owners.call(0, FunctionId(number), true, &mut |_| {}));
     for _ in 0..1000 {
-        owners.call(1, 2000, true, &mut |_| changes += 1);
-        owners.call(1, 2000, false, &mut |_| changes += 1);
+        owners.call(1, FunctionId(2000), true, &mut |_| changes += 1);
+        owners.call(1, FunctionId(2000), false, &mut |_| changes += 1);
     }
     // The innermost function stops and `Owner::SeveralThreads` starts in both kinds; then the reverse.
     assert_eq!(changes, 6 * 1000);
@@ -262,15 +266,16 @@ fn a_second_thread_costs_the_same_for_any_number_of_open_functions() {
 fn pages_are_unknown_if_too_many_functions_are_open() {
     let (mut owners, mut ledger) = (Owners::default(), Ledger::default());
     owners.begin(&mut |change| ledger.change(change));
-    (0..50_000).for_each(|number| owners.call(0, number, true, &mut |c| ledger.change(c)));
+    (0..50_000)
+        .for_each(|number| owners.call(0, FunctionId(number), true, &mut |c| ledger.change(c)));
     let one = Traffic { reads: 1, ..Traffic::default() };
     (0..1000).for_each(|page| ledger.access(page << 12, one));
-    owners.call(0, 60_000, true, &mut |change| ledger.change(change));
+    owners.call(0, FunctionId(60_000), true, &mut |change| ledger.change(change));
     (0..10).for_each(|page| ledger.access(page << 12, one));
     ledger.finish();
-    let [own, inclusive] = ledger.share_of(Owner::Function(49_999)).unwrap();
+    let [own, inclusive] = ledger.share_of(Owner::Function(FunctionId(49_999))).unwrap();
     assert_eq!((own.pages.len(), own.is_without_pages), (1000, false));
     assert_eq!((inclusive.traffic.reads, inclusive.is_without_pages), (1010, true));
-    let [_, last] = ledger.share_of(Owner::Function(60_000)).unwrap();
+    let [_, last] = ledger.share_of(Owner::Function(FunctionId(60_000))).unwrap();
     assert_eq!((last.pages.len(), last.is_without_pages), (10, false));
 }

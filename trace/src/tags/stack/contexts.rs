@@ -13,7 +13,7 @@
 mod running;
 mod switching;
 
-use hmtt_format::tag_log::TagEvent;
+use hmtt_format::tag_log::{FunctionId, TagEvent};
 
 use self::running::RunningContext;
 use self::switching::end_calls;
@@ -46,7 +46,7 @@ pub struct Stacks<N> {
     running: RunningContext<N>,
     suspended: SuspendedGroups<N>,
     /// Greatest distance of a callee's frame below the frame of each function, in bytes, for large frames.
-    reach: FastMap<u32, u32>,
+    reach: FastMap<FunctionId, u32>,
     /// Stack pointer of the last event.
     sp: u32,
     now: u64,
@@ -158,14 +158,14 @@ impl<N: Copy> Stacks<N> {
     }
 
     fn caller(&self, sp: u32) -> Caller {
-        let known = |number: u32| self.reach.get(&number).copied().unwrap_or_default();
+        let known = |number: FunctionId| self.reach.get(&number).copied().unwrap_or_default();
         let frames = self.running.above(sp);
         let running = frames.checked_sub(1).map(|place| {
             let distance = self.running.distance(place, sp);
             (distance, distance <= known(self.running.frames[place].number))
         });
         let running = running.filter(|(distance, _)| *distance <= REGION);
-        let likely = |(id, place, number, top): (Id, usize, u32, u32)| {
+        let likely = |(id, place, number, top): (Id, usize, FunctionId, u32)| {
             let distance = u32::try_from(above(top, sp)).ok().filter(|far| *far <= REGION)?;
             Some((id, place, distance, distance <= known(number)))
         };
@@ -248,7 +248,7 @@ impl<N: Copy> Stacks<N> {
 
     /// The distance by which the stack of the running context has moved, if an exit shows that it has. Stacks of
     /// goroutines move when they grow.
-    fn moved(&self, number: u32, sp: u32) -> Option<u32> {
+    fn moved(&self, number: FunctionId, sp: u32) -> Option<u32> {
         let (function, was) = match self.running.frames.last() {
             Some(top) => (top.number, top.sp.wrapping_add(self.running.shift)),
             None => self.suspended.innermost(self.running.before?)?,

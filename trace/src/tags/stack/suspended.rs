@@ -9,6 +9,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use super::{Frame, above};
+use hmtt_format::tag_log::FunctionId;
 
 /// Most suspended groups of a thread.
 pub const GROUPS: usize = 4096;
@@ -96,7 +97,7 @@ impl<N: Copy> SuspendedGroups<N> {
     }
 
     /// Function and stack pointer of a group's innermost frame.
-    pub fn innermost(&self, id: Id) -> Option<(u32, u32)> {
+    pub fn innermost(&self, id: Id) -> Option<(FunctionId, u32)> {
         let group = self.groups.get(&id)?;
         Some((group.frames.back()?.number, group.innermost()))
     }
@@ -107,7 +108,7 @@ impl<N: Copy> SuspendedGroups<N> {
 
     /// Finds the group whose innermost frame is the nearest one above a stack pointer; returns the group, and the
     /// index, function and stack pointer of that frame.
-    pub fn above(&self, sp: u32) -> Option<(Id, usize, u32, u32)> {
+    pub fn above(&self, sp: u32) -> Option<(Id, usize, FunctionId, u32)> {
         let behind = self.places.range(sp.wrapping_add(1)..).next();
         let (_, id) = behind.or_else(|| self.places.iter().next())?;
         let (number, top) = self.innermost(*id)?;
@@ -122,7 +123,7 @@ impl<N: Copy> SuspendedGroups<N> {
     }
 
     /// The same as [`Self::above`], for the nearest frame that is not the innermost one of its group.
-    pub fn around(&self, sp: u32) -> Option<(Id, usize, u32, u32)> {
+    pub fn around(&self, sp: u32) -> Option<(Id, usize, FunctionId, u32)> {
         let frame = |(id, group): (Id, &Group<N>)| {
             let stored = sp.wrapping_sub(group.shift);
             let frames = group.frames.partition_point(|frame| above(frame.sp, stored) > 0);
@@ -134,7 +135,7 @@ impl<N: Copy> SuspendedGroups<N> {
     }
 
     /// Finds a call by its function and stack pointer: its group, and its index in the group.
-    pub fn find(&self, number: u32, sp: u32) -> Option<(Id, usize)> {
+    pub fn find(&self, number: FunctionId, sp: u32) -> Option<(Id, usize)> {
         self.below(sp).find_map(|(id, group)| {
             let place = group.find(sp)?;
             (group.frames[place].number == number).then_some((id, place))

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use hmtt::tags::call_counts::{CallCounts, Totals};
 use hmtt::tags::threads::Threads;
-use hmtt_format::tag_log::{Header, TagEvent};
+use hmtt_format::tag_log::{FunctionId, Header, TagEvent};
 use hmtt_test_support::tag_log::Log;
 use proptest::prelude::*;
 
@@ -20,7 +20,7 @@ const FRAME: u32 = 96;
 /// The next action of a thread with coroutines.
 #[derive(Clone, Copy, Debug)]
 enum Deed {
-    Call(u32),
+    Call(FunctionId),
     Return,
     /// Switches to another coroutine: `swapcontext`, which is not tagged.
     Switch(usize),
@@ -28,7 +28,7 @@ enum Deed {
 
 fn deed() -> impl Strategy<Value = Deed> {
     prop_oneof![
-        4 => (1u32..5).prop_map(Deed::Call),
+        4 => (1u32..5).prop_map(FunctionId).prop_map(Deed::Call),
         4 => Just(Deed::Return),
         3 => (0usize..6).prop_map(Deed::Switch),
     ]
@@ -37,7 +37,7 @@ fn deed() -> impl Strategy<Value = Deed> {
 /// Returns the events of coroutines on adjacent stacks. Each starts with its own function, which never returns.
 fn events(deeds: &[(Deed, u64)]) -> Vec<TagEvent> {
     let (mut events, mut now, mut here) = (Vec::new(), 1000, 0);
-    let mut stacks: Vec<Vec<(u32, u32)>> = vec![Vec::new(); 6];
+    let mut stacks: Vec<Vec<(FunctionId, u32)>> = vec![Vec::new(); 6];
     for (deed, ticks) in deeds {
         now += ticks;
         match deed {
@@ -55,7 +55,7 @@ fn events(deeds: &[(Deed, u64)]) -> Vec<TagEvent> {
             Deed::Call(_) | Deed::Return => {}
         }
         if stacks[here].is_empty() {
-            let (number, sp) = (10 + here as u32, FIRST + here as u32 * STACK - 64);
+            let (number, sp) = (FunctionId(10 + here as u32), FIRST + here as u32 * STACK - 64);
             stacks[here].push((number, sp));
             events.push(TagEvent { tsc: now, sp, number, is_exit: false });
         }
@@ -76,7 +76,7 @@ fn thread(events: &[TagEvent]) -> Threads<CallCounts> {
     read(&log, true, &[])
 }
 
-fn own(functions: &BTreeMap<u32, Totals>) -> u64 {
+fn own(functions: &BTreeMap<FunctionId, Totals>) -> u64 {
     functions.values().map(|sum| sum.own).sum()
 }
 
@@ -109,12 +109,12 @@ proptest! {
         let mut now = 0;
         let event = |(number, sp, is_exit, ticks): &(u32, u32, bool, u64)| {
             now += ticks;
-            TagEvent { tsc: now, number: *number, sp: sp.wrapping_mul(16), is_exit: *is_exit }
+            TagEvent { tsc: now, number: FunctionId(*number), sp: sp.wrapping_mul(16), is_exit: *is_exit }
         };
         let events: Vec<TagEvent> = events.iter().map(event).collect();
         let mut log = Log::new(&Header { is_timed: true, ..Header::default() });
         log.events(1, &events, true);
-        let read = read(&log, true, &[block]);
+        let read = read(&log, true, &[FunctionId(block)]);
         let functions = read.listener.functions();
         let span = read.span.map_or(0, |(first, last)| last - first);
         prop_assert!(own(&functions) <= span);
@@ -131,8 +131,8 @@ fn time_in_a_handler_on_a_signal_stack_is_not_that_of_the_interrupted_function()
     let events = [(1, 5000, false), (2, handler, false), (2, handler, true), (1, 5000, true)];
     let read = counted(&events, &[]);
     let functions = read.listener.functions();
-    assert_eq!([functions[&1].own, functions[&2].own], [20, 10]);
-    assert_eq!([functions[&1].inclusive, functions[&2].inclusive], [20, 10]);
+    assert_eq!([1, 2].map(|number| functions[&FunctionId(number)].own), [20, 10]);
+    assert_eq!([1, 2].map(|number| functions[&FunctionId(number)].inclusive), [20, 10]);
 }
 
 #[test]
@@ -171,10 +171,10 @@ fn deep_contexts_are_read_in_linear_time() {
     }
     let event = |(tsc, event): (u64, &(u32, u32, bool))| {
         let (number, sp, is_exit) = *event;
-        TagEvent { tsc, sp, number, is_exit }
+        TagEvent { tsc, sp, number: FunctionId(number), is_exit }
     };
     let events: Vec<TagEvent> = (0..).zip(&events).map(event).collect();
     let read = thread(&events);
-    let sum = read.listener.functions()[&1];
+    let sum = read.listener.functions()[&FunctionId(1)];
     assert_eq!((sum.returned, read.threads[0].unmatched), (2 * u64::from(deep), 0));
 }

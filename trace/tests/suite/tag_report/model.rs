@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use hmtt::tags::call_counts::Totals;
 use hmtt::tags::stack::Exit;
-use hmtt_format::tag_log::TagEvent;
+use hmtt_format::tag_log::{FunctionId, TagEvent};
 use proptest::prelude::*;
 
 pub const FUNCTIONS: u32 = 6;
@@ -118,7 +118,7 @@ impl Model {
     }
 
     fn tag(&mut self, number: u32, sp: u32, is_exit: bool) {
-        self.events.push(TagEvent { tsc: self.now, sp, number, is_exit });
+        self.events.push(TagEvent { tsc: self.now, sp, number: FunctionId(number), is_exit });
     }
 
     fn close(&mut self, exit: Exit) {
@@ -173,12 +173,12 @@ impl Model {
         }
     }
 
-    pub fn functions(&self) -> BTreeMap<u32, Totals> {
-        self.totals(|done| done.function)
+    pub fn functions(&self) -> BTreeMap<FunctionId, Totals> {
+        self.totals(|done| FunctionId(done.function))
     }
 
-    pub fn edges(&self) -> BTreeMap<(Option<u32>, u32), Totals> {
-        self.totals(|done| (done.caller, done.function))
+    pub fn edges(&self) -> BTreeMap<(Option<FunctionId>, FunctionId), Totals> {
+        self.totals(|done| (done.caller.map(FunctionId), FunctionId(done.function)))
     }
 
     fn totals<K: Ord>(&self, key: impl Fn(&Done) -> K) -> BTreeMap<K, Totals> {

@@ -6,7 +6,7 @@ use std::io::Write;
 
 use hmtt_format::block::Event;
 use hmtt_format::record::TagSource;
-use hmtt_format::tag_log::{Chunk, Content, EventEncoder, TagEvent};
+use hmtt_format::tag_log::{Chunk, Content, EventEncoder, FunctionId, TagEvent};
 use hmtt_format::{Cycles, Direction};
 use proptest::prelude::*;
 
@@ -19,14 +19,14 @@ use crate::tags::call_counts::CallCounts;
 /// A random input: a tag, a gap or an access.
 #[derive(Clone, Copy, Debug)]
 enum Action {
-    Tag { number: u32, is_exit: bool },
+    Tag { number: FunctionId, is_exit: bool },
     Gap,
     Access,
 }
 
 fn action() -> impl Strategy<Value = Action> {
     prop_oneof![
-        9 => (0u32..4, any::<bool>()).prop_map(|(number, is_exit)| Action::Tag { number, is_exit }),
+        9 => ((0u32..4).prop_map(FunctionId), any::<bool>()).prop_map(|(number, is_exit)| Action::Tag { number, is_exit }),
         1 => Just(Action::Gap),
         10 => Just(Action::Access),
     ]
@@ -94,7 +94,7 @@ proptest! {
         for (clock, action) in (0..).zip(&actions) {
             match *action {
                 Action::Tag { number, is_exit } => {
-                    let place = 2 * number + u32::from(is_exit);
+                    let place = 2 * number.0 + u32::from(is_exit);
                     bus.item(&tag(clock, place, Direction::Write));
                     bus.item(&tag(clock, place, Direction::Read));
                 }
@@ -112,7 +112,7 @@ proptest! {
         prop_assert_eq!(bus.finish(), 0);
         let (accesses, unmatched) = plain(&actions);
         let ledger = &bus.threads.listener.1.ledger;
-        for owner in (0..4).map(Owner::Function).chain([Owner::Outside]) {
+        for owner in (0..4).map(FunctionId).map(Owner::Function).chain([Owner::Outside]) {
             let found = ledger.share_of(owner).map_or(0, |[own, _]| own.traffic.writes);
             // The first pages of memory hold the card's registers.
             let count = accesses.get(&owner).copied().unwrap_or_default();
@@ -136,7 +136,7 @@ proptest! {
         let event = |thread: usize, at: usize, tsc| TagEvent {
             tsc: 1000 + tsc * 5 + thread as u64,
             sp: 0x8000,
-            number: (at / 2 % 3) as u32,
+            number: FunctionId((at / 2 % 3) as u32),
             is_exit: !at.is_multiple_of(2),
         };
         let threads: Vec<Vec<TagEvent>> = gaps.iter().enumerate().map(|(thread, gaps)| {
