@@ -1,30 +1,30 @@
-//! The bursts that records stand for, against those that the card says it saw.
+//! Compares the bursts that the card counted with those that its records represent.
 //!
-//! Reports count READ and WRITE bursts before anything is merged, accesses to the tag window and to
-//! registers included. Records stand for bursts, too: those of bursts, tags, page runs and slices for as
-//! many as they say, those of lines for one up to all bursts of a line. So from the report of a start to
-//! the first end frame both can be compared, whatever was set in between. Losses leave room: of what the
-//! event queue lost the card counts no burst, of a lost record of a line it may count several.
+//! Reports count READ and WRITE bursts before any are merged, including accesses to the tag window and to registers.
+//! Records represent bursts too: records of bursts, tags, page runs and slices represent the number that they state,
+//! and a record of a line represents one burst up to all bursts of the line. So both numbers can be compared from the
+//! report at a start to the first end frame, whatever was set in between. Losses widen the range: the card counts no
+//! burst that its event queue lost, and may count several bursts for a lost record of a line.
 
 use crate::config::Mode;
 use crate::info::Report;
 use crate::tally::Tally;
 
-/// Both counts, from a start to a stop.
+/// The two counts of bursts, from a start to a stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Balance {
     /// Bursts that the card counted.
     pub card: u64,
-    /// Fewest that its records stand for.
+    /// Fewest bursts that its records represent.
     pub least: u64,
-    /// Most that its records, and those it lost, stand for.
+    /// Most bursts that its records, including lost ones, represent.
     pub most: u64,
-    /// Those of its slices and tags, where slices were on all the time and nothing was lost.
+    /// Bursts of its slices and tags; `None` unless slices were on all the time and no record was lost.
     pub sliced: Option<u64>,
 }
 
 impl Balance {
-    /// Whether both agree.
+    /// Whether the two counts agree.
     pub fn holds(&self) -> bool {
         let in_records = self.least <= self.card && self.card <= self.most;
         in_records && self.sliced.is_none_or(|sliced| sliced == self.card)
@@ -35,7 +35,7 @@ impl Balance {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Account {
     open: Option<Open>,
-    /// The frame before was an end frame.
+    /// Whether the previous frame was an end frame.
     ended: bool,
 }
 
@@ -54,7 +54,7 @@ struct Open {
 }
 
 impl Account {
-    /// Takes note of the records of a data frame.
+    /// Counts the records of a data frame.
     pub fn data(&mut self, tally: &Tally) {
         self.ended = false;
         let Some(open) = &mut self.open else { return };
@@ -66,7 +66,7 @@ impl Account {
         open.sliced = open.sliced.map(|sliced| sliced.saturating_add(tally.sliced));
     }
 
-    /// Takes note of a gap. What missing or damaged frames said is not known, settings among it.
+    /// Counts a gap. The content of missing or damaged frames is unknown, and may include a change of settings.
     pub fn gap(&mut self, accesses: u64, records: u32, frames: u64) {
         if frames != 0 {
             self.open = None;
@@ -79,7 +79,7 @@ impl Account {
         }
     }
 
-    /// Takes note of a report. At the first end frame after a start: both counts.
+    /// Counts a report; returns both counts at the first end frame after a start.
     pub fn report(&mut self, report: &Report, end: bool) -> Option<Balance> {
         let bursts = report.reads.wrapping_add(report.writes);
         let ended = core::mem::replace(&mut self.ended, end);
@@ -165,7 +165,7 @@ mod tests {
         Event::Slice { clock: Cycles(0), code: 0, partial: None, reads, writes: 0 }
     }
 
-    /// Both counts of one frame, with so many bursts on the card.
+    /// Returns both counts of one frame, if the card counted `bursts`.
     fn balance(mode: Mode, slices: bool, events: &[Event], bursts: u64) -> Balance {
         let mut account = Account::default();
         assert_eq!(account.report(&report(mode, slices, 0), false), None);
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn losses_leave_room_and_missing_frames_leave_nothing_to_compare() {
+    fn losses_widen_the_range_and_missing_frames_leave_nothing_to_compare() {
         let mut account = Account::default();
         account.report(&report(Mode::Line, true, 0), false);
         account.data(&tally(6, &[access()]));
@@ -207,7 +207,7 @@ mod tests {
     #[test]
     fn a_capture_counts_from_its_start() {
         let mut account = Account::default();
-        // Nobody knows what was pending at a report in the middle.
+        // What was pending at a report in the middle is unknown.
         account.report(&report(Mode::Line, false, 70), false);
         account.data(&tally(6, &[access()]));
         assert_eq!(account.report(&report(Mode::Line, false, 75), true), None);

@@ -1,32 +1,32 @@
-//! Physical address to DRAM coordinates and back: a GF(2) matrix and its inverse.
+//! Converts physical addresses to DRAM coordinates and back, by a matrix over GF(2) and its inverse.
 //!
-//! Each coordinate bit is the XOR of some address bits (`bank[1] = p15 ^ p18`). The map is accepted
-//! only when every address bit it names can be recovered from the coordinates, so that a snooper
-//! that knows row, bank, column and rank knows the address.
+//! Each coordinate bit is the XOR of some address bits (`bank[1] = p15 ^ p18`). Invariant: every address bit that a map
+//! names can be computed from the coordinates, so that rank, bank, row and column on the bus determine the address.
+//! Other maps are rejected.
 
 use core::fmt;
 
-/// Address bits a map may name: 1 TiB.
+/// Number of address bits that a map may name, for memories of up to 1 TiB.
 pub const ADDRESS_BITS: usize = 40;
 /// Most row bits of any generation (A0-A17).
 pub const MAX_ROW_BITS: u8 = 18;
-/// Most bank bits (DDR4: two of bank group, two of bank; one spare).
+/// Most bank bits (DDR4: two of the bank group and two of the bank; one more is reserved).
 pub const MAX_BANK_BITS: u8 = 5;
 /// Most column bits (DDR3: A0-A9, A11, A13, A14).
 pub const MAX_COLUMN_BITS: u8 = 13;
 /// Most rank bits (four chip selects).
 pub const MAX_RANK_BITS: u8 = 2;
 
-/// Where a bank sits and which row and column of it are meant.
+/// The place of a bus word in the memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Coordinates {
-    /// Rank, by chip select.
+    /// Number of the rank, which is that of its chip select.
     pub rank: u32,
-    /// Bank (DDR4: bank group above bank).
+    /// Number of the bank; on DDR4 with the bank group in its high bits.
     pub bank: u32,
-    /// Row.
+    /// Number of the row.
     pub row: u32,
-    /// Column, in bus words.
+    /// Number of the column, in bus words.
     pub column: u32,
 }
 
@@ -36,7 +36,8 @@ const BANK_AT: u32 = 40;
 const RANK_AT: u32 = 48;
 
 impl Coordinates {
-    /// All four in one word, each at a fixed place, so that one mask selects bits of any.
+    /// Packs the four coordinates into one word, each at a fixed place, so that one mask can select bits of all of
+    /// them.
     pub const fn packed(self) -> u64 {
         (self.column as u64) << COLUMN_AT
             | (self.row as u64) << ROW_AT
@@ -56,10 +57,10 @@ pub enum Axis {
 }
 
 impl Axis {
-    /// Every axis, in the order reports list them.
+    /// All axes, in the order of reports.
     pub const ALL: [Axis; 4] = [Axis::Column, Axis::Row, Axis::Bank, Axis::Rank];
 
-    /// The name in vector headers and TOML.
+    /// Name of the axis in vector headers and TOML.
     pub const fn name(self) -> &'static str {
         match self {
             Axis::Column => "col",
@@ -69,7 +70,7 @@ impl Axis {
         }
     }
 
-    /// Most bits this axis can have.
+    /// Most bits that this axis can have.
     pub const fn max_bits(self) -> u8 {
         match self {
             Axis::Column => MAX_COLUMN_BITS,
@@ -98,20 +99,20 @@ impl Axis {
     }
 }
 
-/// Why a map was refused.
+/// The reason why a map is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MapError {
-    /// A coordinate bit beyond what the generation can have.
+    /// A coordinate bit is above the highest one that any generation has.
     BitOutOfRange(Axis, u8),
-    /// An address bit beyond [`ADDRESS_BITS`].
+    /// An address bit is not below [`ADDRESS_BITS`].
     AddressBitOutOfRange(u8),
     /// A coordinate bit was given twice.
     GivenTwice(Axis, u8),
     /// A coordinate bit below the highest one of its axis is missing.
     Missing(Axis, u8),
-    /// This address bit cannot be told from the coordinates.
+    /// This address bit cannot be computed from the coordinates.
     NotInvertible(u8),
-    /// Two different sets of coordinates would stand for one address.
+    /// Two different sets of coordinates would have the same address.
     Ambiguous,
 }
 
@@ -139,7 +140,7 @@ impl fmt::Display for MapError {
     }
 }
 
-/// Collects the coordinate bits of a map, then inverts it.
+/// A builder of a map, to which the coordinate bits are added one by one.
 #[derive(Clone, Debug)]
 pub struct MapBuilder {
     masks: [u64; 64],
@@ -172,12 +173,12 @@ impl MapBuilder {
         Ok(())
     }
 
-    /// No coordinate bit was stated.
+    /// Whether no coordinate bit was stated.
     pub fn is_empty(&self) -> bool {
         self.masks.iter().all(|mask| *mask == 0)
     }
 
-    /// How many bits of `axis` were stated, those missing below the highest one included.
+    /// Number of bits of `axis` up to the highest one stated, including missing ones below it.
     pub fn bits(&self, axis: Axis) -> u8 {
         (0..axis.max_bits())
             .rev()
@@ -185,7 +186,7 @@ impl MapBuilder {
             .map_or(0, |bit| bit + 1)
     }
 
-    /// Inverts the map.
+    /// Builds the map and its inverse.
     ///
     /// # Errors
     /// [`MapError::Missing`] if a bit below another one of its axis was not stated, and
@@ -194,10 +195,10 @@ impl MapBuilder {
     pub fn build(self) -> Result<AddressMap, MapError> {
         for axis in Axis::ALL {
             let bits = self.bits(axis);
-            if let Some(hole) =
+            if let Some(missing) =
                 (0..bits).find(|bit| self.masks[axis.slot() + usize::from(*bit)] == 0)
             {
-                return Err(MapError::Missing(axis, hole));
+                return Err(MapError::Missing(axis, missing));
             }
         }
         let inverse = invert(&self.masks)?;
@@ -205,8 +206,8 @@ impl MapBuilder {
     }
 }
 
-/// Gauss-Jordan elimination over GF(2): from "coordinate bit = XOR of address bits" to "address bit
-/// = XOR of coordinate bits".
+/// Inverts a map by Gauss-Jordan elimination over GF(2): `forward` has the address bits of each coordinate bit, the
+/// result the coordinate bits of each address bit.
 fn invert(forward: &[u64; 64]) -> Result<[u64; ADDRESS_BITS], MapError> {
     let mut rows = *forward;
     let mut from: [u64; 64] = core::array::from_fn(|slot| 1 << slot);
@@ -237,34 +238,34 @@ fn invert(forward: &[u64; 64]) -> Result<[u64; ADDRESS_BITS], MapError> {
 /// An address map with its inverse.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AddressMap {
-    /// Coordinate bit (by [`Coordinates::packed`] position) = parity of these address bits.
+    /// For each coordinate bit, by its position in [`Coordinates::packed`], the address bits of which it is the parity.
     forward: [u64; 64],
-    /// Address bit = parity of these packed coordinate bits.
+    /// For each address bit, the packed coordinate bits of which it is the parity.
     inverse: [u64; ADDRESS_BITS],
 }
 
 impl AddressMap {
-    /// The address bits whose XOR is bit `bit` of `axis`; 0 where the axis is not that wide.
+    /// The address bits whose XOR is bit `bit` of `axis`; 0 if the axis has fewer bits.
     pub fn mask(&self, axis: Axis, bit: u8) -> u64 {
         if bit < axis.max_bits() { self.forward[axis.slot() + usize::from(bit)] } else { 0 }
     }
 
-    /// The packed coordinate bits whose XOR is address bit `bit`; 0 for bits no coordinate names.
+    /// The packed coordinate bits whose XOR is address bit `bit`; 0 for bits that the map does not name.
     pub fn inverse_mask(&self, bit: usize) -> u64 {
         self.inverse.get(bit).copied().unwrap_or(0)
     }
 
-    /// How many bits an axis has.
+    /// Number of bits of an axis.
     pub fn bits(&self, axis: Axis) -> u8 {
         (0..axis.max_bits()).take_while(|bit| self.mask(axis, *bit) != 0).count() as u8
     }
 
-    /// All address bits the map names.
+    /// All address bits that the map names.
     pub fn named_bits(&self) -> u64 {
         self.forward.iter().fold(0, |all, mask| all | mask)
     }
 
-    /// Where an address lives.
+    /// Converts an address to coordinates.
     pub fn to_coordinates(&self, address: u64) -> Coordinates {
         let gather = |axis: Axis| {
             (0..self.bits(axis)).fold(0, |value, bit| {
@@ -279,7 +280,7 @@ impl AddressMap {
         }
     }
 
-    /// The address of the first byte of a bus word.
+    /// Converts coordinates to the address of the first byte of the bus word.
     pub fn to_address(&self, coordinates: Coordinates) -> u64 {
         let packed = coordinates.packed();
         self.inverse.iter().enumerate().fold(0, |address, (bit, mask)| {
@@ -287,7 +288,8 @@ impl AddressMap {
         })
     }
 
-    /// Place of a coordinate bit in [`Coordinates::packed`], for gateware that XORs it in place.
+    /// Position of a coordinate bit in [`Coordinates::packed`], for gateware that computes the XOR of packed
+    /// coordinates.
     pub const fn packed_position(axis: Axis, bit: u8) -> u32 {
         axis.base() + bit as u32
     }
@@ -323,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hole_in_an_axis_is_named() {
+    fn a_missing_bit_of_an_axis_is_named() {
         let mut map = MapBuilder::default();
         map.bit(Axis::Row, 1, 1 << 3).unwrap();
         assert_eq!(map.build(), Err(MapError::Missing(Axis::Row, 0)));

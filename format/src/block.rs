@@ -1,8 +1,8 @@
-//! The words of one frame to events with absolute clocks and addresses.
+//! Decodes the words of one frame into events with absolute clocks and addresses.
 //!
-//! A block needs nothing but its own words: the sync gives clock, unit and segment, each record
-//! moves on from there. Whoever reads several frames compares [`Block::accesses`] at the end of one
-//! with the [`Sync`] of the next: the difference is what was lost between them.
+//! A block is decoded from its own words only: the sync states clock, unit and segment, and records are relative to
+//! them. A reader of several frames compares [`Block::accesses`] at the end of one with the [`Sync`] of the next; the
+//! difference is the number of accesses lost between them.
 
 use crate::config::Mode;
 use crate::fault::FaultKind;
@@ -15,35 +15,35 @@ use crate::units::{Access, Cycles, PhysAddr};
 /// A decoded record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// An access to a line or burst.
+    /// An access to a cache line or burst.
     Access(Access),
-    /// An event software put into the trace. A window access is an access as well.
+    /// An event that software put into the trace. An access to the tag window is an access as well.
     Tag {
-        /// When.
+        /// Clock of the event.
         clock: Cycles,
-        /// Window access or mark.
+        /// The source of the tag.
         source: TagSource,
-        /// Byte offset in the window, or register.
+        /// Offset in the window in bytes, or register.
         value: u32,
     },
-    /// A refused command.
+    /// A command that violates a rule of the protocol.
     Fault {
-        /// When.
+        /// Clock of the event.
         clock: Cycles,
-        /// Why.
+        /// The rule.
         kind: FaultKind,
         /// Rank * 16 + bank.
         bank: u8,
     },
-    /// A run of accesses to a page.
+    /// Consecutive accesses to one page.
     Page {
         /// Clock of the first access.
         clock: Cycles,
         /// First byte of the page.
         address: PhysAddr,
-        /// READs.
+        /// Number of READs.
         reads: u32,
-        /// WRITEs.
+        /// Number of WRITEs.
         writes: u32,
         /// Clocks from the first access to the last.
         duration: u32,
@@ -52,18 +52,18 @@ pub enum Event {
     Slice {
         /// First clock.
         clock: Cycles,
-        /// Length, see [`crate::config::slice_micros`].
+        /// Code of the length, see [`crate::config::slice_micros`].
         code: u8,
-        /// Length in clocks when it is not what the code says.
+        /// Length in clocks, if it is not that of the code.
         partial: Option<Cycles>,
-        /// READs.
+        /// Number of READs.
         reads: u32,
-        /// WRITEs.
+        /// Number of WRITEs.
         writes: u32,
     },
-    /// A dump of the analysis begins.
+    /// The start of a dump of the analysis.
     Interval {
-        /// The clock at which it began.
+        /// Clock at which the dump began.
         clock: Cycles,
         /// Part of the table of hot pages that follows, or [`crate::record::ALL_PARTS`].
         part: u8,
@@ -72,11 +72,11 @@ pub enum Event {
     Count {
         /// Number of the dump.
         dump: u8,
-        /// What is counted.
+        /// Group of the counter.
         group: CountGroup,
-        /// Which of them.
+        /// Index of the counter in its group.
         index: u16,
-        /// How many.
+        /// Value of the counter.
         value: u32,
     },
     /// An entry of the table of hot pages.
@@ -85,33 +85,33 @@ pub enum Event {
         dump: u8,
         /// First byte of the page.
         address: PhysAddr,
-        /// Its accesses, at least; see [`hot_page_at_most`].
+        /// Lower bound of the accesses to the page; the upper bound is [`hot_page_at_most`].
         count: u32,
-        /// Accesses to it and to all pages that share its entry.
+        /// Accesses to the page and to all pages that share its table entry.
         votes: u32,
     },
 }
 
-/// Most accesses the page of a [`Event::HotPage`] can have had.
+/// Upper bound of the accesses to the page of an [`Event::HotPage`].
 pub const fn hot_page_at_most(count: u32, votes: u32) -> u32 {
     ((count as u64 + votes as u64) / 2) as u32
 }
 
-/// Most accesses any other page of the same bucket can have had.
+/// Upper bound of the accesses to any other page of the same bucket.
 pub const fn other_page_at_most(count: u32, votes: u32) -> u32 {
     votes.saturating_sub(count) / 2
 }
 
-/// Why a block could not be read on.
+/// The reason why a block cannot be decoded further.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BlockError {
-    /// Fewer words than a sync has.
+    /// The frame has fewer words than a sync.
     NoSync,
-    /// A word that makes no sense.
+    /// A word is invalid.
     Word {
-        /// Its index in the frame, the sync's words included.
+        /// Index of the word in the frame, including the sync's words.
         index: u8,
-        /// What is wrong with it.
+        /// The reason.
         error: WordError,
     },
 }
@@ -127,7 +127,7 @@ impl core::fmt::Display for BlockError {
 
 impl core::error::Error for BlockError {}
 
-/// Iterator over the events of one data frame.
+/// An iterator over the events of one data frame.
 #[derive(Clone, Debug)]
 pub struct Block<I> {
     words: I,
@@ -141,7 +141,7 @@ pub struct Block<I> {
 }
 
 impl<I: Iterator<Item = u64>> Block<I> {
-    /// Starts reading `words`, sync first.
+    /// Creates the iterator from the frame's words, the sync first.
     ///
     /// # Errors
     /// [`BlockError::NoSync`] if there are fewer words than a sync has.
@@ -162,22 +162,22 @@ impl<I: Iterator<Item = u64>> Block<I> {
         })
     }
 
-    /// The sync the block opened with.
+    /// The sync at the start of the block.
     pub const fn sync(&self) -> Sync {
         self.sync
     }
 
-    /// Clock of the last record read so far.
+    /// Clock of the last record decoded so far.
     pub const fn clock(&self) -> Cycles {
         Cycles(self.clock)
     }
 
-    /// High number bits in force after the last record read so far.
+    /// High bits of numbers after the last record decoded so far.
     pub const fn segment(&self) -> u32 {
         self.segment
     }
 
-    /// Accesses in the records read so far.
+    /// Number of accesses in the records decoded so far.
     pub const fn accesses(&self) -> u64 {
         self.accesses
     }
@@ -258,7 +258,8 @@ impl<I: Iterator<Item = u64>> Block<I> {
     }
 }
 
-/// log2 of the unit that a mode's numbers count. `line_log2`: of the line or burst in force.
+/// log2 of the size in bytes of the unit that numbers count in a mode. `line_log2`: log2 of the size of a line or
+/// burst, whichever is recorded.
 pub const fn unit_log2(mode: Mode, line_log2: u8, page_log2: u8) -> u8 {
     match mode {
         Mode::Line => line_log2,

@@ -1,5 +1,5 @@
-//! Pin levels at one clock edge to the DDR command they spell (JESD79, JESD79-2, -3, -4: the
-//! command truth tables), and back.
+//! Decodes the levels of the command pins at a clock edge into a DDR command, and encodes commands as levels, by the
+//! command truth tables of JESD79, JESD79-2, JESD79-3 and JESD79-4.
 
 /// A DDR memory generation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -16,11 +16,11 @@ pub enum Generation {
 }
 
 impl Generation {
-    /// Every generation.
+    /// All generations.
     pub const ALL: [Generation; 4] =
         [Generation::Ddr1, Generation::Ddr2, Generation::Ddr3, Generation::Ddr4];
 
-    /// `DDR1` to `DDR4`.
+    /// Name of the generation: `DDR1` to `DDR4`.
     pub const fn name(self) -> &'static str {
         match self {
             Generation::Ddr1 => "DDR1",
@@ -30,7 +30,7 @@ impl Generation {
         }
     }
 
-    /// The generation with this name (`DDR` is DDR1), in either case.
+    /// The generation with this name, in upper or lower case; `DDR` is DDR1.
     pub fn from_name(name: &str) -> Option<Self> {
         if name.eq_ignore_ascii_case("DDR") {
             return Some(Generation::Ddr1);
@@ -43,13 +43,13 @@ impl Generation {
         Self::ALL.into_iter().find(|g| *g as u8 == number)
     }
 
-    /// Whether ACTIVATE has a pin of its own (ACT_n) and RAS/CAS/WE double as A16/A15/A14.
+    /// Whether ACTIVATE has a pin of its own (ACT_n), and RAS, CAS and WE are also A16, A15 and A14.
     pub const fn has_act_n(self) -> bool {
         matches!(self, Generation::Ddr4)
     }
 
-    /// The address pin that carries column bit `bit`: A10 (auto-precharge) and, from DDR2 on, A12
-    /// (burst chop) are skipped.
+    /// The address pin of column bit `bit`. A10 (auto-precharge) and, from DDR2 on, A12 (burst chop) are no column
+    /// bits.
     pub const fn column_pin(self, bit: u8) -> u8 {
         match (self, bit) {
             (_, 0..=9) => bit,
@@ -60,22 +60,22 @@ impl Generation {
     }
 }
 
-/// Address pin A10: auto-precharge on READ and WRITE, all banks on PRECHARGE.
+/// Address pin A10: selects auto-precharge in READ and WRITE, and all banks in PRECHARGE.
 pub const A10: u32 = 1 << 10;
 
-/// Most ranks of a slot: chip selects, and clock enables.
+/// Most ranks of a slot, each with a chip select and a clock enable.
 pub const MAX_RANKS: u8 = 4;
-/// All ranks, a bit each.
+/// Mask of all ranks.
 pub const ALL_RANKS: u8 = (1 << MAX_RANKS) - 1;
 
-/// The command pins of one slot at one rising clock edge. `_n` levels are as on the wire: active low.
+/// The levels of a slot's command pins at a rising clock edge. Pins whose names end in `_n` are active low.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pins {
-    /// Clock enable of each rank, rank 0 lowest. Ranks without a pin of their own follow rank 0.
+    /// Clock enables, one bit for each rank, rank 0 lowest. Ranks without a pin have the level of rank 0.
     pub cke: u8,
-    /// Chip select of each rank, rank 0 lowest; those that are absent are high.
+    /// Chip selects, one bit for each rank, rank 0 lowest; absent ones are high.
     pub cs_n: u8,
-    /// ACTIVATE (DDR4); high on generations that lack the pin.
+    /// ACTIVATE (DDR4); high on generations without the pin.
     pub act_n: bool,
     /// Row address strobe (DDR4: A16 while `act_n` is low).
     pub ras_n: bool,
@@ -83,14 +83,14 @@ pub struct Pins {
     pub cas_n: bool,
     /// Write enable (DDR4: A14 while `act_n` is low).
     pub we_n: bool,
-    /// Bank address, bank group above bank on DDR4.
+    /// Bank address; on DDR4 with the bank group in its high bits.
     pub ba: u8,
-    /// Address pins A0 and up.
+    /// Address pins, A0 lowest.
     pub a: u32,
 }
 
 impl Pins {
-    /// DESELECT with CKE high: a clock on which nothing happens.
+    /// DESELECT with CKE high, for clocks without a command.
     pub const DESELECT: Pins = Pins {
         cke: ALL_RANKS,
         cs_n: ALL_RANKS,
@@ -103,7 +103,7 @@ impl Pins {
     };
 }
 
-/// What a command does, apart from its bank and address.
+/// The kind of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs)] // the names are JEDEC's
 pub enum CommandKind {
@@ -126,23 +126,23 @@ pub enum CommandKind {
 /// A command with its operands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Command {
-    /// What it does.
+    /// The kind of the command.
     pub kind: CommandKind,
     /// Bank address pins.
     pub ba: u8,
-    /// Address pins; on DDR4 ACTIVATE with A14-A16 from the strobe pins.
+    /// Address pins; those of ACTIVATE on DDR4 include A14 to A16, from the strobe pins.
     pub a: u32,
 }
 
 impl Command {
-    /// Decodes the pins at one edge as rank 0 does. `cke_before` is its CKE at the edge before: pins
-    /// mean nothing on the edges where CKE is low, and on the edge that raises it only DESELECT or NOP
-    /// are allowed.
+    /// Decodes the pins at a clock edge for rank 0. `cke_before`: CKE of that rank at the previous edge. If it was low,
+    /// the other pins are ignored; at the edge at which CKE rises, JEDEC allows only DESELECT and NOP.
     pub fn decode(generation: Generation, pins: Pins, cke_before: bool) -> Command {
         Self::decode_rank(generation, pins, 0, cke_before)
     }
 
-    /// The same as rank `rank` does. Mirrored addresses are left as they are, see [`mirror`].
+    /// Decodes the pins at a clock edge for rank `rank`, as [`Command::decode`]. Mirrored addresses are not corrected,
+    /// see [`mirror`].
     pub fn decode_rank(generation: Generation, pins: Pins, rank: u8, cke_before: bool) -> Command {
         let selected = pins.cs_n >> rank & 1 == 0;
         let strobed = if selected { strobed(generation, pins) } else { CommandKind::Deselect };
@@ -165,18 +165,18 @@ impl Command {
         Command { kind, ba: pins.ba, a }
     }
 
-    /// Whether a READ or WRITE closes its row by itself (A10).
+    /// Whether a READ or WRITE has auto-precharge (A10), which closes its row.
     pub const fn auto_precharge(&self) -> bool {
         self.a & A10 != 0
     }
 
-    /// The column a READ or WRITE names, gathered from its address pins. `bits`: column bits.
+    /// The column of a READ or WRITE, from its address pins. `bits`: number of column bits.
     pub fn column(&self, generation: Generation, bits: u8) -> u32 {
         (0..bits).fold(0, |column, bit| column | (self.a >> generation.column_pin(bit) & 1) << bit)
     }
 }
 
-/// The truth table of a selected device with CKE high.
+/// Decodes a command by the truth table of a selected device with CKE high.
 fn strobed(generation: Generation, pins: Pins) -> CommandKind {
     use CommandKind::*;
     if generation.has_act_n() && !pins.act_n {
@@ -200,8 +200,8 @@ fn strobed(generation: Generation, pins: Pins) -> CommandKind {
     }
 }
 
-/// The pins that spell a command to rank 0 with CKE high; what tests and traffic generators drive. Kinds that need CKE to fall ([`CommandKind::SelfRefreshEntry`],
-/// [`CommandKind::PowerDownEntry`]) come with CKE low.
+/// Encodes a command to rank 0, for tests and traffic generators. CKE is high, except for the kinds at which it falls
+/// ([`CommandKind::SelfRefreshEntry`], [`CommandKind::PowerDownEntry`]).
 pub fn encode(generation: Generation, command: Command) -> Pins {
     use CommandKind::*;
     let (ras_n, cas_n, we_n) = match command.kind {
@@ -237,8 +237,8 @@ pub fn encode(generation: Generation, command: Command) -> Pins {
     pins
 }
 
-/// [`encode`] to ranks other than 0, or to several. `ranks`: a bit each, rank 0 lowest; CKE falls for
-/// them alone.
+/// Encodes a command to one or several ranks, as [`encode`]. `ranks`: one bit for each rank, rank 0 lowest; CKE falls
+/// for these ranks only.
 pub fn encode_to(generation: Generation, command: Command, ranks: u8) -> Pins {
     let pins = encode(generation, command);
     let chosen = ranks & ALL_RANKS;
@@ -249,9 +249,10 @@ pub fn encode_to(generation: Generation, command: Command, ranks: u8) -> Pins {
     }
 }
 
-/// What a command to a mirrored rank looks like on the slot's pins, and back: the same swaps. `bank_bits`:
-/// those of the map, since only DDR4 with two bank group bits swaps BG0 and BG1. JESD21-C 4.20.18 and
-/// 4.20.19 (DDR3 modules), 4.20.25 and 4.20.26 (DDR4 modules), annexes on address mirroring.
+/// Swaps the pins of a command to a mirrored rank: converts the slot's levels to the rank's, and the rank's to the
+/// slot's. `bank_bits`: number of bank bits of the map, since only DDR4 with two bank group bits swaps BG0 and BG1.
+/// Source: JESD21-C 4.20.18 and 4.20.19 (DDR3 modules), 4.20.25 and 4.20.26 (DDR4 modules), annexes on address
+/// mirroring.
 pub fn mirror(generation: Generation, bank_bits: u8, ba: u8, a: u32) -> (u8, u32) {
     let swap = |word: u32, low: u32, high: u32| {
         let differ = (word >> low ^ word >> high) & 1;
@@ -268,7 +269,7 @@ pub fn mirror(generation: Generation, bank_bits: u8, ba: u8, a: u32) -> (u8, u32
     (ba as u8, a)
 }
 
-/// Spreads a column over the address pins it travels on. `bits`: column bits.
+/// The address pins of a column. `bits`: number of column bits.
 pub fn column_pins(generation: Generation, column: u32, bits: u8) -> u32 {
     (0..bits).fold(0, |a, bit| a | (column >> bit & 1) << generation.column_pin(bit))
 }

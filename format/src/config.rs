@@ -1,99 +1,99 @@
-//! The card's configuration registers: which physical addresses, read how often, mean what.
+//! Defines the card's configuration registers: physical addresses at which a number of accesses is a command.
 //!
-//! 512 registers live in physical 0x0 to 0x1000, register = address / 8 (the MTT paper, section
-//! 3.2). Where the mode register sets the burst length, registers are as far apart as the longest burst
-//! is long ([`crate::MemoryDescription::follow_mode_register`]). A command is [`DEFAULT_COUNT`] consecutive accesses to one register; what the access reads
-//! or writes is ignored. "Consecutive" is judged among accesses to the window: other traffic may
-//! interleave, another register starts over, and so does a silence longer than the timeout.
+//! The 512 registers are at the physical addresses 0x0 to 0x1000; the register is the address / 8 (the MTT paper,
+//! section
+//! 3.2). Where the mode register sets the burst length, the distance between registers is the length of the longest
+//! burst ([`crate::MemoryDescription::follow_mode_register`]). A command is [`DEFAULT_COUNT`] consecutive accesses to
+//! one register, and the data that they read or write is ignored. Accesses outside the registers may come in between.
+//! An access to another register, or a pause longer than the timeout, begins a new count.
 
-/// Accesses that make a command.
+/// Number of accesses that are a command.
 pub const DEFAULT_COUNT: u8 = 32;
-/// log2 of the bytes from one register to the next, where the burst length is fixed.
+/// log2 of the distance between registers in bytes, where the burst length is fixed.
 pub const DEFAULT_STRIDE_LOG2: u8 = 3;
 /// log2 of the number of registers.
 pub const REGISTERS_LOG2: u8 = 9;
-/// Clocks of silence that end a command's sequence.
+/// Clocks without an access to registers after which the count of accesses begins again.
 pub const DEFAULT_TIMEOUT: u32 = 1 << 12;
 
-/// Reset: power-on settings again. 32 accesses to 0x80 with the default step.
+/// Restores the power-on settings: 32 accesses to 0x80, with the default distance between registers.
 pub const RESET: u16 = 0x10;
-/// Start capturing if the run switch is on, else once it is.
+/// Starts the capture if the run switch is on, or else when it is switched on.
 pub const START: u16 = 0x11;
-/// Stop capturing until [`START`] or [`RESET`], whatever the run switch does.
+/// Stops the capture until [`START`] or [`RESET`], whatever the run switch does.
 pub const STOP: u16 = 0x12;
-/// Line mode: one record for each line (or burst) accessed.
+/// Selects line mode: one record for each access to a line or burst.
 pub const MODE_LINE: u16 = 0x18;
-/// Page mode: one record for each run of accesses to a page.
+/// Selects page mode: one record for each run of accesses to a page.
 pub const MODE_PAGE: u16 = 0x19;
-/// Neither line nor page records: frequency slices only.
+/// Selects frequency mode: frequency slices, without records of lines or pages.
 pub const MODE_FREQUENCY: u16 = 0x1a;
-/// Neither line nor page records: hot pages, reuse distances and bank use only.
+/// Selects analysis mode: hot pages, reuse distances and bank use, without records of lines or pages.
 pub const MODE_ANALYSIS: u16 = 0x1b;
-/// Frequency slices beside line or page records: on.
+/// Turns on frequency slices in addition to line or page records.
 pub const FREQUENCY_ON: u16 = 0x1c;
-/// Frequency slices beside line or page records: off.
+/// Turns off frequency slices in addition to line or page records.
 pub const FREQUENCY_OFF: u16 = 0x1d;
-/// Line records name cache lines.
+/// Selects cache lines as the units of line records.
 pub const GRANULARITY_LINE: u16 = 0x1e;
-/// Line records name bursts.
+/// Selects bursts as the units of line records.
 pub const GRANULARITY_BURST: u16 = 0x1f;
-/// First of [`SLICE_CODES`] registers: time slice = [`slice_micros`] of the offset.
+/// First of [`SLICE_CODES`] registers that set the time slice to [`slice_micros`] of their offset.
 pub const SLICE_FIRST: u16 = 0x20;
-/// First of eight registers: frame threshold = [`threshold_words`] of the offset.
+/// First of eight registers that set the frame threshold to [`threshold_words`] of their offset.
 pub const THRESHOLD_FIRST: u16 = 0x38;
-/// First of sixteen registers: tag window base = base * 16 + offset.
+/// First of sixteen registers that append their offset, as four bits, to the base of the tag window.
 pub const TAG_NIBBLE_FIRST: u16 = 0x40;
-/// Accesses to the tag window become Tag records.
+/// Turns on the tag window: accesses to it become Tag records.
 pub const TAG_ON: u16 = 0x50;
-/// Accesses to the tag window are ordinary accesses.
+/// Turns off the tag window: accesses to it are ordinary accesses.
 pub const TAG_OFF: u16 = 0x51;
-/// Hot pages, reuse distances and bank use beside any mode: on.
+/// Turns on hot pages, reuse distances and bank use in addition to any mode.
 pub const ANALYSIS_ON: u16 = 0x52;
-/// Hot pages, reuse distances and bank use beside any mode: off.
+/// Turns off hot pages, reuse distances and bank use in addition to any mode.
 pub const ANALYSIS_OFF: u16 = 0x53;
-/// Mark: kernel entered.
+/// The mark that the kernel was entered.
 pub const MARK_KERNEL_ENTER: u16 = 0x60;
-/// Mark: kernel left.
+/// The mark that the kernel was left.
 pub const MARK_KERNEL_EXIT: u16 = 0x61;
 /// First of 256 marks for free use.
 pub const MARK_FREE_FIRST: u16 = 0x100;
 /// Last mark for free use.
 pub const MARK_FREE_LAST: u16 = 0x1ff;
 
-/// Number of time slices to choose from: 1, 2, 5 ... from 1 us to 1 s.
+/// Number of lengths of a time slice: 1, 2, 5, ... from 1 us to 1 s.
 pub const SLICE_CODES: u8 = 19;
 /// The time slice after power-on: 1 ms.
 pub const DEFAULT_SLICE_CODE: u8 = 9;
 
-/// Length of a time slice in microseconds: 1, 2, 5, 10, ... 1 000 000. Codes beyond the last mean the
-/// last.
+/// Length of a time slice in microseconds: 1, 2, 5, 10, ... 1 000 000. Codes above the last one select the last one.
 pub const fn slice_micros(code: u8) -> u32 {
     let code = if code < SLICE_CODES { code } else { SLICE_CODES - 1 };
     [1, 2, 5][code as usize % 3] * 10u32.pow(code as u32 / 3)
 }
 
-/// Length of a time slice in clocks, rounded to the nearest. `tck_ps`: clock period in picoseconds, at
-/// least [`crate::memory::MIN_TCK_PS`].
+/// Length of a time slice in clocks, rounded to the nearest integer. `tck_ps`: clock period in picoseconds, at least
+/// [`crate::memory::MIN_TCK_PS`].
 pub const fn slice_clocks(code: u8, tck_ps: u32) -> u32 {
     ((slice_micros(code) as u64 * 1_000_000 + tck_ps as u64 / 2) / tck_ps as u64) as u32
 }
 
-/// Words of a frame after which it is sent, by register offset 0 to 7.
+/// Number of words after which a frame is sent, by the register's offset, 0 to 7.
 pub const fn threshold_words(offset: u8) -> u8 {
     [8, 16, 32, 64, 96, 128, 160, crate::frame::MAX_WORDS][offset as usize % 8]
 }
 
-/// What the statistics unit records.
+/// The kind of records that the statistics unit makes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Mode {
-    /// Every line or burst.
+    /// A record for each access to a line or burst.
     Line = 0,
-    /// Runs of accesses to one page.
+    /// A record for each run of accesses to one page.
     Page = 1,
-    /// Reads and writes per time slice.
+    /// A record of the reads and writes in each time slice.
     Frequency = 2,
-    /// Hot pages, reuse distances and bank use per interval.
+    /// Records of hot pages, reuse distances and bank use in each interval.
     Analysis = 3,
 }
 
@@ -109,7 +109,7 @@ impl Mode {
         }
     }
 
-    /// `line`, `page`, `frequency`, `analysis`.
+    /// Name of the mode: `line`, `page`, `frequency` or `analysis`.
     pub const fn name(self) -> &'static str {
         match self {
             Mode::Line => "line",
@@ -120,7 +120,7 @@ impl Mode {
     }
 }
 
-/// What a line record names.
+/// The unit of line records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Granularity {
     /// The cache line.
@@ -130,7 +130,7 @@ pub enum Granularity {
 }
 
 impl Granularity {
-    /// `line`, `burst`.
+    /// Name of the unit: `line` or `burst`.
     pub const fn name(self) -> &'static str {
         match self {
             Granularity::Line => "line",
@@ -139,12 +139,12 @@ impl Granularity {
     }
 }
 
-/// Whether a register is a software mark, which comes out as a Tag record.
+/// Whether a register is a software mark, which is recorded as a Tag.
 pub const fn is_mark(register: u16) -> bool {
     matches!(register, MARK_KERNEL_ENTER | MARK_KERNEL_EXIT | MARK_FREE_FIRST..=MARK_FREE_LAST)
 }
 
-/// The physical address whose accesses count towards `register`.
+/// The physical address of a register.
 pub const fn register_address(register: u16, stride_log2: u8) -> u64 {
     (register as u64) << stride_log2
 }

@@ -1,30 +1,32 @@
-//! Text that others wrote, as it may stand in a line for people or in a table.
+//! Escapes text from untrusted sources, so that it can be printed in a line of text or in a table.
 //!
-//! Names and comments from files, from the wire and from other processes may hold anything: a line's end that
-//! forges the next line of a summary, or a sequence that a terminal obeys. Whatever such text reaches a
-//! terminal, text or CSV goes through [`name`] or [`message`]; JSON escapes by itself.
+//! Names and comments from files, from the wire and from other processes may contain anything: a line end that forges
+//! the next line of a summary, or a control sequence of the terminal. Invariant: such text is written to terminals,
+//! text and CSV only through [`name`] or [`message`]; JSON has escapes of its own.
 
 use core::fmt;
 
-/// A name as printable characters on one line. [`unescaped`] gives it back: a backslash is doubled.
+/// Escapes a name to printable characters on one line. Backslashes are doubled, so that [`unescaped`] restores the
+/// name.
 pub const fn name(text: &str) -> Escaped<'_> {
     Escaped { text, with_backslash: true }
 }
 
-/// A message, in which names may be escaped already, as printable characters on one line.
+/// Escapes a message to printable characters on one line. Backslashes are unchanged, since names in it may be escaped
+/// already.
 pub const fn message(text: &str) -> Escaped<'_> {
     Escaped { text, with_backslash: false }
 }
 
-/// Text whose unprintable characters are `\n`, `\r`, `\t` or `\u{HEX}`.
+/// Text that prints its unprintable characters as `\n`, `\r`, `\t` or `\u{HEX}`.
 #[derive(Clone, Copy, Debug)]
 pub struct Escaped<'a> {
     text: &'a str,
     with_backslash: bool,
 }
 
-/// Characters that have no picture: control characters, and those that change the order or the end of what is
-/// around them (Unicode's `Cf`, `Zl` and `Zp`, as far as text for people does not need them).
+/// Whether a character has no glyph: control characters, and those that change the direction or the line of the text
+/// around them (Unicode's `Cf`, `Zl` and `Zp`, except those that ordinary text needs).
 fn is_unprintable(character: char) -> bool {
     character.is_control()
         || matches!(character,
@@ -58,7 +60,7 @@ impl fmt::Display for Escaped<'_> {
     }
 }
 
-/// The characters that [`name`] escaped. What is no such escape stays as it is.
+/// Restores the text that [`name`] escaped. Text that is no such escape is unchanged.
 pub fn unescaped(text: &str) -> impl Iterator<Item = char> {
     let mut rest = text;
     core::iter::from_fn(move || {
@@ -71,10 +73,10 @@ pub fn unescaped(text: &str) -> impl Iterator<Item = char> {
     })
 }
 
-/// Hexadecimal digits of the highest character.
+/// Most hexadecimal digits of a character's code.
 const MAX_DIGITS: usize = 6;
 
-/// The escape that a text begins with: what it stands for, and its bytes.
+/// Parses the escape at the start of a text: its character, and its length in bytes.
 fn escape(text: &str) -> Option<(char, usize)> {
     let escaped = text.strip_prefix('\\')?;
     let simple = match escaped.bytes().next()? {
@@ -110,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_terminal_obeys_is_written_out() {
+    fn control_sequences_of_terminals_are_escaped() {
         let text = "\u{1b}[31mhello\nmissing frames 0\u{7}\\";
         assert_eq!(name(text).to_string(), "\\u{1b}[31mhello\\nmissing frames 0\\u{7}\\\\");
         assert_eq!(message("\\u{1b}\n").to_string(), "\\u{1b}\\n");

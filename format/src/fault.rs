@@ -1,8 +1,8 @@
-//! Protocol faults: commands that JEDEC forbids, counted and reported, never turned into an access.
+//! Defines protocol faults: commands that JEDEC forbids. They are counted and reported, and never become accesses.
 
 use core::fmt;
 
-/// Why a command was refused. The discriminant is the code on the wire.
+/// The rule that a command violates, or another fault. The discriminant is the code on the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 #[non_exhaustive]
@@ -19,7 +19,7 @@ pub enum FaultKind {
     CommandInRfc = 5,
     /// MODE REGISTER SET while a bank is open.
     ModeRegisterOpen = 6,
-    /// A command encoding the generation reserves.
+    /// A command encoding that the generation reserves.
     Reserved = 7,
     /// ZQ CALIBRATION while a bank is open.
     ZqOpen = 8,
@@ -30,20 +30,20 @@ pub enum FaultKind {
     /// ACTIVATE to a bank, or REFRESH, self-refresh entry, MODE REGISTER SET or ZQ CALIBRATION to a
     /// rank, inside tRP.
     CommandInRp = 11,
-    /// READ or WRITE to an open bank inside tRCD. The access is reported besides.
+    /// READ or WRITE to an open bank inside tRCD. The access is reported as well.
     ColumnInRcd = 12,
     /// No REFRESH for longer than nine tREFI.
     RefreshOverdue = 13,
     /// ACTIVATE, READ or WRITE to several ranks at once.
     MultiRank = 14,
-    /// The DDR clock stopped and ran again.
+    /// The DDR clock stopped and started again.
     ClockLost = 20,
     /// The card lost a completed command, because its event queue was full.
     CommandLost = 21,
 }
 
 impl FaultKind {
-    /// Every kind, in code order.
+    /// All kinds, in the order of their codes.
     pub const ALL: [FaultKind; 16] = [
         FaultKind::ReadIdle,
         FaultKind::WriteIdle,
@@ -68,12 +68,12 @@ impl FaultKind {
         self as u8
     }
 
-    /// The kind a code stands for.
+    /// The kind with this code.
     pub fn from_code(code: u8) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.code() == code)
     }
 
-    /// The name used in flags files and in decoded traces.
+    /// The name of the kind in flags files and in decoded traces.
     pub const fn name(self) -> &'static str {
         match self {
             FaultKind::ReadIdle => "read_idle",

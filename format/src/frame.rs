@@ -1,55 +1,55 @@
-//! Ethernet frames: where each field of a frame sits (IEEE 802.3 clause 3) and how a block of words
-//! is announced.
+//! Defines the layout of Ethernet frames (IEEE 802.3 clause 3) and of the header of their words.
 //!
 //! ```text
 //! offset 0        6              12      14             15     16            18
 //!        dst MAC  02 + counter   88 B5   version|kind   words  lost (low 16) words, 8 bytes each
 //! ```
 //!
-//! All multi-byte fields are big-endian. Frames shorter than 60 bytes are padded with zeros. The
-//! first two words of every frame are its [`Sync`], but those of a heartbeat are a [`Heartbeat`].
+//! All fields of several bytes are big-endian. Frames shorter than 60 bytes are padded with zeros. The first two words
+//! of a frame are its [`Sync`]; a heartbeat has a [`Heartbeat`] in their place.
 
-/// Where frames go: locally administered unicast, "HMTT" in ASCII. Nobody owns it, so receivers
-/// listen promiscuously.
+/// Destination address of all frames: a locally administered unicast address with "HMTT" in ASCII. No interface has
+/// this address, so receivers use promiscuous mode.
 pub const DESTINATION: [u8; 6] = [0x02, 0x48, 0x4d, 0x54, 0x54, 0x00];
 /// First byte of the source address; the frame counter follows.
 pub const SOURCE_PREFIX: u8 = 0x02;
 /// IEEE 802 local experimental EtherType 1.
 pub const ETHER_TYPE: u16 = 0x88b5;
-/// Bits of the frame counter.
+/// Width of the frame counter in bits.
 pub const COUNTER_BITS: u32 = 40;
-/// The frame counter wraps to 0 after this value.
+/// Largest value of the frame counter, which continues at 0.
 pub const COUNTER_MASK: u64 = (1 << COUNTER_BITS) - 1;
-/// Bytes of destination, source and EtherType.
+/// Size of the destination, source and EtherType in bytes.
 pub const MAC_HEADER_BYTES: usize = 14;
-/// Bytes of the payload header.
+/// Size of the payload header in bytes.
 pub const PAYLOAD_HEADER_BYTES: usize = 4;
 /// Offset of the first word.
 pub const WORDS_AT: usize = MAC_HEADER_BYTES + PAYLOAD_HEADER_BYTES;
-/// Bytes of a word.
+/// Size of a word in bytes.
 pub const WORD_BYTES: usize = 8;
-/// Most words in a frame: 4 + 187 * 8 = 1500 bytes of payload.
+/// Most words in a frame: with 4 + 187 * 8 bytes, the payload has the 1500 bytes that 802.3 allows.
 pub const MAX_WORDS: u8 = 187;
-/// Words of the [`Sync`] that opens every frame.
+/// Number of words of the [`Sync`] at the start of a frame.
 pub const SYNC_WORDS: u8 = 2;
-/// Shortest frame without FCS (IEEE 802.3 clause 4A.4.2).
+/// Shortest frame in bytes, without FCS (IEEE 802.3 clause 4A.4.2).
 pub const MIN_FRAME_BYTES: usize = 60;
-/// Longest frame without FCS.
+/// Longest frame in bytes, without FCS.
 pub const MAX_FRAME_BYTES: usize = WORDS_AT + MAX_WORDS as usize * WORD_BYTES;
-/// How often the last report of a capture is sent, so that losing the tail shows.
+/// Number of times that the last report of a capture is sent, so that the loss of one of these frames does not hide the
+/// end.
 pub const END_REPEATS: u8 = 3;
 
-/// What a frame carries.
+/// The content of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum FrameKind {
     /// Records.
     Data = 0,
-    /// A [`crate::Report`] while capturing.
+    /// A [`crate::Report`] during a capture.
     Info = 1,
     /// The [`crate::Report`] that ends a capture, sent [`END_REPEATS`] times.
     End = 2,
-    /// A [`Heartbeat`]: the transmit side is alive, whatever the DDR clock does.
+    /// A [`Heartbeat`], which is sent even if the DDR clock does not run.
     Heartbeat = 3,
 }
 
@@ -66,16 +66,16 @@ impl FrameKind {
     }
 }
 
-/// The four bytes before the words.
+/// The four bytes before the words of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PayloadHeader {
-    /// [`crate::FORMAT_VERSION`] of the sender, 4 bits.
+    /// [`crate::FORMAT_VERSION`] of the sender; 4 bits.
     pub version: u8,
-    /// Code of the [`FrameKind`], 4 bits.
+    /// Code of the [`FrameKind`]; 4 bits.
     pub kind: u8,
-    /// Words that follow.
+    /// Number of words that follow.
     pub words: u8,
-    /// Low 16 bits of the count of records lost on the card so far.
+    /// Low 16 bits of the number of records lost on the card so far.
     pub lost: u16,
 }
 
@@ -107,11 +107,11 @@ impl PayloadHeader {
     }
 }
 
-/// The sync's log2 unit where neither lines nor pages are recorded: there are no numbers, and slices
-/// count as accesses.
+/// Value of [`Sync::unit_log2`] in frequency and analysis mode: records have no numbers of units, and slices count as
+/// accesses.
 pub const UNIT_NONE: u8 = 0;
 
-/// What makes a frame readable alone: the state the records before it have led to.
+/// The state at the start of a frame, from which the frame is decoded without any other frame.
 ///
 /// ```text
 /// word 0   63..60 log2 unit | 59..48 segment | 47..0 clock
@@ -119,14 +119,14 @@ pub const UNIT_NONE: u8 = 0;
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sync {
-    /// 48 bits. Data frames: clock of the record before the first. Reports: when they were made;
-    /// records that still waited may carry older clocks.
+    /// In a data frame, the clock of the record before the first one; in a report, the clock at which it was made,
+    /// while records of later frames may have earlier clocks. 48 bits.
     pub clock: u64,
-    /// log2 of the bytes of a unit: what numbers in this frame count.
+    /// log2 of the size in bytes of the unit that numbers in this frame count; 4 bits.
     pub unit_log2: u8,
-    /// High number bits in force, 12 bits.
+    /// High bits of the numbers of units; 12 bits.
     pub segment: u32,
-    /// Accesses in all records made before this frame, lost ones included, modulo 2^40.
+    /// Accesses in all records before this frame, including lost ones, modulo 2^40.
     pub accesses: u64,
     /// Records lost on the card before this frame, modulo 2^24.
     pub lost: u32,
@@ -155,8 +155,7 @@ impl Sync {
         ]
     }
 
-    /// Whether the frame has no numbers: neither lines nor pages are recorded, and slices count as
-    /// accesses.
+    /// Whether records have no numbers of units, as in frequency and analysis mode. Slices count as accesses then.
     pub const fn has_no_numbers(&self) -> bool {
         self.unit_log2 == UNIT_NONE
     }
@@ -174,16 +173,16 @@ impl Sync {
     }
 }
 
-/// Words of a [`Heartbeat`].
+/// Number of words of a [`Heartbeat`].
 pub const HEARTBEAT_WORDS: u8 = 2;
-/// Bits of [`Heartbeat::transmit_clocks`].
+/// Width of [`Heartbeat::transmit_clocks`] in bits.
 pub const TRANSMIT_CLOCK_BITS: u32 = 48;
 /// Place of [`Heartbeat::running`] in the high half of word 0.
 pub const HEARTBEAT_RUNNING_AT: u32 = 31;
 /// Period of the transmit clock in nanoseconds.
 pub const TRANSMIT_CLOCK_NS: u64 = 8;
 
-/// What the card says without its DDR clock.
+/// The state that the card sends without using its DDR clock.
 ///
 /// ```text
 /// word 0   63 DDR clock runs | 62..16 0 | 15..0 losses
@@ -191,16 +190,16 @@ pub const TRANSMIT_CLOCK_NS: u64 = 8;
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Heartbeat {
-    /// The DDR clock runs.
+    /// Whether the DDR clock runs.
     pub running: bool,
-    /// How often it was lost since power-on, modulo 2^16.
+    /// Losses of the DDR clock since power-on, modulo 2^16.
     pub losses: u16,
-    /// Clocks of [`TRANSMIT_CLOCK_NS`] since power-on, modulo 2^48.
+    /// Transmit clocks, of [`TRANSMIT_CLOCK_NS`] each, since power-on, modulo 2^48.
     pub transmit_clocks: u64,
 }
 
 impl Heartbeat {
-    /// Packs it into the words of a frame.
+    /// Packs the heartbeat into the words of a frame.
     pub const fn encode(self) -> [u64; HEARTBEAT_WORDS as usize] {
         [
             (self.running as u64) << (32 + HEARTBEAT_RUNNING_AT) | self.losses as u64,
@@ -218,11 +217,11 @@ impl Heartbeat {
     }
 }
 
-/// Builds the bytes of a frame without FCS, padded to [`MIN_FRAME_BYTES`], into `buffer`; the length
-/// comes back. What a card does in gates, for tests and software senders.
+/// Writes a frame without FCS, padded to [`MIN_FRAME_BYTES`], into `buffer`, and returns its length in bytes. For tests
+/// and software senders.
 ///
 /// # Panics
-/// With more than [`MAX_WORDS`] words.
+/// If there are more than [`MAX_WORDS`] words.
 pub fn encode(
     buffer: &mut [u8; MAX_FRAME_BYTES],
     counter: u64,

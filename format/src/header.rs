@@ -1,7 +1,6 @@
-//! The header of a vector file to a memory description and the extent of the recording.
+//! Parses the header of a vector file into a memory description and the range of the recording.
 //!
-//! The caller feeds lines one by one up to the `---` and keeps the file name and line number; an
-//! error here says only what was expected.
+//! The caller passes the lines one by one, up to the line `---`, and adds the file name and the line number to errors.
 
 use core::fmt;
 
@@ -17,39 +16,39 @@ pub const END: &str = "---";
 /// A vector's header.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VectorHeader {
-    /// The memory the vector was recorded on.
+    /// The memory of the recording.
     pub memory: MemoryDescription,
-    /// The generation whose pins the lines have: the memory's, unless the header states another one
-    /// than a description that takes its place ([`HeaderParser::finish_with`]).
+    /// The generation whose pins the lines have. It is the memory's, unless the memory was described elsewhere
+    /// ([`HeaderParser::finish_with`]) and the header states another one.
     pub generation: Generation,
-    /// Ranks that CKE and CS# of the lines are of: the memory's, or fewer, as above.
+    /// Number of ranks whose CKE and CS# the lines have: the memory's, or fewer if it was described elsewhere.
     pub ranks: u8,
     /// First clock of the recording.
     pub first_clock: u64,
     /// Last clock of the recording.
     pub last_clock: u64,
-    /// Every clock has a line; otherwise a clock without one is a DESELECT.
+    /// Whether every clock has a line; otherwise a clock without a line is a DESELECT.
     pub all_clocks_listed: bool,
 }
 
-/// Why a header was refused.
+/// The reason why a header is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum HeaderError {
     /// The line is not of the expected form.
     Expected(&'static str),
-    /// A key that must be there is missing.
+    /// A required key is missing.
     MissingKey(&'static str),
-    /// A part of the memory's description is missing; a description from elsewhere can take the place
-    /// of all of it ([`HeaderParser::finish_with`]).
+    /// A part of the memory's description is missing. A description from elsewhere can replace all of it
+    /// ([`HeaderParser::finish_with`]).
     Undescribed(&'static str),
-    /// Chip selects that are not one for each of the map's ranks.
+    /// The number of chip selects is not the number of the map's ranks.
     ChipSelects { stated: u32, ranks: u8 },
-    /// The recording would end before it starts.
+    /// The last clock is before the first one.
     ClockOrder { first: u64, last: u64 },
-    /// The address map is wrong.
+    /// The address map is invalid.
     Map(MapError),
-    /// The memory description is wrong.
+    /// The memory description is invalid.
     Memory(MemoryError),
 }
 
@@ -85,7 +84,7 @@ impl fmt::Display for HeaderError {
     }
 }
 
-/// Collects header lines.
+/// A parser of a header, line by line.
 #[derive(Clone, Debug, Default)]
 pub struct HeaderParser {
     map: MapBuilder,
@@ -103,7 +102,7 @@ pub struct HeaderParser {
 }
 
 impl HeaderParser {
-    /// Takes one line, without its line end.
+    /// Parses one line, without its line end.
     ///
     /// # Errors
     /// [`HeaderError::Expected`] if the line does not have the form of a header line,
@@ -153,7 +152,7 @@ impl HeaderParser {
                     _ => return Err(HeaderError::Expected("unlisted_clocks=deselect or none")),
                 });
             }
-            // device_bytes, page_policy, columns and whatever a recorder adds: not needed to decode.
+            // device_bytes, page_policy, columns and keys that a recorder adds are not needed to decode.
             _ => {}
         }
         Ok(())
@@ -182,7 +181,7 @@ impl HeaderParser {
         Ok(self.map.bit(axis, bit, parse_sum(sum).ok_or(expected)?)?)
     }
 
-    /// The header, once its last line was taken.
+    /// Returns the header after its last line.
     ///
     /// # Errors
     /// [`HeaderError`] if the lines do not describe the memory or state no `last_clock`, or if what they
@@ -192,8 +191,8 @@ impl HeaderParser {
         self.finish_with(memory)
     }
 
-    /// The header, with `memory` in place of what the lines say of the memory. That may be incomplete
-    /// then, or contradict itself; generation and ranks still say what the columns of a line are.
+    /// Returns the header, with `memory` in place of the memory that the lines describe. Their description may be
+    /// incomplete or inconsistent then; the generation and the ranks still define the columns of a line.
     ///
     /// # Errors
     /// [`HeaderError`] if the number of ranks is invalid or larger than that of `memory`, if `last_clock` is
@@ -218,7 +217,7 @@ impl HeaderParser {
         })
     }
 
-    /// The memory as the lines describe it.
+    /// The memory that the lines describe.
     fn memory(&self) -> Result<MemoryDescription, HeaderError> {
         let missing = HeaderError::Undescribed;
         if self.map.is_empty() {
@@ -253,7 +252,7 @@ impl HeaderParser {
         Ok(memory)
     }
 
-    /// Ranks as the lines state them: by the map, else by a count of ranks or of chip selects.
+    /// The number of ranks that the lines state: by the map, or else by a number of ranks or of chip selects.
     fn stated_ranks(&self) -> Result<Option<u8>, HeaderError> {
         if !self.map.is_empty() {
             return Ok(Some(1 << self.map.bits(Axis::Rank)));
@@ -266,7 +265,7 @@ impl HeaderParser {
     }
 }
 
-/// `p15^p18` to the mask of its address bits; an XOR of a bit with itself is refused.
+/// Parses a sum such as `p15^p18` into a mask of address bits; `None` if it is invalid or names a bit twice.
 pub fn parse_sum(sum: &str) -> Option<u64> {
     sum.split('^').try_fold(0u64, |mask, term| {
         let bit: u32 = term.trim().strip_prefix('p')?.parse().ok()?;
@@ -275,8 +274,8 @@ pub fn parse_sum(sum: &str) -> Option<u64> {
     })
 }
 
-/// `DDR-200 (tCK 10 ns)`, `DDR3-800` or `tCK 7.5 ns` to the clock period in picoseconds; a stated
-/// tCK wins over the data rate.
+/// Parses a speed such as `DDR-200 (tCK 10 ns)`, `DDR3-800` or `tCK 7.5 ns` into the clock period in picoseconds. A
+/// stated tCK takes precedence over the data rate.
 pub fn parse_speed(speed: &str) -> Option<u32> {
     if let Some((_, rest)) = speed.split_once("tCK") {
         let end = rest.find("ns")?;

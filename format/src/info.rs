@@ -1,22 +1,23 @@
-//! Reports: what a card says of itself in info and end frames, so that a capture explains itself.
+//! Packs and unpacks reports, in which a card sends its settings, counters and memory description, so that a capture
+//! can be decoded without any other file.
 //!
-//! After the sync come [`DYNAMIC_WORDS`] words of settings and counters, then the memory description:
-//! a digest, four words of parameters and one word for each coordinate bit (column, row, bank, rank;
-//! low bit first) holding the address bits it is the XOR of.
+//! After the sync of an info or end frame there are [`DYNAMIC_WORDS`] words of settings and counters, then the memory
+//! description: a digest, four words of parameters, and for each bit of a coordinate (column, row, bank, rank; low bit
+//! first) a word with the address bits whose XOR it is.
 
 use crate::address_map::{AddressMap, Axis, MapBuilder};
 use crate::command::Generation;
 use crate::config::{Granularity, Mode};
 use crate::memory::MemoryDescription;
 
-/// Words that change: settings, reads, writes, faults and tags, tag window base and what the state
-/// machine says of itself.
+/// Number of words that change: settings, reads, writes, faults and tags, the base of the tag window with the state of
+/// the DDR state machine.
 pub const DYNAMIC_WORDS: usize = 5;
-/// Words of the memory description before its masks.
+/// Number of words of the memory description before its masks.
 pub const STATIC_HEADER_WORDS: usize = 5;
-/// Flag of the memory description: the burst length is what the mode register says.
+/// Flag of the memory description: the mode register sets the burst length.
 pub const MEMORY_BURST_FROM_MODE_REGISTER: u8 = 1;
-/// Flag of the memory description: odd ranks have address pins swapped.
+/// Flag of the memory description: address pins of odd ranks are swapped.
 pub const MEMORY_MIRROR_ODD_RANKS: u8 = 2;
 /// Most coordinate bits of any map.
 pub const MAX_MASKS: usize = 38;
@@ -33,11 +34,11 @@ pub const MODE_AT: u32 = 12;
 pub const SLICE_AT: u32 = 7;
 /// Place of the frame threshold, in words, in the low half of the settings word.
 pub const THRESHOLD_AT: u32 = 24;
-/// Place of the faults that could not be reported in the high half of the tag window's word.
+/// Place of the number of unreported faults in the high half of the tag window's word.
 pub const UNREPORTED_AT: u32 = 24;
 /// Place of log2 of the burst length in force in the high half of the tag window's word.
 pub const BURST_LENGTH_AT: u32 = 22;
-/// The base of the tag window in its word.
+/// Mask of the base of the tag window in its word.
 pub const TAG_WINDOW_MASK: u64 = (1 << 40) - 1;
 /// Flag: the capture runs.
 pub const FLAG_RUNNING: u32 = 1;
@@ -45,10 +46,10 @@ pub const FLAG_RUNNING: u32 = 1;
 pub const FLAG_FREQUENCY: u32 = 2;
 /// Flag: the tag window is on.
 pub const FLAG_TAG: u32 = 4;
-/// Flag: line records name bursts.
+/// Flag: the units of line records are bursts.
 pub const FLAG_BURST: u32 = 8;
 
-/// The memory description as words of a report: what the card keeps in its ROM.
+/// The memory description as words of a report. The card has them in its ROM.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StaticWords {
     words: [u64; MAX_STATIC_WORDS],
@@ -101,7 +102,7 @@ impl StaticWords {
         StaticWords { words, len }
     }
 
-    /// The words, digest first.
+    /// The words, beginning with the digest.
     pub fn as_slice(&self) -> &[u64] {
         &self.words[..self.len]
     }
@@ -119,21 +120,22 @@ pub fn digest(words: &[u64]) -> u64 {
 pub struct Report {
     /// Format version of the card.
     pub version: u8,
-    /// The capture runs.
+    /// Whether the capture runs.
     pub running: bool,
-    /// What is recorded.
+    /// The mode of the statistics unit.
     pub mode: Mode,
-    /// Frequency slices are on.
+    /// Whether frequency slices are on.
     pub frequency: bool,
-    /// What line records name.
+    /// The unit of line records.
     pub granularity: Granularity,
-    /// Time slice, see [`crate::config::slice_micros`].
+    /// Code of the time slice's length, see [`crate::config::slice_micros`].
     pub slice_code: u8,
-    /// Words after which a frame is sent.
+    /// Number of words after which a frame is sent.
     pub threshold: u8,
-    /// Base address of the tag window, when it is on.
+    /// Base address of the tag window; `None` if it is off.
     pub tag_window: Option<u64>,
-    /// READ bursts recorded since power-on; those that overran the event queue are in `lost` only.
+    /// READ bursts recorded since power-on. Bursts that the event queue lost are counted in
+    /// [`Sync::lost`](crate::frame::Sync::lost) only.
     pub reads: u64,
     /// WRITE bursts recorded since power-on.
     pub writes: u64,
@@ -141,9 +143,9 @@ pub struct Report {
     pub faults: u32,
     /// Tags and marks recorded since power-on.
     pub tags: u32,
-    /// Protocol faults that found no clock to be reported on; stays at 255.
+    /// Protocol faults that could not be reported, because no clock was free; 255 stands for any larger number.
     pub unreported: u8,
-    /// Burst length in force, in bus words; `None`: each command says 4 or 8.
+    /// Current burst length in bus words; `None` if each command selects 4 or 8.
     pub burst_length: Option<u8>,
     /// Digest of the memory description.
     pub digest: u64,
@@ -151,19 +153,19 @@ pub struct Report {
     pub memory: MemoryDescription,
 }
 
-/// Why a report could not be read.
+/// The reason why a report is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum ReportError {
-    /// Fewer words than it announces.
+    /// There are fewer words than a report has.
     TooShort { words: usize, needed: usize },
-    /// A format version this reader does not know.
+    /// The format version is unknown.
     Version(u8),
-    /// A field with a value this reader does not know.
+    /// A field has an unknown value.
     Field(&'static str),
     /// The memory description does not match its digest.
     Digest { stated: u64, computed: u64 },
-    /// The memory description makes no sense.
+    /// The memory description is invalid.
     Memory,
 }
 
@@ -181,13 +183,13 @@ impl core::fmt::Display for ReportError {
                 f,
                 "memory description has digest {computed:016x}, report states {stated:016x}"
             ),
-            ReportError::Memory => f.write_str("memory description makes no sense"),
+            ReportError::Memory => f.write_str("memory description is invalid"),
         }
     }
 }
 
 impl Report {
-    /// Reads the words after the sync of an info or end frame.
+    /// Unpacks the words after the sync of an info or end frame.
     ///
     /// # Errors
     /// [`ReportError`] if words are missing, or if the format version, the mode or the memory description is
@@ -232,8 +234,8 @@ impl Report {
         })
     }
 
-    /// Packs the dynamic words as the card's statistics unit does, but for the base of a tag window
-    /// that is off, which a report does not keep.
+    /// Packs the dynamic words as the card's statistics unit does, except for the base of a tag window that is off,
+    /// which a report does not contain.
     pub fn encode_dynamic(&self) -> [u64; DYNAMIC_WORDS] {
         let flags = u32::from(self.running) * FLAG_RUNNING
             | u32::from(self.frequency) * FLAG_FREQUENCY
@@ -304,7 +306,7 @@ fn map_of(masks: &[u64], bits: [u8; 4]) -> Option<AddressMap> {
     let mut masks = masks.iter();
     for (axis, bits) in Axis::ALL.into_iter().zip(bits) {
         for bit in 0..bits {
-            // A coordinate bit of no address bits would pass for one that is not there.
+            // The map would treat a coordinate bit without address bits as absent.
             let mask = masks.next().filter(|mask| **mask != 0)?;
             builder.bit(axis, bit, *mask).ok()?;
         }

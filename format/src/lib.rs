@@ -1,9 +1,9 @@
-//! What both ends of the wire agree on: DDR commands, address maps, configuration registers,
-//! records and frames, each defined once.
+//! Defines what the card and its readers share: DDR commands, address maps, configuration registers, records and
+//! frames, and the log and map of software tags.
 //!
-//! The card packs with these constants, the simulator checks with them and the receiver decodes
-//! with them. Nothing here allocates, opens a file or knows a socket; `no_std`, no dependencies
-//! (reading TOML sits behind the `toml` feature, the file beside a tag log behind `tag-map`).
+//! Invariant: each format is defined here and nowhere else. The card packs with these constants, the simulator checks
+//! with them and the receiver decodes with them. The crate is `no_std`, does not allocate and has no dependencies; the
+//! features `toml` (memory descriptions), `tag-map` (the file beside a tag log) and `serde` need the standard library.
 #![deny(clippy::missing_errors_doc)]
 #![cfg_attr(not(any(feature = "tag-map", feature = "toml", test)), no_std)]
 
@@ -37,5 +37,5 @@ pub use memory::{MemoryDescription, MemoryError};
 pub use tally::Tally;
 pub use units::{Access, Cycles, Direction, PhysAddr};
 
-/// Version of everything on the wire (frame header, records, reports). Any change raises it.
+/// Version of the wire format: frame headers, records and reports. Any change increments it.
 pub const FORMAT_VERSION: u8 = 3;

@@ -1,4 +1,4 @@
-//! Everything about one memory slot that the card must know before it can rebuild addresses.
+//! Defines the memory description: what the card must know of a memory slot to compute addresses.
 
 use core::fmt;
 
@@ -7,87 +7,88 @@ use crate::command::Generation;
 use crate::config;
 use crate::record::{NUMBER_BITS, SEGMENT_BITS};
 
-/// Bytes of an x86 page, log2: the unit of page records.
+/// log2 of the size in bytes of an x86 page, the unit of page records.
 pub const PAGE_LOG2: u8 = 12;
-/// Clocks from one tick to the next; ticks bound how long a record waits in the card.
+/// Clocks from one tick to the next. Ticks limit the time that a record waits in the card.
 pub const DEFAULT_TICK_CLOCKS: u32 = 1 << 15;
-/// Clocks after a line's first burst within which another burst of it belongs to the same access.
+/// Clocks after a line's first burst during which further bursts of the line belong to the same access.
 pub const DEFAULT_MERGE_WINDOW: u16 = 64;
-/// log2 bytes of the tag window.
+/// log2 of the size of the tag window in bytes.
 pub const DEFAULT_TAG_WINDOW_LOG2: u8 = 16;
-/// log2 of the bus words of the longest burst.
+/// log2 of the length of the longest burst in bus words.
 pub const MAX_BURST_LOG2: u8 = 3;
-/// log2 bytes of a cache line.
+/// log2 of the size of a cache line in bytes.
 pub const DEFAULT_LINE_LOG2: u8 = 6;
 
-/// Shortest clock period, in picoseconds: a second of it still fits 32 bits.
+/// Shortest clock period in picoseconds; with it, the clocks of a second still fit in 32 bits.
 pub const MIN_TCK_PS: u32 = 250;
 
-/// A memory description: generation, geometry, map, timing, and the card's choices that depend on
-/// them. Read from TOML ([`crate::toml_memory`]) or a vector's header ([`crate::header`]).
+/// A memory description: generation, geometry, address map, timing, and the card's parameters that depend on them. It
+/// is read from TOML ([`crate::toml_memory`]) or from a vector's header ([`crate::header`]).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MemoryDescription {
     /// DDR generation.
     pub generation: Generation,
-    /// Address bits to row, bank, column, rank and back.
+    /// The address map.
     pub map: AddressMap,
-    /// log2 of the bytes of one bus word.
+    /// log2 of the size of a bus word in bytes.
     pub bus_log2: u8,
-    /// Bus words of a burst: 2, 4 or 8. With `burst_from_mode_register` that of a bus on which no MODE
-    /// REGISTER SET was seen yet.
+    /// Bus words of a burst: 2, 4 or 8. With `burst_from_mode_register`, the length until the first MODE REGISTER SET
+    /// is seen.
     pub burst_length: u8,
-    /// The burst length is what the mode register says, once it was seen written; else it is fixed.
+    /// Whether the mode register sets the burst length, after the first MODE REGISTER SET; otherwise the length is
+    /// fixed.
     pub burst_from_mode_register: bool,
-    /// Odd ranks have address pins swapped in pairs, as DDR3 and DDR4 modules may: A3-A4, A5-A6, A7-A8
-    /// and BA0-BA1, on DDR4 A11-A13 and, with two bank group bits, BG0-BG1 as well.
+    /// Whether pairs of address pins are swapped in odd ranks, as on some DDR3 and DDR4 modules: A3-A4, A5-A6, A7-A8
+    /// and BA0-BA1; on DDR4 also A11-A13 and, with two bank group bits, BG0-BG1.
     pub mirror_odd_ranks: bool,
     /// Clock period in picoseconds.
     pub tck_ps: u32,
-    /// log2 of the bytes of a cache line.
+    /// log2 of the size of a cache line in bytes.
     pub line_log2: u8,
-    /// Shortest tRFC that is still legal, in clocks; commands sooner after a REFRESH are faults.
+    /// Shortest legal tRFC in clocks; an earlier command after a REFRESH is a fault.
     pub trfc_clocks: u16,
-    /// Shortest tRCD that is still legal, in clocks: a READ or WRITE sooner after its bank's ACTIVATE is
-    /// a fault. 0 or 1: not checked; so for the next three.
+    /// Shortest legal tRCD in clocks; an earlier READ or WRITE after its bank's ACTIVATE is a fault. 0 and 1 disable
+    /// the check, as in the next three fields.
     pub trcd_clocks: u8,
-    /// Shortest tRP that is still legal, in clocks: what needs a closed bank sooner after a PRECHARGE.
+    /// Shortest legal tRP in clocks; a command that needs a closed bank is a fault if it is earlier after a PRECHARGE.
     pub trp_clocks: u8,
-    /// Shortest tMRD that is still legal, in clocks: a command sooner after a MODE REGISTER SET.
+    /// Shortest legal tMRD in clocks; an earlier command after a MODE REGISTER SET is a fault.
     pub tmrd_clocks: u8,
-    /// Shortest tXS (DDR1, DDR2: tXSNR) that is still legal, in clocks: a command sooner after the end
-    /// of self refresh.
+    /// Shortest legal tXS (DDR1 and DDR2: tXSNR) in clocks; an earlier command after the end of self refresh is a
+    /// fault.
     pub txs_clocks: u16,
-    /// Longest time a rank may go without REFRESH, in clocks; 0: not checked.
+    /// Longest legal time of a rank without REFRESH in clocks; 0 disables the check.
     pub refresh_limit_clocks: u32,
     /// Clocks from one tick to the next.
     pub tick_clocks: u32,
     /// Clocks within which bursts of one line are merged.
     pub merge_window: u16,
-    /// log2 bytes of the tag window.
+    /// log2 of the size of the tag window in bytes.
     pub tag_window_log2: u8,
-    /// log2 of the bytes from one configuration register to the next.
+    /// log2 of the distance between configuration registers in bytes.
     pub config_stride_log2: u8,
-    /// Consecutive accesses that make a configuration command.
+    /// Number of consecutive accesses that are a configuration command.
     pub config_count: u8,
 }
 
-/// Why a memory description was refused.
+/// The reason why a memory description is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum MemoryError {
-    /// Not 2, 4 or 8.
+    /// The burst length is not 2, 4 or 8.
     BurstLength(u32),
-    /// Not a power of two from 1 to 64 bytes.
+    /// The bus width is not a power of two from 1 to 64 bytes.
     BusBytes(u32),
-    /// The column has too few bits for the burst, or none.
+    /// The column has no bits, or too few for a burst.
     NoColumns,
-    /// A count of rows, banks or columns that the map does not have.
+    /// The stated number of rows, banks, columns or ranks is not the map's.
     Count { axis: Axis, stated: u64, mapped: u64 },
-    /// Address mirroring on a generation whose modules do not have it.
+    /// Address mirroring was selected, and modules of the generation do not have it.
     Mirroring(Generation),
-    /// Burst bytes that are not bus bytes * burst length.
+    /// The stated size of a burst is not bus width * burst length.
     BurstBytes { stated: u32, computed: u32 },
-    /// A parameter out of its range.
+    /// A parameter is out of its range.
     OutOfRange { name: &'static str, value: u64, least: u64, most: u64 },
 }
 
@@ -123,10 +124,9 @@ impl fmt::Display for MemoryError {
 }
 
 impl MemoryDescription {
-    /// A description with this project's defaults for what is not given.
+    /// Creates a description, with this project's defaults for all other parameters.
     ///
-    /// `bus_bytes`: width of the data bus. `burst_length`: bus words of a burst. `tck_ps`: clock
-    /// period in picoseconds.
+    /// `bus_bytes`: width of the data bus. `burst_length`: bus words of a burst. `tck_ps`: clock period in picoseconds.
     ///
     /// # Errors
     /// [`MemoryError::BusBytes`] or [`MemoryError::BurstLength`] for a size that no module has, or the errors
@@ -171,23 +171,23 @@ impl MemoryDescription {
         Ok(memory)
     }
 
-    /// A line record tells up to eight units of its line apart: takes the cache line nearest to the
-    /// default for which that is so.
+    /// Sets the size of a cache line: of the sizes with at most eight units, which a line record can distinguish, the
+    /// one nearest to the default.
     fn fit_line(&mut self) {
         let unit = self.burst_log2();
         self.line_log2 = DEFAULT_LINE_LOG2.clamp(unit, unit + 3);
     }
 
-    /// Lets the mode register set the burst length; `burst_length` holds until it is written. Records
-    /// and configuration registers get the sizes that go with every length: units as small as the
-    /// smallest burst, registers as far apart as the largest is long.
+    /// Lets the mode register set the burst length; `burst_length` is the length until it is written. The sizes of
+    /// records and registers then fit every length: the unit is the smallest burst, the distance of registers the
+    /// largest one.
     pub fn follow_mode_register(&mut self) {
         self.burst_from_mode_register = true;
         self.config_stride_log2 = self.config_stride_log2.max(self.bus_log2 + MAX_BURST_LOG2);
         self.fit_line();
     }
 
-    /// Checks what [`MemoryDescription::new`] leaves open; call it after changing a field.
+    /// Checks all parameters. To be called after a change of a field.
     ///
     /// # Errors
     /// [`MemoryError::Mirroring`] if modules of the generation do not mirror addresses,
@@ -230,23 +230,23 @@ impl MemoryDescription {
         range("tick_clocks", self.tick_clocks.into(), 256, 1 << 15)?;
         range("merge_window", self.merge_window.into(), 1, 255)?;
         range("tag_window_log2", self.tag_window_log2.into(), 3, 30)?;
-        // A burst is told by its start where the mode register says how long it is.
+        // Where the mode register sets the burst length, a burst is identified by its start only.
         let stride = if self.burst_from_mode_register { self.bus_log2 + MAX_BURST_LOG2 } else { 3 };
         let stride = u64::from(stride.max(3));
         range("config_stride_log2", self.config_stride_log2.into(), stride, 12)?;
         range("config_count", self.config_count.into(), 2, 255)
     }
 
-    /// log2 of the unit of burst records: the bytes a burst covers without a hole from its start. All
-    /// of the burst, unless the map scatters the columns within it over the address; then the unit is
-    /// smaller, so that no two bursts share one.
+    /// log2 of the unit of burst records: the number of contiguous bytes at the start of a burst. It is the whole
+    /// burst, unless the map distributes the columns within a burst over the address; then the unit is smaller, so that
+    /// no two bursts have one in common.
     pub fn burst_log2(&self) -> u8 {
         let within = self.smallest_burst_log2();
         let straight = |bit: &u8| self.map.mask(Axis::Column, *bit) == 1 << (self.bus_log2 + bit);
         self.bus_log2 + (0..within).take_while(straight).count() as u8
     }
 
-    /// log2 of the bus words of the smallest burst that can occur.
+    /// log2 of the length in bus words of the smallest burst that can occur.
     pub const fn smallest_burst_log2(&self) -> u8 {
         match (self.burst_from_mode_register, self.generation) {
             (false, _) => self.burst_length.trailing_zeros() as u8,
@@ -255,30 +255,30 @@ impl MemoryDescription {
         }
     }
 
-    /// Ranks: 1, 2 or 4.
+    /// Number of ranks: 1, 2 or 4.
     pub fn ranks(&self) -> u8 {
         1 << self.map.bits(Axis::Rank)
     }
 
-    /// Bytes one READ or WRITE moves, at the stated burst length.
+    /// Size of a burst in bytes, with the stated burst length.
     pub fn burst_bytes(&self) -> u32 {
         u32::from(self.burst_length) << self.bus_log2
     }
 
-    /// How many bits an axis has.
+    /// Number of bits of an axis.
     pub fn bits(&self, axis: Axis) -> u8 {
         self.map.bits(axis)
     }
 
-    /// Bytes the map can address, for display.
+    /// Capacity of the memory in bytes, for display.
     pub fn capacity(&self) -> u64 {
         let bits: u32 = Axis::ALL.iter().map(|axis| u32::from(self.map.bits(*axis))).sum();
         1 << (bits + u32::from(self.bus_log2))
     }
 }
 
-/// JEDEC's smallest tRFC of the generation over all densities and speeds, rounded down to clocks:
-/// what is flagged below it is a fault on any device. DDR1 70 ns (JESD79 table 11), DDR2 75 ns
+/// JEDEC's smallest tRFC of the generation over all densities and speeds, rounded down to clocks, so that a shorter
+/// distance is a fault on any device. DDR1 70 ns (JESD79 table 11), DDR2 75 ns
 /// (JESD79-2), DDR3 90 ns (JESD79-3), DDR4 160 ns (JESD79-4).
 pub const fn default_trfc(generation: Generation, tck_ps: u32) -> u16 {
     let picos = match generation {
@@ -299,8 +299,8 @@ pub const fn default_trfc(generation: Generation, tck_ps: u32) -> u16 {
 
 /// JEDEC's smallest tRCD of the generation over all speed bins, in clocks; its smallest tRP is the same.
 /// DDR1 15 ns (JESD79F, DDR400), DDR2 10 ns (JESD79-2F, DDR2-800C), DDR3 9.38 ns (JESD79-3F,
-/// DDR3-2133K), DDR4 12.5 ns (JESD79-4). Rounded up, as JEDEC does: a clock less is too soon on every
-/// device, and rounded down nothing would be left to check at the slow speeds. `tck_ps`: clock period.
+/// DDR3-2133K), DDR4 12.5 ns (JESD79-4). The value is rounded up, as JEDEC does: a clock less is too
+/// early on every device, and rounded down, there would be nothing to check at low speeds. `tck_ps`: clock period.
 pub const fn default_trcd(generation: Generation, tck_ps: u32) -> u8 {
     let picos: u32 = match generation {
         Generation::Ddr1 => 15_000,
@@ -321,7 +321,7 @@ pub const fn default_tmrd(generation: Generation) -> u8 {
     }
 }
 
-/// JEDEC's smallest time from self-refresh exit to a command that needs no DLL, rounded down to clocks:
+/// JEDEC's smallest time from the end of self refresh to a command that needs no DLL, rounded down to clocks:
 /// DDR1 tXSNR 75 ns (JESD79F), DDR2 tXSNR = tRFC + 10 ns (JESD79-2F), DDR3 tXS = tRFC + 10 ns
 /// (JESD79-3F), DDR4 tXS_ABORT = tRFC4 + 10 ns of 2 Gb, 100 ns (JESD79-4). `tck_ps`: clock period.
 pub const fn default_txs(generation: Generation, tck_ps: u32) -> u16 {
@@ -335,9 +335,8 @@ pub const fn default_txs(generation: Generation, tck_ps: u32) -> u16 {
     if clocks > 4095 { 4095 } else { clocks as u16 }
 }
 
-/// Longest legal time between two REFRESHes of a rank, in clocks: nine average intervals, since eight
-/// may be postponed. tREFI is 7.8 us; for DDR1 the 15.6 us of the smaller devices is taken. `tck_ps`:
-/// clock period.
+/// Longest legal time between two REFRESH commands of a rank, in clocks: nine average intervals, since eight commands
+/// may be postponed. tREFI is 7.8 us; for DDR1 it is the 15.6 us of the smaller devices. `tck_ps`: clock period.
 pub const fn default_refresh_limit(generation: Generation, tck_ps: u32) -> u32 {
     let picos: u64 = match generation {
         Generation::Ddr1 => 9 * 15_600_000,
@@ -347,7 +346,7 @@ pub const fn default_refresh_limit(generation: Generation, tck_ps: u32) -> u32 {
     if clocks >= 1 << 24 { (1 << 24) - 1 } else { clocks as u32 }
 }
 
-/// The clock period of a data rate such as the 200 of DDR-200, in picoseconds (two transfers a clock).
+/// Converts a data rate such as the 200 of DDR-200 to the clock period in picoseconds; a clock has two transfers.
 pub const fn tck_of_rate(megatransfers: u32) -> Option<u32> {
     2_000_000u32.checked_div(megatransfers)
 }

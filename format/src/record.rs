@@ -1,4 +1,4 @@
-//! Words of a frame to records and back.
+//! Decodes the words of a frame into records, and encodes records.
 //!
 //! A 64-bit word is either two 32-bit halves, high half first, or one record of its own:
 //!
@@ -9,8 +9,9 @@
 //! word    63 1 | 62..58 31    | 57..54 kind | 53..0 body
 //! ```
 //!
-//! Numbers count units (bursts, lines or pages, as the frame's sync says) and have
-//! [`NUMBER_BITS`] low bits here and [`SEGMENT_BITS`] high bits in the segment.
+//! Numbers count units: bursts, lines or pages, as the frame's sync states. Records have their [`NUMBER_BITS`] low
+//! bits, the segment has their [`SEGMENT_BITS`] high bits.
+
 mod analysis;
 mod half;
 mod word_record;
@@ -19,31 +20,31 @@ pub use analysis::*;
 pub use half::*;
 pub use word_record::*;
 
-/// Low 48 bits: a clock as frames carry it.
+/// Mask of a clock in a frame: 48 bits.
 pub const CLOCK_MASK: u64 = (1 << 48) - 1;
 
-/// The first word of a record of a kind, with the rest of its high half.
+/// The first word of a record, from its kind and the rest of its high half.
 const fn head(kind: u32, rest: u32) -> u64 {
     ((WORD_ESCAPE | kind << KIND_AT | rest) as u64) << 32
 }
 
-/// A word, read.
+/// A decoded word, with the words that follow it in the same record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Word {
-    /// Two halves, in time order.
+    /// Two halves, in the order of time.
     Halves(Half, Half),
-    /// A record of its own. Records that need another word were given it.
+    /// A record of whole words.
     Record(WordRecord),
 }
 
-/// Why a word could not be read.
+/// The reason why a word is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WordError {
-    /// A word record's kind this version does not know, or a word record in a low half.
+    /// The kind of a record is unknown, or a record of whole words begins in a low half.
     UnknownKind(u8),
-    /// A fault kind this version does not know.
+    /// The kind of a fault is unknown.
     UnknownFault(u8),
-    /// A group of counts this version does not know.
+    /// The group of a count is unknown.
     UnknownGroup(u8),
     /// The frame ended before the record's last word.
     WordMissing,
@@ -63,7 +64,7 @@ impl core::fmt::Display for WordError {
 impl core::error::Error for WordError {}
 
 impl Word {
-    /// Reads one word; `next` fetches further ones for records that take more.
+    /// Decodes one word. `next` returns the next word, for records of several words.
     ///
     /// # Errors
     /// [`WordError`] if the kind of the record, its fault or its group of counts is not known, or if `next` returns

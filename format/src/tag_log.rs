@@ -1,17 +1,19 @@
-//! What the stubs of `hmtt tag` leave in a process's memory, to a log file, and back: `docs/tag-log.md`.
+//! Encodes and decodes tag logs (`docs/tag-log.md`), and decodes the events that the stubs of `hmtt tag` write to a
+//! process's memory.
 //!
-//! A log is a [`Header`] and [`Chunk`]s, one behind the other; it only ever grows, and one that was cut is
-//! read to its last whole chunk. Every chunk has a CRC-32 and decodes alone.
+//! A log is a [`Header`] followed by [`Chunk`]s. It is only appended to, and a truncated log is read up to its last
+//! whole chunk. Invariant: every chunk has a CRC-32 and is decoded without any other chunk.
 //!
-//! To write: [`Header::encode`]; [`TagEvent::from_timed`] or [`TagEvent::from_ordered`] for each slot of a
-//! thread's buffer; [`EventEncoder`] makes a whole chunk of them in a buffer of yours; [`Chunk::encode`]
-//! makes any other.
+//! To write a log, begin with [`Header::encode`]. [`TagEvent::from_timed`] or [`TagEvent::from_ordered`] decodes each
+//! slot of a thread's buffer, an [`EventEncoder`] writes a chunk of events into a buffer of the caller, and
+//! [`Chunk::encode`] writes all other chunks.
 //!
 //! ```
 //! use hmtt_format::tag_log::{Chunk, Content, EventEncoder, Full, FunctionId, TagEvent};
 //! let mut buffer = [0; 4096];
 //! let mut encoder = EventEncoder::new(&mut buffer, 17, true)?;
-//! encoder.push(TagEvent { tsc: 1000, sp: 0x7ff0, number: FunctionId(3), is_exit: false })?; // Full: finish, begin anew
+//! // If the chunk is full, finish it and begin another one.
+//! encoder.push(TagEvent { tsc: 1000, sp: 0x7ff0, number: FunctionId(3), is_exit: false })?;
 //! let bytes = encoder.finish(); // append buffer[..bytes] to the log
 //! let (chunk, length) = Chunk::decode(&buffer[..bytes]).unwrap().expect("it is whole");
 //! let Content::Events(events) = chunk.content else { panic!() };
@@ -20,8 +22,8 @@
 //! # Ok::<(), Full>(())
 //! ```
 //!
-//! To read: [`Header::decode`], then [`Chunk::decode`] again and again. Nothing here allocates, and no input
-//! panics.
+//! To read a log, call [`Header::decode`], then [`Chunk::decode`] for each chunk. No function allocates, and no input
+//! causes a panic.
 
 mod chunk;
 mod crc32;
@@ -39,21 +41,21 @@ pub use events::{EVENT_BYTES_AT_MOST, EventDecoder, EventEncoder};
 #[cfg(test)]
 mod tests;
 
-/// Version of the log's format. Any change that a reader must know of raises it.
+/// Version of the log's format. Any change that a reader must know of increments it.
 pub const VERSION: u16 = 1;
 /// First bytes of a log.
 pub const MAGIC: [u8; 8] = *b"hmtt-tag";
-/// Bytes of the [`Header`].
+/// Size of the [`Header`] in bytes.
 pub const HEADER_BYTES: usize = 48;
 const FLAG_TIMED: u16 = 1;
-/// Where the CRC-32 of what is before it is.
+/// Offset in the header of the CRC-32 of the bytes before it.
 const CRC_AT: usize = 44;
 
-/// Bytes of an event with its time, in a thread's buffer.
+/// Size of an event with its time in a thread's buffer, in bytes.
 pub const TIMED_SLOT_BYTES: usize = 16;
-/// Bytes of an event without.
+/// Size of an event without a time in a thread's buffer, in bytes.
 pub const ORDERED_SLOT_BYTES: usize = 8;
-/// Largest number that a function or block may get: the words of its entry and exit have 32 bits.
+/// Largest number of a function or block, since the words of its entry and exit have 32 bits.
 pub const MAX_NUMBER: u32 = (u32::MAX - 2) / 2;
 
 /// Number of a function or basic block in events and in counts. Both share one range of numbers, and a number never
@@ -69,7 +71,7 @@ impl core::fmt::Display for FunctionId {
 }
 
 impl FunctionId {
-    /// The number that comes `after` numbers later, of a block of the function or of a later function.
+    /// The number that is greater by `after`, of a block of the function or of a later function.
     pub const fn offset(self, after: u32) -> Self {
         FunctionId(self.0.wrapping_add(after))
     }
@@ -80,22 +82,22 @@ impl FunctionId {
     }
 }
 
-/// Why a log cannot be read, or not further.
+/// The reason why a log cannot be read, or not to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogError {
-    /// It is no log: it begins with other bytes, or is shorter than a header.
+    /// The file is no log: it begins with other bytes, or is shorter than a header.
     NotALog,
-    /// A format this is not a reader of.
+    /// The version of the format is not supported.
     Version(u16),
-    /// The header is not what was written.
+    /// The header is damaged.
     Header,
-    /// A chunk longer than any that is written.
+    /// A chunk is longer than the longest one that is written.
     Length(u32),
-    /// A chunk is not what was written.
+    /// A chunk is damaged: its CRC-32 is wrong.
     Checksum,
-    /// A chunk's content makes no sense.
+    /// The content of a chunk is invalid.
     Content,
-    /// An event makes no sense.
+    /// An event is invalid.
     Event,
 }
 
@@ -109,43 +111,43 @@ impl core::fmt::Display for LogError {
             LogError::Header => f.write_str("the log's header is damaged"),
             LogError::Length(bytes) => write!(f, "a chunk of {bytes} bytes, longer than any"),
             LogError::Checksum => f.write_str("a damaged chunk"),
-            LogError::Content => f.write_str("a chunk that makes no sense"),
-            LogError::Event => f.write_str("an event that makes no sense"),
+            LogError::Content => f.write_str("a chunk with invalid content"),
+            LogError::Event => f.write_str("an invalid event"),
         }
     }
 }
 
 impl core::error::Error for LogError {}
 
-/// A buffer has no room for what is to be written; nothing of it was.
+/// A buffer is too small for a chunk or an event, of which nothing was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Full;
 
 impl core::fmt::Display for Full {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.write_str("no room for a chunk")
+        f.write_str("the buffer is too small for a chunk")
     }
 }
 
 impl core::error::Error for Full {}
 
-/// How a log begins.
+/// The start of a log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Header {
-    /// Events have times.
+    /// Whether events have times.
     pub is_timed: bool,
-    /// The process.
+    /// Process id.
     pub pid: u32,
-    /// Ticks of the time stamp counter in a second; 0 if they are not known.
+    /// Frequency of the time stamp counter in Hz; 0 if it is not known.
     pub tsc_hz: u64,
-    /// When the log was begun, in nanoseconds since 1970.
+    /// Time at which the log was created, in nanoseconds since 1970.
     pub start_ns: u64,
-    /// The same in the map that names the functions.
+    /// Identifies the log; the map that names its functions has the same bytes.
     pub map_id: [u8; 8],
 }
 
 impl Header {
-    /// As it is at the start of a file.
+    /// Encodes the header as the first bytes of a file.
     pub fn encode(&self) -> [u8; HEADER_BYTES] {
         let mut bytes = [0; HEADER_BYTES];
         bytes[..8].copy_from_slice(&MAGIC);
@@ -160,7 +162,7 @@ impl Header {
         bytes
     }
 
-    /// From the first bytes of a file.
+    /// Decodes the first bytes of a file.
     ///
     /// # Errors
     /// [`LogError::NotALog`], [`LogError::Version`] or [`LogError::Header`].
@@ -197,9 +199,9 @@ fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
     bytes.get(at..)?.first_chunk().map(|bytes| u64::from_le_bytes(*bytes))
 }
 
-/// A thread entered or left a function, or entered a block.
+/// An event: a thread entered or left a function, or entered a block.
 ///
-/// As a stub writes it, little-endian:
+/// The slot that a stub writes is little-endian:
 ///
 /// ```text
 /// timed    tsc 64 | sp 32 | word 32
@@ -209,29 +211,29 @@ fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
 pub struct TagEvent {
     /// Time stamp counter; 0 in logs without times.
     pub tsc: u64,
-    /// Low 32 bits of the stack pointer, which points at the function's return address at its entry as at
-    /// its exit: both have the same.
+    /// Low 32 bits of the stack pointer. It points at the function's return address, at the entry and at the exit, so
+    /// both events have the same value.
     pub sp: u32,
     /// Number of the function or block.
     pub number: FunctionId,
-    /// The function is left.
+    /// Whether the thread left the function.
     pub is_exit: bool,
 }
 
 impl TagEvent {
-    /// What stubs write last, once the rest is in its place.
+    /// The word of the slot, which stubs write after the rest of the slot.
     pub const fn word(&self) -> u32 {
-        // A number that no function may get does not panic.
+        // Wraps, because a number above MAX_NUMBER must not cause a panic.
         self.number.0.wrapping_mul(2).wrapping_add(1 + self.is_exit as u32)
     }
 
-    /// From a slot of a buffer; none if it has not been written.
+    /// Decodes a slot with a time; `None` if it has not been written.
     pub fn from_timed(slot: &[u8; TIMED_SLOT_BYTES]) -> Option<Self> {
         let [tsc, rest] = slot.as_chunks::<8>().0 else { return None };
         Some(TagEvent { tsc: u64::from_le_bytes(*tsc), ..Self::from_ordered(rest)? })
     }
 
-    /// From a slot without a time; none if it has not been written.
+    /// Decodes a slot without a time; `None` if it has not been written.
     pub fn from_ordered(slot: &[u8; ORDERED_SLOT_BYTES]) -> Option<Self> {
         let [sp, word] = slot.as_chunks::<4>().0 else { return None };
         let event = u32::from_le_bytes(*word).checked_sub(1)?;

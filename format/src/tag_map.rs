@@ -245,8 +245,8 @@ struct Stated {
     version: u32,
 }
 
-/// Converts addresses to hexadecimal text without a prefix, as `hmtt tag list` prints them. Reading accepts a prefix, and
-/// numbers.
+/// Converts addresses to hexadecimal text without a prefix, as `hmtt tag list` prints them. Reading accepts a prefix,
+/// and numbers.
 mod hex_address {
     use serde::de::Error;
     use serde::{Deserialize, Deserializer, Serializer};

@@ -1,8 +1,8 @@
-//! The words of a data frame to what they amount to, without making events.
+//! Sums the records of a data frame without decoding them into events.
 //!
-//! Most frames hold nothing but halves. Those are counted many at a time, without a branch for each;
-//! a frame with any word record is read through [`Block`], which knows all of them. Invariant: a tally
-//! is the sum over the events of the frame's [`Block`], whichever way it was made.
+//! Most frames contain only halves. These are counted many at a time, without a branch for each; a frame with a record
+//! of whole words is decoded by [`Block`]. Invariant: a tally is the sum over the events of the frame's [`Block`],
+//! whichever way it was computed.
 
 use crate::block::{Block, BlockError, Event};
 use crate::frame::{SYNC_WORDS, Sync, WORD_BYTES};
@@ -12,43 +12,43 @@ use crate::record::{
 };
 use crate::units::{Cycles, Direction};
 
-/// What the records of a data frame amount to.
+/// Sums over the records of a data frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tally {
-    /// The sync the frame opened with.
+    /// The sync at the start of the frame.
     pub sync: Sync,
-    /// Events.
+    /// Number of events.
     pub records: u64,
-    /// Accesses they stand for.
+    /// Accesses that the records represent.
     pub accesses: u64,
-    /// Those of them that are READs.
+    /// Number of READs among the accesses.
     pub reads: u64,
-    /// Those of them that are WRITEs.
+    /// Number of WRITEs among the accesses.
     pub writes: u64,
-    /// Those of them that are bursts whatever the frame's unit: of page runs, slices and tags.
+    /// Accesses of page runs, slices and tags, which are bursts whatever the frame's unit is.
     pub bursts: u64,
-    /// Bursts of slices and of tags, slices beside other records included.
+    /// Bursts of slices and of tags, including slices that are recorded in addition to other records.
     pub sliced: u64,
     /// Clock of the last record.
     pub clock: Cycles,
-    /// Segment in force at the end.
+    /// Segment at the end of the frame.
     pub segment: u32,
-    /// Why the frame could not be read to its end, if so.
+    /// The reason why the frame could not be decoded to its end, if so.
     pub error: Option<BlockError>,
 }
 
 const HALF_BYTES: usize = size_of::<u32>();
-/// Halves that are counted at once: enough for any vector unit, few enough that one skip does not
-/// make the whole frame slow.
+/// Number of halves that are counted at once: enough for the widest vector registers, and few enough that a skip slows
+/// down only a small part of the frame.
 const CHUNK_HALVES: usize = 32;
 const CHUNK_BYTES: usize = CHUNK_HALVES * HALF_BYTES;
 const SYNC_BYTES: usize = SYNC_WORDS as usize * WORD_BYTES;
 
 impl Tally {
-    /// Counts the words of a frame, sync first; only whole words count.
+    /// Sums the words of a frame, the sync first. Bytes of an incomplete word are ignored.
     ///
     /// # Errors
-    /// [`BlockError::NoSync`]; a word that makes no sense is [`Tally::error`].
+    /// [`BlockError::NoSync`] if there are fewer words than a sync has. An invalid word is stated by [`Tally::error`].
     pub fn of(words: &[u8]) -> Result<Tally, BlockError> {
         match Tally::of_halves(words) {
             Some(tally) => Ok(tally),
@@ -56,7 +56,7 @@ impl Tally {
         }
     }
 
-    /// Counts a frame of nothing but halves; `None` if there is anything else in it, or no sync.
+    /// Sums a frame that contains only halves; `None` if it contains other records, or no sync.
     pub fn of_halves(words: &[u8]) -> Option<Tally> {
         let words = &words[..words.len() / WORD_BYTES * WORD_BYTES];
         let mut first = words_of(words);
@@ -67,7 +67,7 @@ impl Tally {
             tally.chunk(chunk)?;
         }
         if !rest.is_empty() {
-            // Accesses of no clocks, taken off again.
+            // The padding is accesses without clocks, which are subtracted.
             let mut last = [0; CHUNK_BYTES];
             last[..rest.len()].copy_from_slice(rest);
             tally.chunk(&last)?;
@@ -79,7 +79,7 @@ impl Tally {
         Some(tally)
     }
 
-    /// Nothing yet, after the sync of a frame.
+    /// The sums of a frame without records.
     pub const fn new(sync: Sync) -> Self {
         Tally {
             sync,
@@ -107,8 +107,7 @@ impl Tally {
         Ok(tally)
     }
 
-    /// Counts an event; [`Tally::clock`] and [`Tally::segment`] stay, because not every event moves
-    /// them.
+    /// Adds an event. [`Tally::clock`] and [`Tally::segment`] are unchanged, because not every event changes them.
     #[inline]
     pub fn note(&mut self, event: &Event) {
         self.records += 1;
@@ -140,7 +139,7 @@ impl Tally {
         self.writes += u64::from(writes);
     }
 
-    /// `None` if a word record is among the halves.
+    /// Adds a chunk of halves; `None` if there is a record of whole words among them.
     fn chunk(&mut self, chunk: &[u8; CHUNK_BYTES]) -> Option<()> {
         let Sum { deltas, writes, escapes, word_records } = Sum::of(chunk);
         if word_records != 0 {
@@ -155,7 +154,7 @@ impl Tally {
         Some(())
     }
 
-    /// What the halves without access say.
+    /// Adds the skips and the segments of a chunk.
     fn escapes(&mut self, chunk: &[u8; CHUNK_BYTES]) {
         const { assert!(CHUNK_HALVES as u64 * (MAX_SKIP as u64) < 1 << u32::BITS) };
         const SEGMENT: u32 = 1 << SEGMENT_FLAG_AT;
@@ -178,9 +177,9 @@ impl Tally {
     }
 }
 
-/// What is in the first byte of each half of a chunk.
+/// Sums over the first bytes of the halves of a chunk.
 struct Sum {
-    /// Sum of all deltas, escapes among them.
+    /// Sum of all deltas, including escapes.
     deltas: u32,
     writes: u32,
     escapes: u32,
@@ -188,8 +187,8 @@ struct Sum {
 }
 
 impl Sum {
-    /// Byte order does not matter to sums: the first byte of a half is the lowest of the number that
-    /// its bytes make in little-endian order, and no byte need be moved.
+    /// Sums the first bytes of a chunk's halves. They are read as little-endian numbers, in which the first byte is the
+    /// lowest one, so that no bytes need to be swapped.
     #[inline]
     fn of(chunk: &[u8; CHUNK_BYTES]) -> Sum {
         const WRITE: u32 = 1 << (WRITE_AT - 24);
@@ -212,7 +211,7 @@ impl Sum {
     }
 }
 
-/// Bytes to the words they hold.
+/// The words of a frame's bytes.
 fn words_of(bytes: &[u8]) -> impl Iterator<Item = u64> {
     bytes.as_chunks::<WORD_BYTES>().0.iter().map(|word| u64::from_be_bytes(*word))
 }
@@ -280,7 +279,7 @@ mod tests {
         words.iter().flat_map(|word| word.to_be_bytes()).collect()
     }
 
-    /// The slow way, event by event.
+    /// Sums a frame event by event.
     fn summed(words: &[u64]) -> Tally {
         let mut block = Block::new(words.iter().copied()).unwrap();
         let mut sum = Tally::new(block.sync());

@@ -1,4 +1,4 @@
-//! Memory descriptions in TOML.
+//! Parses memory descriptions in TOML.
 //!
 //! ```toml
 //! generation = "DDR1"
@@ -8,9 +8,9 @@
 //! line_bytes = 64            # optional, as are tick_clocks, merge_window, tag_window_bytes,
 //!                            # config_stride and config_count
 //! mirror_odd_ranks = false   # optional; modules that swap address pins of odd ranks (DDR3, DDR4)
-//! # Optional, in clocks: what is a protocol fault. Shortest distances (0 or 1: not checked):
+//! # Optional: the distances in clocks that are checked. Shortest distances (0 or 1: not checked):
 //! # trfc_clocks, txs_clocks, tmrd_clocks, trp_clocks, trcd_clocks. Longest time without REFRESH
-//! # (0: not checked): refresh_limit_clocks. Without them JEDEC's, see `memory::default_trfc` and so on.
+//! # (0: not checked): refresh_limit_clocks. The defaults are JEDEC's, see `memory::default_trfc` and so on.
 //! [map]                      # low bit first; a range stands for several bits
 //! column = ["p3-p13"]
 //! bank = ["p14^p16", "p15^p17"]
@@ -25,17 +25,17 @@ use crate::command::Generation;
 use crate::header::{parse_speed, parse_sum};
 use crate::memory::{MemoryDescription, MemoryError};
 
-/// Why a TOML memory description was refused.
+/// The reason why a TOML memory description is invalid.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum TomlError {
-    /// Not TOML, a key this version does not know, or a wrong type; says line and column.
+    /// The text is not TOML, or has an unknown key or a value of a wrong type. The error states line and column.
     Syntax(toml::de::Error),
-    /// A value that is not of the expected form.
+    /// A value does not have the expected form.
     Expected(&'static str, String),
-    /// The address map is wrong.
+    /// The address map is invalid.
     Map(MapError),
-    /// The description is wrong.
+    /// The description is invalid.
     Memory(MemoryError),
 }
 
@@ -89,7 +89,7 @@ struct File {
     map: Map,
 }
 
-/// A number of bus words, or where it is written.
+/// A number of bus words, or the place where it is set.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum BurstLength {
@@ -107,7 +107,7 @@ struct Map {
     rank: Vec<String>,
 }
 
-/// Reads a memory description.
+/// Parses a memory description.
 ///
 /// # Errors
 /// [`TomlError`] if the text is not TOML of this form, or if the map or another value is not valid.
@@ -155,7 +155,7 @@ pub fn parse(text: &str) -> Result<MemoryDescription, TomlError> {
     Ok(memory)
 }
 
-/// The burst length to begin with, and whether the mode register may change it.
+/// The initial burst length, and whether the mode register may change it.
 fn burst_length(file: &File, generation: Generation) -> Result<(u32, bool), TomlError> {
     match (&file.burst_length, file.initial_burst_length) {
         (BurstLength::Fixed(length), None) => Ok((*length, false)),
@@ -196,7 +196,7 @@ fn power_of_two(what: &'static str, value: u32) -> Result<u8, TomlError> {
     }
 }
 
-/// Adds the bits of one axis; `p16-p28` stands for thirteen of them.
+/// Adds the bits of one axis. The entry `p16-p28` is a range of thirteen bits.
 fn add(map: &mut MapBuilder, axis: Axis, entries: &[String]) -> Result<(), TomlError> {
     let mut bit = 0;
     for entry in entries {

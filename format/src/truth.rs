@@ -1,14 +1,14 @@
-//! Truth files: the accesses a recording really holds, one `clock R|W hex-address` a line.
+//! Parses truth files, which list the accesses of a recording: one `clock R|W hex-address` on each line.
 
 use crate::units::{Access, Cycles, Direction, PhysAddr};
 
-/// What was expected where a line of a truth file made no sense.
+/// What was expected at the place where a line of a truth file is invalid.
 pub type Expected = &'static str;
 
-/// Reads one line; `Ok(None)` for blank lines and comments (`#`).
+/// Parses one line; `Ok(None)` for blank lines and comments (`#`).
 ///
 /// # Errors
-/// What was expected, if the line is not empty, no comment and not an access.
+/// The expected form, if the line is neither blank nor a comment nor an access.
 pub fn parse_line(line: &str) -> Result<Option<Access>, Expected> {
     let line = line.trim();
     if line.is_empty() || line.starts_with('#') {

@@ -1,4 +1,4 @@
-//! The quantities that cross module borders: clocks, physical addresses, accesses.
+//! Defines the quantities that modules exchange: clocks, physical addresses, accesses.
 
 use core::fmt;
 
@@ -12,39 +12,39 @@ impl fmt::Display for Cycles {
     }
 }
 
-/// A physical byte address as the memory controller saw it.
+/// A physical byte address, as the memory controller uses it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PhysAddr(pub u64);
 
 impl fmt::Display for PhysAddr {
-    /// Lower-case hexadecimal without prefix, as truth files write it.
+    /// Prints the address in lower-case hexadecimal without a prefix, as in truth files.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::LowerHex::fmt(&self.0, f)
     }
 }
 
-/// Whether an access moved data out of the memory or into it.
+/// The direction of an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Direction {
-    /// READ: memory to controller.
+    /// READ: from the memory to the controller.
     Read,
-    /// WRITE: controller to memory.
+    /// WRITE: from the controller to the memory.
     Write,
 }
 
 impl Direction {
-    /// The bit that stands for this direction in every record: 0 = read, 1 = write.
+    /// The bit of this direction in every record: 0 for a read, 1 for a write.
     pub const fn bit(self) -> u64 {
         matches!(self, Direction::Write) as u64
     }
 
-    /// The direction a record's bit stands for.
+    /// Converts the bit of a record.
     #[inline]
     pub const fn from_bit(write: bool) -> Self {
         if write { Direction::Write } else { Direction::Read }
     }
 
-    /// `R` or `W`, as truth files write it.
+    /// The letter of this direction in truth files and tables: `R` or `W`.
     pub const fn letter(self) -> char {
         match self {
             Direction::Read => 'R',
@@ -53,19 +53,19 @@ impl Direction {
     }
 }
 
-/// One memory access: when, which way, where.
+/// One memory access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Access {
-    /// Clock of the READ or WRITE command (of the first one where bursts were merged to a line).
+    /// Clock of the READ or WRITE command; of the first one where bursts were merged into one access to a line.
     pub clock: Cycles,
     /// Read or write.
     pub direction: Direction,
-    /// First byte of the accessed burst or line.
+    /// Address of the first byte of the accessed burst or line.
     pub address: PhysAddr,
 }
 
 impl fmt::Display for Access {
-    /// `clock R|W hex-address`: one line of a truth file.
+    /// Prints `clock R|W hex-address`, one line of a truth file.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {} {}", self.clock, self.direction.letter(), self.address)
     }

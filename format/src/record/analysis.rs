@@ -1,10 +1,10 @@
-//! Records of the card's analysis: the interval that opens a dump, counts, hot pages.
+//! Defines the records of the card's analysis: intervals, which begin a dump, counts and hot pages.
 //!
-//! None of them moves the clock of a frame or counts as an access.
+//! These records do not advance the clock of a frame, and are no accesses.
 
 use super::{CLOCK_MASK, head};
 
-/// Kind of an Interval record: opens a dump of the analysis.
+/// Kind of an Interval record, which begins a dump of the analysis.
 pub const KIND_INTERVAL: u32 = 6;
 /// Kind of a Count record of the analysis.
 pub const KIND_COUNT: u32 = 7;
@@ -13,45 +13,45 @@ pub const KIND_HOT_PAGE: u32 = 8;
 
 /// Place in the high half of an Interval of its part.
 pub const INTERVAL_PART_AT: u32 = 16;
-/// The part that says a dump holds all parts, because the capture stops or the analysis is turned off.
+/// The part in the Interval of a dump of all parts, at the end of a capture or when the analysis is turned off.
 pub const ALL_PARTS: u8 = 63;
-/// log2 of the parts of the table of hot pages; each is dumped in its turn.
+/// log2 of the number of parts of the table of hot pages. The parts are dumped in turn.
 pub const HOT_PARTS_LOG2: u32 = 4;
-/// log2 of the buckets of a part.
+/// log2 of the number of buckets in a part.
 pub const HOT_BUCKETS_LOG2: u32 = 4;
 /// Place in the high half of a Count or Hot Page of the number of its dump, 8 bits.
 pub const DUMP_AT: u32 = 14;
 /// Place in the high half of a Count of its group, 4 bits; the index is in bits 9..0.
 pub const GROUP_AT: u32 = 10;
-/// Bits of a page number in a Hot Page.
+/// Width of a page's number in a Hot Page in bits.
 pub const PAGE_BITS: u32 = 28;
-/// Reuse distances are taken of one page in 2 to this.
+/// log2 of the number of pages of which one is sampled for reuse distances.
 pub const REUSE_SAMPLE_LOG2: u32 = 6;
-/// log2 of the sampled pages whose order of use is kept.
+/// log2 of the number of sampled pages whose order of use is stored.
 pub const REUSE_DEPTH_LOG2: u32 = 8;
-/// Index of a reuse Count: the page was not among those kept.
+/// Index of a reuse Count for pages that were not stored.
 pub const REUSE_COLD: u16 = 15;
 
-/// What a Count counts.
+/// A group of counters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum CountGroup {
-    /// Accesses to a row that was open and used before; the index is rank * 16 + bank.
+    /// Accesses to a row that was accessed before since its ACTIVATE; the index is rank * 16 + bank.
     RowHits = 0,
-    /// First accesses after an ACTIVATE that are no [`CountGroup::RowConflicts`].
+    /// First accesses after an ACTIVATE, except [`CountGroup::RowConflicts`].
     RowMisses = 1,
-    /// First accesses after an ACTIVATE, of a bank that a PRECHARGE of just this bank had closed, whichever
-    /// row it had open, and that no PRECHARGE ALL, REFRESH or self-refresh entry has met since.
+    /// First accesses after an ACTIVATE of a bank that was closed by a PRECHARGE of this bank only, whichever row was
+    /// open, without a PRECHARGE ALL, REFRESH or self-refresh entry since then.
     RowConflicts = 2,
-    /// Runs of a sampled page; the index says how many other sampled pages were used since its last
-    /// run: 0: none, k: 2^(k-1) to 2^k - 1, [`REUSE_COLD`]: more than are kept, or none ever.
+    /// Runs of a sampled page. The index is the number of other sampled pages that were used since the page's previous
+    /// run: 0 is none, k is 2^(k-1) to 2^k - 1, [`REUSE_COLD`] is more than are stored, or a first use.
     Reuse = 3,
-    /// The index is an [`other_count`].
+    /// Other counters; the index is an [`other_count`].
     Other = 4,
 }
 
 impl CountGroup {
-    /// The group of a code.
+    /// The group with this code.
     pub const fn from_code(code: u32) -> Option<CountGroup> {
         Some(match code {
             0 => CountGroup::RowHits,
@@ -63,7 +63,7 @@ impl CountGroup {
         })
     }
 
-    /// Name in texts.
+    /// Name of the group in text and tables.
     pub const fn name(self) -> &'static str {
         match self {
             CountGroup::RowHits => "row_hits",
@@ -75,15 +75,15 @@ impl CountGroup {
     }
 }
 
-/// Indexes of [`CountGroup::Other`].
+/// Indices of [`CountGroup::Other`].
 pub mod other_count {
-    /// Accesses the hot pages did not count.
+    /// Accesses that the table of hot pages did not count.
     pub const ACCESSES_SKIPPED: u16 = 0;
-    /// Accesses the row statistics did not count.
+    /// Accesses that the row statistics did not count.
     pub const ROWS_SKIPPED: u16 = 1;
-    /// Runs of sampled pages the reuse distances did not count.
+    /// Runs of sampled pages that the reuse distances did not count.
     pub const RUNS_SKIPPED: u16 = 2;
-    /// Records of the dump before this one, which closes it.
+    /// Number of the dump's records before this one, which is the last one.
     pub const CLOSING: u16 = 15;
 }
 

@@ -1,28 +1,28 @@
-//! One half of a word: an access, time that passed, or high bits of the numbers to come.
+//! Encodes and decodes half words: accesses, skips of time, and segments (the high bits of numbers).
 
 use crate::units::Direction;
 
-/// Low bits of a unit number carried in each record.
+/// Number of low bits of a unit's number, which each record has.
 pub const NUMBER_BITS: u32 = 26;
-/// High bits of a unit number carried in the segment.
+/// Number of high bits of a unit's number, which the segment has.
 pub const SEGMENT_BITS: u32 = 12;
 /// Place of the clock delta in a half.
 pub const DELTA_AT: u32 = 26;
-/// Longest clock delta an access can carry.
+/// Longest clock delta of an access.
 pub const MAX_DELTA: u32 = ESCAPE - 1;
-/// The delta that marks a half as no access.
+/// The delta of a half that is no access.
 pub const ESCAPE: u32 = 31;
 /// Place of the write bit in a half.
 pub const WRITE_AT: u32 = 31;
 /// Longest skip, in clocks.
 pub const MAX_SKIP: u32 = (1 << SEGMENT_FLAG_AT) - 1;
-/// Place of the bit that tells a segment from a skip.
+/// Place of the bit that is 1 in a segment and 0 in a skip.
 pub const SEGMENT_FLAG_AT: u32 = 25;
 /// Place of the segment in a segment half.
 pub const SEGMENT_AT: u32 = 13;
-/// Longest skip within a segment half, in clocks.
+/// Longest skip in a segment half, in clocks.
 pub const MAX_SEGMENT_SKIP: u32 = (1 << SEGMENT_AT) - 1;
-/// A half that says nothing.
+/// A half without content: a skip of 0 clocks.
 pub const EMPTY_HALF: u32 = ESCAPE << DELTA_AT;
 
 /// One half of a word.
@@ -32,24 +32,24 @@ pub enum Half {
     Access {
         /// Read or write.
         direction: Direction,
-        /// Clocks since the record before, at most [`MAX_DELTA`].
+        /// Clocks since the previous record, at most [`MAX_DELTA`].
         delta: u32,
         /// Low bits of the unit's number.
         number: u32,
     },
-    /// Clocks that passed, at most [`MAX_SKIP`]; 0 fills an unused half.
+    /// A number of clocks without a record, at most [`MAX_SKIP`]; 0 fills an unused half.
     Skip(u32),
-    /// High bits of the numbers that follow.
+    /// The high bits of the numbers that follow.
     Segment {
-        /// The bits.
+        /// The high bits.
         segment: u32,
-        /// Clocks that passed as well, at most [`MAX_SEGMENT_SKIP`].
+        /// Clocks without a record, at most [`MAX_SEGMENT_SKIP`].
         skip: u32,
     },
 }
 
 impl Half {
-    /// Packs a half; fields beyond their width are cut.
+    /// Packs a half. Bits beyond the width of a field are dropped.
     pub const fn encode(self) -> u32 {
         match self {
             Half::Access { direction, delta, number } => {
@@ -67,7 +67,7 @@ impl Half {
         }
     }
 
-    /// Unpacks a half; `None` when it is the high half of a word record.
+    /// Unpacks a half; `None` if it is the high half of a record of whole words.
     #[inline]
     pub const fn decode(half: u32) -> Option<Half> {
         let write = half >> WRITE_AT != 0;

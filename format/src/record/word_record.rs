@@ -1,4 +1,4 @@
-//! A record that takes whole words: tag, fault, page run, slice, and those of the analysis.
+//! Encodes and decodes records of whole words: tags, faults, page runs, slices, and those of the card's analysis.
 
 use super::analysis::{
     CountGroup, DUMP_AT, GROUP_AT, INTERVAL_PART_AT, KIND_COUNT, KIND_HOT_PAGE, KIND_INTERVAL,
@@ -9,13 +9,13 @@ use super::{CLOCK_MASK, WordError, analysis, head};
 use crate::fault::FaultKind;
 use crate::units::Direction;
 
-/// High half of a word record without its kind and body.
+/// High half of a record of whole words, without its kind and content.
 pub const WORD_ESCAPE: u32 = 1 << WRITE_AT | ESCAPE << DELTA_AT;
 /// Place of the kind in the high half of a word record.
 pub const KIND_AT: u32 = 22;
 /// Place of the 16-bit clock delta in the high half of a Tag, Fault or long Page record.
 pub const WORD_DELTA_AT: u32 = 6;
-/// Longest clock delta a word record can carry.
+/// Longest clock delta of a record of whole words.
 pub const MAX_WORD_DELTA: u32 = 0xffff;
 
 /// Kind of a Tag record.
@@ -29,7 +29,7 @@ pub const KIND_PAGE_LONG: u32 = 4;
 /// Kind of a frequency Slice record; one more word follows, two when it is partial.
 pub const KIND_SLICE: u32 = 5;
 
-/// Place in the high half of a Tag of the bit that tells a mark from a tag-window access.
+/// Place in the high half of a Tag of the bit that is 1 for a mark and 0 for an access to the tag window.
 pub const TAG_MARK_AT: u32 = 4;
 /// Place in the high half of a Tag of its write bit.
 pub const TAG_WRITE_AT: u32 = 3;
@@ -37,9 +37,10 @@ pub const TAG_WRITE_AT: u32 = 3;
 pub const FAULT_BANK_AT: u32 = 26;
 /// Longest clock delta of a short Page record.
 pub const MAX_PAGE_DELTA: u32 = 0xff;
-/// Place of that delta in the high half.
+/// Place of the clock delta in the high half of a short Page record.
 pub const PAGE_DELTA_AT: u32 = 14;
-/// Low bits of the page number in the low half of a short Page record; the other 14 are in the high.
+/// Number of low bits of the page's number in the low half of a short Page record; its 14 high bits are in the high
+/// half.
 pub const PAGE_NUMBER_LOW: u32 = 12;
 /// Largest count of reads or of writes in a short Page record.
 pub const MAX_PAGE_COUNT: u32 = 31;
@@ -49,43 +50,43 @@ pub const PAGE_READS_AT: u32 = 15;
 pub const PAGE_WRITES_AT: u32 = 10;
 /// Longest run of a short Page record, in clocks.
 pub const MAX_PAGE_DURATION: u32 = 1023;
-/// Largest count of reads or of writes a Page record can hold.
+/// Largest count of reads or of writes in a Page record.
 pub const MAX_RUN_COUNT: u32 = (1 << 20) - 1;
-/// Longest run a Page record can hold, in clocks.
+/// Longest run of a Page record, in clocks.
 pub const MAX_RUN_DURATION: u32 = (1 << 24) - 1;
-/// A run takes no more when its reads or its writes have reached 2 to this.
+/// log2 of the number of reads or of writes at which a run ends.
 pub const RUN_COUNT_LOG2: u32 = 11;
-/// A run takes no more when, at an event, it has lasted 2 to this many clocks.
+/// log2 of the number of clocks after which a run ends at the next event.
 pub const RUN_DURATION_LOG2: u32 = 19;
 /// Place in the high half of a Slice of its length code.
 pub const SLICE_CODE_AT: u32 = 17;
-/// Place in the high half of a Slice of the bit that says it is partial: its length follows.
+/// Place in the high half of a Slice of the bit that is 1 if the slice is partial; its length follows then.
 pub const SLICE_PARTIAL_AT: u32 = 16;
 
-/// Where a Tag came from.
+/// The source of a Tag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TagSource {
-    /// One access to the tag window; the value is its byte offset in the window.
+    /// An access to the tag window; the value is its offset in the window, in bytes.
     Window(Direction),
-    /// A completed command sequence; the value is the register.
+    /// A mark, that is, a completed command to a mark's register; the value is the register.
     Mark,
 }
 
 /// A run of accesses to one page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PageRun {
-    /// Low bits of the page number.
+    /// Low bits of the page's number.
     pub number: u32,
-    /// READs in the run, up to [`MAX_RUN_COUNT`].
+    /// Number of READs in the run, up to [`MAX_RUN_COUNT`].
     pub reads: u32,
-    /// WRITEs in the run, up to [`MAX_RUN_COUNT`].
+    /// Number of WRITEs in the run, up to [`MAX_RUN_COUNT`].
     pub writes: u32,
     /// Clocks from the first access to the last, up to [`MAX_RUN_DURATION`].
     pub duration: u32,
 }
 
 impl PageRun {
-    /// Whether the one-word form holds this run.
+    /// Whether the run fits in a short Page record.
     pub const fn is_short(&self) -> bool {
         self.reads <= MAX_PAGE_COUNT
             && self.writes <= MAX_PAGE_COUNT
@@ -93,82 +94,82 @@ impl PageRun {
     }
 }
 
-/// A record that takes whole words.
+/// A record of whole words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WordRecord {
-    /// An event software put into the trace.
+    /// An event that software put into the trace.
     Tag {
-        /// Clocks since the record before.
+        /// Clocks since the previous record.
         delta: u32,
-        /// Window access or mark.
+        /// The source of the tag.
         source: TagSource,
-        /// Window offset or register.
+        /// Offset in the window, or register.
         value: u32,
     },
-    /// A refused command.
+    /// A command that violates a rule of the protocol.
     Fault {
-        /// Clocks since the record before.
+        /// Clocks since the previous record.
         delta: u32,
-        /// Why.
+        /// The rule.
         kind: FaultKind,
         /// Rank * 16 + bank.
         bank: u8,
     },
-    /// A finished run of accesses to a page.
+    /// A completed run of accesses to a page.
     Page {
-        /// Clocks from the record before to the run's first access.
+        /// Clocks from the previous record to the run's first access.
         delta: u32,
-        /// The run.
+        /// The content of the run.
         run: PageRun,
     },
-    /// A finished time slice.
+    /// A completed time slice.
     Slice {
-        /// Length, see [`crate::config::slice_micros`].
+        /// Code of the length, see [`crate::config::slice_micros`].
         code: u8,
-        /// Length in clocks when it is not what the code says. Shorter: the capture started or stopped
-        /// within the slice, or a setting cut it. Longer: it is the first after its code was set, or the
-        /// event queue had no place for its end.
+        /// Length in clocks, if it is not that of the code. It is shorter if the capture started or stopped during the
+        /// slice or a setting ended it, and longer if the slice is the first one after its code was set or the event
+        /// queue was full at its end.
         partial: Option<u32>,
         /// First clock of the slice.
         start: u64,
-        /// READs in it.
+        /// Number of READs.
         reads: u32,
-        /// WRITEs in it.
+        /// Number of WRITEs.
         writes: u32,
     },
-    /// A dump of the analysis begins.
+    /// The start of a dump of the analysis.
     Interval {
         /// Part of the table of hot pages that follows, or [`ALL_PARTS`](super::ALL_PARTS).
         part: u8,
-        /// The clock at which it began.
+        /// Clock at which the dump began.
         clock: u64,
     },
     /// A count of the analysis.
     Count {
         /// Number of the dump.
         dump: u8,
-        /// What is counted.
+        /// Group of the counter.
         group: CountGroup,
-        /// Which of them.
+        /// Index of the counter in its group.
         index: u16,
-        /// How many.
+        /// Value of the counter.
         value: u32,
     },
     /// An entry of the table of hot pages.
     HotPage {
         /// Number of the dump.
         dump: u8,
-        /// Page number, [`PAGE_BITS`].
+        /// Number of the page; [`PAGE_BITS`] bits.
         page: u32,
-        /// Its accesses, at least.
+        /// Lower bound of the accesses to the page.
         count: u32,
-        /// Accesses to it and to all pages that share its entry.
+        /// Accesses to the page and to all pages that share its table entry.
         votes: u32,
     },
 }
 
 impl WordRecord {
-    /// Packs the record into its first and, for longer records, further words.
+    /// Packs the record: returns its first word and the further words of longer records.
     pub fn encode(self) -> (u64, [Option<u64>; 2]) {
         match self {
             WordRecord::Tag { delta, source, value } => {
@@ -220,7 +221,7 @@ impl WordRecord {
         }
     }
 
-    /// Reads a record from its first word; `next` fetches further ones.
+    /// Decodes a record from its first word. `next` returns the next word.
     #[inline]
     pub(super) fn decode(
         word: u64,
@@ -279,7 +280,7 @@ impl WordRecord {
     }
 }
 
-/// Reads a record whose kind is none of the traces'.
+/// Decodes a record of the analysis.
 #[inline]
 fn decode_analysis(
     word: u64,

@@ -1,20 +1,20 @@
-//! What a log says at once of one thread, or of the process, to bytes, and back.
+//! Encodes and decodes the chunks of a tag log. A chunk is about one thread, or about the process.
 //!
 //! ```text
 //! offset 0      4        8        12       16
 //!        kind   thread   length   CRC-32   payload      little-endian
 //! ```
 //!
-//! The CRC-32 is that of the 12 bytes before it and the payload. A payload may be longer than is told here:
-//! a later version's has more at its end.
+//! The CRC-32 is that of the 12 bytes before it and of the payload. The payload of a later version may be longer, with
+//! additional fields at its end.
 
 use super::{Full, LogError, crc32, u32_at, u64_at};
 
-/// Bytes of a chunk before its payload.
+/// Size of a chunk's header in bytes.
 pub const CHUNK_HEADER_BYTES: usize = 16;
-/// Longest payload: more is damage.
+/// Longest payload in bytes; a longer one is damage.
 pub const MAX_PAYLOAD_BYTES: usize = 1 << 20;
-/// Bytes before the events of a chunk: the first one's time, their count.
+/// Size in bytes of the fields before the events of a chunk: the time of the first event, and the number of events.
 pub(super) const PREFIX_BYTES: usize = 12;
 const LENGTH_AT: usize = 8;
 const CRC_AT: usize = 12;
@@ -30,67 +30,68 @@ const END: u32 = 7;
 /// A part of a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Chunk<'a> {
-    /// The kernel's number of the thread; 0 if it is about none.
+    /// Id of the thread in the kernel; 0 if the chunk is about the process.
     pub thread: u32,
-    /// What is said.
+    /// Content of the chunk.
     pub content: Content<'a>,
 }
 
-/// What a chunk says.
+/// The content of a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Content<'a> {
-    /// The thread's next events.
+    /// The next events of the thread.
     Events(Events<'a>),
-    /// Between the thread's events before and those after, some were lost.
+    /// Events of the thread that were lost at this place.
     Lost {
-        /// How many.
+        /// Number of lost events.
         count: u64,
-        /// Why.
+        /// The reason of the loss.
         reason: LossReason,
     },
-    /// The thread is tagged from here on.
+    /// The thread is tagged from this place on.
     ThreadStart {
-        /// Its name; not necessarily UTF-8.
+        /// Name of the thread; not necessarily UTF-8.
         name: &'a [u8],
     },
-    /// It has ended.
+    /// The thread has ended.
     ThreadEnd,
-    /// The same moment on three clocks.
+    /// A moment on three clocks.
     Clocks(ClockPair),
-    /// The thread made a mark on the memory bus.
+    /// A mark that the thread made on the memory bus.
     Mark(Mark),
-    /// The tagging is over; nothing follows.
+    /// The end of tagging; no chunk follows.
     End(Ending),
-    /// What a later version says.
+    /// A chunk of a kind that a later version defines.
     Unknown {
-        /// Its kind.
+        /// Code of the kind.
         kind: u32,
-        /// All of it.
+        /// The whole payload.
         payload: &'a [u8],
     },
 }
 
-/// Events of one thread, in order.
+/// Consecutive events of one thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Events<'a> {
-    /// Time of the first; in a log without times when they were collected, 0 if that is not known.
+    /// Time of the first event. In a log without times: the time at which the events were collected, or 0 if it is not
+    /// known.
     pub tsc: u64,
-    /// How many.
+    /// Number of events.
     pub count: u32,
-    /// As [`EventDecoder`](super::EventDecoder) takes them.
+    /// The encoded events, which [`EventDecoder`](super::EventDecoder) decodes.
     pub packed: &'a [u8],
 }
 
-/// Why events are missing.
+/// The reason why events are missing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum LossReason {
     /// The thread's buffer was full.
     BufferFull,
-    /// A signal came while a stub wrote.
+    /// A signal interrupted a stub while it wrote an event.
     Interrupted,
-    /// The program wrote over them.
+    /// The program overwrote the events.
     Damaged,
-    /// What a later version says.
+    /// A reason that a later version defines.
     Unknown(u32),
 }
 
@@ -125,27 +126,27 @@ pub struct ClockPair {
     pub realtime_ns: u64,
 }
 
-/// Accesses to a register of the card, which sees them as one mark.
+/// A mark: accesses to a register of the card, which records them as one mark.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Mark {
-    /// The register.
+    /// The mark's register.
     pub register: u32,
     /// Time stamp counter before the first access.
     pub tsc_before: u64,
-    /// And behind the last.
+    /// Time stamp counter after the last access.
     pub tsc_after: u64,
 }
 
-/// How tagging came to its end.
+/// The reason why tagging ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
-    /// The process went on without tags.
+    /// The process continues without tags.
     Detached,
-    /// It exited, with this status.
+    /// The process exited with this status.
     Exited(i32),
-    /// A signal ended it.
+    /// This signal ended the process.
     Signaled(i32),
-    /// It became another program.
+    /// The process executed another program.
     Replaced,
 }
 
@@ -171,7 +172,7 @@ impl Ending {
     }
 }
 
-/// Completes a chunk whose payload is in its place.
+/// Writes the header of a chunk whose payload has been written.
 pub(super) fn seal(kind: u32, thread: u32, chunk: &mut [u8]) {
     let length = (chunk.len() - CHUNK_HEADER_BYTES) as u32;
     chunk[..4].copy_from_slice(&kind.to_le_bytes());
@@ -182,10 +183,10 @@ pub(super) fn seal(kind: u32, thread: u32, chunk: &mut [u8]) {
 }
 
 impl<'a> Chunk<'a> {
-    /// Writes it to the start of `buffer`; the bytes it has there come back.
+    /// Writes the chunk to the start of `buffer` and returns its length in bytes.
     ///
     /// # Errors
-    /// [`Full`] if it is longer than `buffer` or than any chunk may be.
+    /// [`Full`] if the chunk is longer than `buffer` or than the longest chunk.
     pub fn encode(&self, buffer: &mut [u8]) -> Result<usize, Full> {
         let four = |number: u32| number.to_le_bytes();
         let eight = |number: u64| number.to_le_bytes();
@@ -222,10 +223,11 @@ impl<'a> Chunk<'a> {
         Ok(length)
     }
 
-    /// Bytes of the chunk at the start of `bytes`, which may be cut; none if that cannot be told.
+    /// Length in bytes of the chunk at the start of `bytes`, which need not contain all of it; `None` if its header is
+    /// truncated.
     ///
     /// # Errors
-    /// [`LogError::Length`].
+    /// [`LogError::Length`] if the length is above that of the longest chunk.
     pub fn length(bytes: &[u8]) -> Result<Option<usize>, LogError> {
         match bytes.get(..CHUNK_HEADER_BYTES).and_then(|header| u32_at(header, LENGTH_AT)) {
             Some(length) if length as usize > MAX_PAYLOAD_BYTES => Err(LogError::Length(length)),
@@ -233,7 +235,7 @@ impl<'a> Chunk<'a> {
         }
     }
 
-    /// The chunk at the start of `bytes`, and how many of them it has; none if it is cut.
+    /// Decodes the chunk at the start of `bytes` and returns it with its length in bytes; `None` if it is truncated.
     ///
     /// # Errors
     /// [`LogError::Length`], [`LogError::Checksum`] or [`LogError::Content`].

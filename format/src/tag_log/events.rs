@@ -1,27 +1,27 @@
-//! The events of one thread to the bytes of a chunk, and back.
+//! Encodes the events of one thread as a chunk, and decodes them.
 //!
 //! ```text
-//! code 0..2      exit of the frame that so many others are inside of
+//! code 0..2      exit of an open frame; the code is the number of open frames inside it
 //! code 3         number, distance   any other exit
 //! code 4 + n     distance           entry of function or block n
 //! ```
 //!
-//! All are varints; in a timed log the ticks since the event before follow each. A distance is that of the
-//! stack pointer from the innermost open frame's ([`super::frames`], [`super::varint::fold`]).
+//! All fields are varints. In a timed log, each event ends with the ticks since the previous event. A distance is that
+//! of the stack pointer from the one of the innermost open frame ([`super::frames`], [`super::varint::fold`]).
 
 use super::chunk::{CHUNK_HEADER_BYTES, EVENTS, Events, MAX_PAYLOAD_BYTES, PREFIX_BYTES, seal};
 use super::frames::{Frame, Frames};
 use super::varint::{self, fold, unfold};
 use super::{Full, FunctionId, LogError, TagEvent};
 
-/// Codes of exits of frames that are known.
+/// Number of codes for exits of open frames.
 const KNOWN_EXITS: u64 = 3;
 const EXIT: u64 = KNOWN_EXITS;
 const ENTRIES: u64 = EXIT + 1;
-/// Most bytes of an event: code of 33 bits, number, distance, time of 64.
+/// Most bytes of an event: a code of 33 bits, a number and a distance of 32 bits, and a time of 64 bits.
 pub const EVENT_BYTES_AT_MOST: usize = 3 * 5 + varint::BYTES_AT_MOST;
 
-/// Makes a chunk of a thread's events.
+/// An encoder of a chunk of a thread's events.
 #[derive(Debug)]
 pub struct EventEncoder<'a> {
     buffer: &'a mut [u8],
@@ -35,32 +35,32 @@ pub struct EventEncoder<'a> {
 }
 
 impl<'a> EventEncoder<'a> {
-    /// Begins a chunk at the start of `buffer`; what of it is beyond the longest chunk stays unused.
+    /// Begins a chunk at the start of `buffer`. A buffer longer than the longest chunk is not used to its end.
     ///
     /// # Errors
-    /// [`Full`] if `buffer` has no room for an event.
+    /// [`Full`] if `buffer` is too small for a chunk with one event.
     pub fn new(buffer: &'a mut [u8], thread: u32, is_timed: bool) -> Result<Self, Full> {
-        let room = buffer.len().min(CHUNK_HEADER_BYTES + MAX_PAYLOAD_BYTES);
+        let usable = buffer.len().min(CHUNK_HEADER_BYTES + MAX_PAYLOAD_BYTES);
         let length = CHUNK_HEADER_BYTES + PREFIX_BYTES;
-        if room < length + EVENT_BYTES_AT_MOST {
+        if usable < length + EVENT_BYTES_AT_MOST {
             return Err(Full);
         }
-        let (buffer, _) = buffer.split_at_mut(room);
+        let (buffer, _) = buffer.split_at_mut(usable);
         let frames = Frames::new();
         Ok(EventEncoder { buffer, thread, is_timed, length, count: 0, first: 0, last: 0, frames })
     }
 
-    /// Says when the events of a log without times were, about: when they were collected.
+    /// Sets the approximate time of the events in a log without times: the time at which they were collected.
     pub fn set_time(&mut self, tsc: u64) {
         if !self.is_timed {
             self.first = tsc;
         }
     }
 
-    /// Adds an event.
+    /// Appends an event.
     ///
     /// # Errors
-    /// [`Full`]: it is to be the first of another chunk.
+    /// [`Full`] if the event does not fit; it belongs into another chunk then.
     #[inline]
     pub fn push(&mut self, event: TagEvent) -> Result<(), Full> {
         if self.buffer.len() - self.length < EVENT_BYTES_AT_MOST {
@@ -111,13 +111,13 @@ impl<'a> EventEncoder<'a> {
         self.length += varint::write(number, &mut self.buffer[self.length..]);
     }
 
-    /// Events so far.
+    /// Number of events so far.
     pub const fn count(&self) -> u32 {
         self.count
     }
 
-    /// Completes the chunk. The bytes it has at the start of the buffer come back; a chunk without events has
-    /// some too, and need not be written.
+    /// Completes the chunk and returns its length in bytes, also for a chunk without events, which need not be written
+    /// to a log.
     pub fn finish(self) -> usize {
         let prefix = &mut self.buffer[CHUNK_HEADER_BYTES..CHUNK_HEADER_BYTES + PREFIX_BYTES];
         prefix[..8].copy_from_slice(&self.first.to_le_bytes());
@@ -127,7 +127,7 @@ impl<'a> EventEncoder<'a> {
     }
 }
 
-/// Takes a chunk's events apart. After an error nothing comes.
+/// A decoder of a chunk's events. It returns nothing after an error.
 #[derive(Clone, Debug)]
 pub struct EventDecoder<'a> {
     rest: &'a [u8],
@@ -138,7 +138,7 @@ pub struct EventDecoder<'a> {
 }
 
 impl<'a> Events<'a> {
-    /// One after the other. `is_timed`: as in the log's header.
+    /// Decodes the events. `is_timed`: as in the log's header.
     pub fn decode(&self, is_timed: bool) -> EventDecoder<'a> {
         EventDecoder::new(self, is_timed)
     }

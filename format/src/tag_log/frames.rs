@@ -1,28 +1,28 @@
-//! The events so far to what the next one probably is: the frames that are open.
+//! Tracks the open frames of a thread, from which the encoder and the decoder predict the next event.
 //!
-//! Writer and reader keep the same. What they hold decides only how short an event is written, so frames
-//! that are wrong, as after a jump to another stack, cost bytes and nothing else.
+//! Invariant: the encoder and the decoder have the same frames after the same events. The frames determine only the
+//! length of an encoded event, so wrong frames, as after a jump to another stack, only make the chunk longer.
 
 use super::FunctionId;
 
-/// Frames that are remembered. Of more, the outermost are forgotten.
+/// Most frames that are tracked. If there are more, the outermost ones are dropped.
 const FRAMES: usize = 64;
 
-/// A function that was entered and not left.
+/// A function that was entered and has not been left.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Frame {
     pub number: FunctionId,
     pub sp: u32,
 }
 
-/// A ring, innermost last.
+/// The open frames, in a ring buffer whose last entry is the innermost frame.
 #[derive(Clone, Debug)]
 pub struct Frames {
     frames: [Frame; FRAMES],
-    /// Behind the innermost, modulo [`FRAMES`].
+    /// Index after that of the innermost frame, modulo [`FRAMES`].
     end: usize,
     depth: usize,
-    /// Of the last event: what distances count from if no frame is open.
+    /// Stack pointer of the last event, from which distances are counted if no frame is open.
     last: u32,
 }
 
@@ -36,14 +36,14 @@ impl Frames {
         }
     }
 
-    /// The open frame that `outward` others are inside of.
+    /// The open frame with `outward` open frames inside it.
     #[inline(always)]
     pub fn get(&self, outward: usize) -> Option<Frame> {
         let at = self.end.wrapping_sub(1 + outward) % FRAMES;
         (outward < self.depth).then(|| self.frames[at])
     }
 
-    /// What the next event's stack pointer is told from.
+    /// The stack pointer from which the distance of the next event is counted.
     #[inline(always)]
     pub fn base(&self) -> u32 {
         self.get(0).map_or(self.last, |frame| frame.sp)
@@ -57,7 +57,7 @@ impl Frames {
         self.depth = FRAMES.min(self.depth + 1);
     }
 
-    /// Closes what cannot be open any more when the stack pointer is there: stacks grow downwards.
+    /// Closes the frames that cannot be open with this stack pointer, since stacks grow downwards.
     #[inline(always)]
     pub fn leave(&mut self, sp: u32) {
         while self.get(0).is_some_and(|frame| frame.sp.wrapping_sub(sp) as i32 <= 0) {
@@ -66,7 +66,7 @@ impl Frames {
         self.last = sp;
     }
 
-    /// Closes the frame that `outward` others are inside of, and those. There are so many.
+    /// Closes the frame with `outward` open frames inside it, and these frames. The frame must exist.
     #[inline(always)]
     pub fn exit(&mut self, outward: usize, sp: u32) {
         self.pop(outward + 1);

@@ -1,7 +1,7 @@
 use super::*;
 use proptest::prelude::*;
 
-/// Events to chunks in a buffer of so many bytes, and back.
+/// Encodes events as chunks in a buffer of a size in bytes, and decodes them.
 fn through(events: &[TagEvent], is_timed: bool, room: usize) -> (Vec<TagEvent>, Vec<u8>) {
     let (mut log, mut buffer, mut rest) = (Vec::new(), vec![0; room], events.iter().peekable());
     while rest.peek().is_some() {
@@ -38,8 +38,8 @@ fn event() -> impl Strategy<Value = TagEvent> {
     })
 }
 
-/// What a program does whose functions call one another: tail calls, jumps out of several frames and blocks
-/// included. 200 functions, frames of 16 to 400 bytes, 20 to 300 ticks from event to event.
+/// Generates the events of a program whose 200 functions call one another, with tail calls, jumps out of several frames
+/// and blocks. Frames have 16 to 400 bytes, and 20 to 300 ticks pass between events.
 fn program(seed: u64, length: usize) -> Vec<TagEvent> {
     let mut state = seed;
     let mut below = |limit: u64| {
@@ -61,7 +61,7 @@ fn program(seed: u64, length: usize) -> Vec<TagEvent> {
                 (number, sp, true)
             }
             _ => {
-                // The same caller's frame is the same size each time.
+                // The frame of a function always has the same size.
                 let caller = stack.last().map_or(0, |(number, _)| *number);
                 let called = (caller + 1 + below(3) as u32) % 200;
                 let frame = if below(20) == 0 { 0 } else { 16 + caller * 53 % 48 * 8 };
@@ -188,7 +188,7 @@ fn a_chunk_has_the_documents_bytes() {
     let (_, log) = through(&events, false, 100);
     let payload = &log[CHUNK_HEADER_BYTES..];
     assert_eq!(payload[..12], [99, 0, 0, 0, 0, 0, 0, 0, 5, 0, 0, 0]);
-    // 4090 is 6 below 4096: a word below, and 2.
+    // 4090 is 6 below 4096: a distance of -1 words, and a remainder of 2.
     assert_eq!(payload[12..], [5, 0x80, 8, 6, 11, 0, 3, 9, 0x81, 0x80, 0x80, 0x80, 4, 0]);
     assert_eq!(log[..12], [1, 0, 0, 0, 7, 0, 0, 0, 26, 0, 0, 0]);
 }

@@ -1,9 +1,9 @@
-//! Numbers to as few bytes as they need, and back: 7 bits a byte, the lowest first (LEB128).
+//! Encodes and decodes numbers of variable length: 7 bits in each byte, the lowest bits first (LEB128).
 
 /// Most bytes of a number.
 pub const BYTES_AT_MOST: usize = 10;
 
-/// Writes a number; how many bytes it has comes back. `output` has room for [`BYTES_AT_MOST`].
+/// Writes a number and returns its length in bytes. `output` must have at least [`BYTES_AT_MOST`] bytes.
 #[inline]
 pub fn write(mut number: u64, output: &mut [u8]) -> usize {
     let mut length = 0;
@@ -16,7 +16,8 @@ pub fn write(mut number: u64, output: &mut [u8]) -> usize {
     length + 1
 }
 
-/// Takes a number off the front of `input`; none if it is cut or has more than 64 bits.
+/// Reads a number from the start of `input`, and advances `input`; `None` if the number is truncated or has more than
+/// 64 bits.
 #[inline(always)]
 pub fn read(input: &mut &[u8]) -> Option<u64> {
     let (&first, rest) = input.split_first()?;
@@ -45,8 +46,8 @@ fn read_on(mut number: u64, input: &mut &[u8]) -> Option<u64> {
     }
 }
 
-/// A distance on the stack as a number that is small if the distance is, and a multiple of 8, as it nearly
-/// always is: the high three bits are what remains.
+/// Converts a distance on the stack to a number that is small if the distance is small and a multiple of 8, as nearly
+/// all distances are. The high three bits of the number are the remainder.
 #[inline]
 pub fn fold(distance: i32) -> u32 {
     let words = distance >> 3;
@@ -54,7 +55,7 @@ pub fn fold(distance: i32) -> u32 {
     folded & (1 << 29) - 1 | (distance as u32 & 7) << 29
 }
 
-/// The distance that [`fold`] made a number of.
+/// Converts a number of [`fold`] back to the distance.
 #[inline]
 pub fn unfold(number: u32) -> i32 {
     let folded = number & (1 << 29) - 1;
