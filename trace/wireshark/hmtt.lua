@@ -1,21 +1,24 @@
--- Frames of an HMTT card to what Wireshark shows of them; docs/format.md describes the format, and
--- the tables below are its tables. Install: docs/wireshark.md.
+-- Dissects the frames of an HMTT card for Wireshark. The tables below are those of docs/format.md;
+-- docs/wireshark.md explains the installation.
 --
--- Invariants: a frame's records are decoded from that frame alone (but for the base of the tag window,
--- which the last report states). What depends on the frames before is decided once, while the capture is
--- read in order, and kept by frame number: dissecting a frame again, in any order, shows the same.
--- No byte is read before it is known to be there, so no payload raises a Lua error.
+-- It is one file, although it is long: users install it by copying it into a folder for plugins or name it with
+-- -X lua_script, and Wireshark loads each script of that folder by itself.
 --
--- Numbers here are doubles: exact up to 2^53, which clocks (48 bits) and addresses (below 2^53) keep.
--- "%d" and "%x" of numbers beyond 32 bits fail in some builds of Lua, hence decimal() and hex().
+-- Invariants: a frame's records are decoded from that frame only, except for the base of the tag window, which the last
+-- report states. What depends on earlier frames is decided once, while the capture is read in order, and stored by the
+-- number of the frame, so a frame that is dissected again, in any order, is shown in the same way. The length is checked
+-- before any byte is read, so no payload causes a Lua error.
+--
+-- Numbers are doubles, which are exact up to 2^53; clocks (48 bits) and addresses are below that. "%d" and "%x" fail for
+-- numbers of more than 32 bits in some builds of Lua, hence decimal() and hex().
 
 local ETHER_TYPE, VERSION = 0x88b5, 3
 local HEADER_BYTES, MAX_WORDS = 4, 187
 local DATA, INFO, END, HEARTBEAT = 0, 1, 2, 3
 local COUNTERS, ACCESSES, LOST, CLOCKS = 2 ^ 40, 2 ^ 40, 2 ^ 24, 2 ^ 48
--- Limits of docs/format.md, "Frame counter", beyond which a card was powered on anew.
+-- Limits of docs/format.md, "Frame counter", beyond which a card has restarted.
 local FARTHEST_DETOUR, FIRST_FRAMES, FIRST_DETOUR, FARTHEST_GAP = 1024, 16, 80, 2 ^ 20
--- Gaps that frames which come later are looked for in.
+-- Number of gaps to which late frames are assigned.
 local GAPS_KEPT = 64
 
 local DEC, HEX = base.DEC, base.HEX
@@ -39,13 +42,13 @@ local function new_field(constructor, name, ...)
   return field
 end
 
--- Bits of words, as the format's diagrams give them: { name, title, word, high, low, display, values }; `key`, if it
--- differs from the name, is what this script calls the value.
+-- Defines the bits of words as in the format's diagrams: { name, title, word, high, low, display, values }. `key` is the
+-- name of the value in this script, if it is another one.
 local function layout(group, definitions)
   for _, d in ipairs(definitions) do
     d.key, d.word, d.high, d.low = d.key or d[1], d[3], d[4], d[5]
     d.width = d.high - d.low + 1
-    -- Within one half Wireshark cuts the bits itself, and shows which they are.
+    -- Wireshark extracts bits within one half itself, and shows their positions.
     d.half = floor(d.high / 32) == floor(d.low / 32)
     local constructor = d.width > 32 and ProtoField.uint64 or ProtoField.uint32
     local mask = d.half and d.width < 32 and (2 ^ d.width - 1) * 2 ^ (d.low % 32) or nil
@@ -54,7 +57,7 @@ local function layout(group, definitions)
   return definitions
 end
 
--- Adds what a layout says of the words from an offset on; the values by their keys.
+-- Adds the fields of a layout to the tree, for the words from an offset on. Returns the values by their keys.
 local function show(tree, tvb, at, definitions)
   local values = {}
   for _, d in ipairs(definitions) do
@@ -66,7 +69,7 @@ local function show(tree, tvb, at, definitions)
     elseif d.width <= 32 then
       values[d.key] = tvb(word, 8):bitfield(63 - d.high, d.width)
       tree:add(d.field, tvb(word, 8), values[d.key])
-    else -- from bit 0 up
+    else -- The field begins at bit 0.
       local high, low = tvb(word, 4):uint() % 2 ^ (d.high - 31), tvb(word + 4, 4):uint()
       values[d.key] = high * 2 ^ 32 + low
       tree:add(d.field, tvb(word, 8), UInt64.new(low, high))
@@ -84,7 +87,7 @@ local GROUPS = { [0] = "row_hits", [1] = "row_misses", [2] = "row_conflicts", [3
 local FAULTS = { "read_idle", "write_idle", "act_open", "ref_open", "cmd_in_rfc", "mrs_open", "reserved",
   "zq_open", "cmd_in_xs", "cmd_in_mrd", "cmd_in_rp", "rw_in_rcd", "refresh_overdue", "multi_rank",
   [20] = "clock_lost", [21] = "command_lost" }
--- Kinds of word records have the format's numbers; the others are of this plugin.
+-- The kinds of records of whole words have the numbers of the format; the other numbers are defined here.
 local ACCESS, SKIP, SEGMENT, EMPTY = 0, 16, 17, 18
 local TAG, FAULT, PAGE, PAGE_LONG, SLICE, INTERVAL, COUNT, HOT_PAGE = 1, 2, 3, 4, 5, 6, 7, 8
 local RECORDS = { [0] = "access", "tag or mark", "fault", "page", "page, long", "slice", "interval", "count",
@@ -106,7 +109,7 @@ end
 for _, group in ipairs { "access", "page", "hot_page" } do
   f.address[group] = new_field(ProtoField.uint64, group .. ".address", "Physical address", HEX)
 end
--- Of a tag of the window; an access half has the bit itself.
+-- The direction of an access to the tag window; the layout of an access has a field of its own.
 f.direction = new_field(ProtoField.uint32, "access.direction", "Direction", DEC, RW)
 
 local SYNC = layout("sync", { { "unit_log2", "Unit: log2 of its bytes", 0, 63, 60, key = "unit" },
@@ -116,7 +119,7 @@ local SYNC = layout("sync", { { "unit_log2", "Unit: log2 of its bytes", 0, 63, 6
 local BEAT = layout("heartbeat", { { "running", "DDR clock runs", 0, 63, 63, DEC, BOOL },
   { "losses", "Losses of the DDR clock", 0, 15, 0 },
   { "transmit_clocks", "Transmit clocks of 8 ns", 1, 47, 0 } })
-local HALF = { -- a half stands as if it were the high half of a word
+local HALF = { -- positions as in the high half of a word
   [ACCESS] = layout("access", { { "direction", "Direction", 0, 63, 63, DEC, RW },
     { "delta_clocks", "Delta in clocks", 0, 62, 58, key = "delta" },
     { "number", "Number", 0, 57, 32, HEX } }),
@@ -204,21 +207,21 @@ local e = {
 }
 hmtt.experts = experts
 
--- What the frames before a frame say of it --------------------------------------------------------
+-- Comparison with earlier frames -------------------------------------------------------------------
 
 local past
 local function forget()
   past = {
-    read = 0,      -- number of the last frame judged
-    verdicts = {}, -- by frame number: what was found, if anything
+    read = 0,      -- number of the last frame compared
+    verdicts = {}, -- by frame number: the differences found, if any
     windows = {},  -- by frame number: base of the tag window, if on
     beat = { running = 1, losses = 0 },
   }
 end
-hmtt.init = forget -- called before a capture is read, or read anew
+hmtt.init = forget -- called before a capture is read or reloaded
 forget()
 
--- A card begins to count: nothing of the frames before holds.
+-- Begins the counts of a card that has started or restarted.
 local function begin(counter)
   past.newest, past.ended, past.reached, past.lost, past.window = counter, false, nil, nil, nil
   past.seen, past.counters, past.slot, past.gaps = {}, {}, 0, {}
@@ -233,7 +236,7 @@ local function remember(frame)
   past.counters[past.slot], past.seen[frame.counter] = frame.counter, frame.bytes
 end
 
--- Where a frame stands in the order; true if it is newer than all before.
+-- Finds the place of a frame in the order of the card's frames; returns true if it is newer than all earlier ones.
 local function place(frame, verdict)
   local counter = frame.counter
   if not past.newest then
@@ -267,7 +270,7 @@ local function place(frame, verdict)
   return true
 end
 
--- Compares a sync with what the frames before led to.
+-- Compares a sync with the counts after the earlier frames.
 local function compare(frame, verdict)
   local sync = frame.sync
   if past.reached then
@@ -287,7 +290,7 @@ local function compare(frame, verdict)
   past.entered = sync.clock
 end
 
--- What the frames before say of this one; nil if all is well.
+-- Compares a frame with the earlier ones; returns the differences, or nil if there are none.
 local function judge(frame)
   local verdict = {}
   local newest = place(frame, verdict)
@@ -307,34 +310,34 @@ local function judge(frame)
   return next(verdict) and verdict
 end
 
--- Adds a verdict as expert info; the columns name it as well.
-local function tell(verdict, frame, tree, info)
-  local function say(expert, text)
+-- Adds a verdict as expert info and to the Info column.
+local function add_verdict(verdict, frame, tree, info)
+  local function add(expert, text)
     tree:add_proto_expert_info(expert, text)
     info:prepend("[" .. text .. "] ")
   end
   local accesses = verdict.accesses or 0
   local cost = accesses > 0 and ", " .. plural(accesses, "access"):gsub("accesss$", "accesses") or ""
-  if verdict.restart then say(e.restart, "The card counts anew: " .. verdict.restart) end
-  if verdict.duplicate then say(e.duplicate, "Copy of an earlier frame") end
-  if verdict.behind then say(e.reordered, "Out of order, " .. decimal(verdict.behind) .. " behind the newest") end
+  if verdict.restart then add(e.restart, "The card counts anew: " .. verdict.restart) end
+  if verdict.duplicate then add(e.duplicate, "Copy of an earlier frame") end
+  if verdict.behind then add(e.reordered, "Out of order, " .. decimal(verdict.behind) .. " behind the newest") end
   if verdict.lost and verdict.lost > 0 then
-    say(e.lost, plural(verdict.lost, "record") .. " lost on the card" .. (verdict.gap and "" or cost))
+    add(e.lost, plural(verdict.lost, "record") .. " lost on the card" .. (verdict.gap and "" or cost))
   elseif accesses > 0 and not verdict.gap then
-    say(e.accesses, "Missing since the last sync" .. cost)
+    add(e.accesses, "Missing since the last sync" .. cost)
   end
   local gap = verdict.gap
   if gap then
     local text = plural(gap.frames, "frame") .. " missing before this one" .. cost
     if gap.late > 0 then text = text .. "; " .. decimal(gap.late) .. " came later" end
-    say(gap.late < gap.frames and e.gap or e.gap_filled, text)
+    add(gap.late < gap.frames and e.gap or e.gap_filled, text)
   end
   local before, beat = verdict.beat, frame.beat
   if before and beat and beat.running == 1 then
     if beat.losses ~= before.losses then
-      say(e.clock_lost, "DDR clock lost and found again")
+      add(e.clock_lost, "DDR clock lost and found again")
     elseif before.running == 0 then
-      say(e.clock_found, "DDR clock found again")
+      add(e.clock_found, "DDR clock found again")
     end
   end
 end
@@ -352,7 +355,7 @@ local function malformed(tree, text)
   tree:add_proto_expert_info(e.malformed, text)
 end
 
--- What is computed, not read: marked so.
+-- Adds a field whose value is computed, and marks it as generated.
 local function computed(tree, field, range, value)
   tree:add(field, range, value):set_generated()
 end
@@ -362,8 +365,8 @@ local function access(tree, range, clock, address)
   computed(tree, f.address.access, range, u64(address))
 end
 
--- Wireshark reads a file before it shows any of it, and most of a frame's time goes into the tree of its
--- records: without need it is not made. This stands for the tree then.
+-- Wireshark reads a whole file before it shows it, and building the tree of records takes most of the time of a frame. So
+-- the tree is built only if it is needed; otherwise this object takes its place.
 local NOTHING = {}
 for _, method in ipairs { "add", "set_text", "set_generated" } do
   NOTHING[method] = function() return NOTHING end
@@ -387,7 +390,8 @@ local function tree_of_records(tree)
   return NOTHING
 end
 
--- A run through the records of a data frame: `state` has clock, segment, unit, counted, records, window.
+-- Advances the clock. `state` is that of a pass over the records of a data frame: clock, segment, unit, counted, records,
+-- window.
 local function pass(state, clocks)
   state.clock = (state.clock + clocks) % CLOCKS
   return state.clock
@@ -425,7 +429,8 @@ local function mark_name(register)
   return register >= 0x100 and register < 0x200 and "free " .. decimal(register - 0x100) or "unknown"
 end
 
--- By kind: what a word record does to the state, what is computed of it, and the text for its line.
+-- For each kind of record of whole words, a function that updates the state, adds computed fields and returns the text of
+-- the record's line.
 local MEANING = {}
 MEANING[TAG] = function(v, item, range, state)
   local clock = pass(state, v.delta)
@@ -471,7 +476,7 @@ MEANING[HOT_PAGE] = function(v, item, range)
     decimal(v.count), decimal(floor((v.count + v.votes) / 2)))
 end
 
--- How many words a word record takes, or nil and why it makes no sense.
+-- Returns the number of words of a record, or nil and the reason why it is invalid.
 local function word_count(tvb, at)
   local kind = tvb(at, 8):bitfield(6, 4)
   if not WORD[kind] then return nil, "unknown record kind " .. kind end
@@ -490,13 +495,13 @@ local function word_record(tree, tvb, at, words, state)
   item:set_text(MEANING[kind](values, item, range, state))
 end
 
--- Records from one offset to another; the state they lead to.
+-- Decodes the records between two offsets; returns the state after them.
 local function records(tree, tvb, at, stop, sync, window)
   local state = { clock = sync.clock, segment = sync.segment, unit = sync.unit, window = window,
     counted = 0, records = 0 }
   local shown, bytes = tree_of_records(tree), tvb:raw(0, stop)
   while at < stop do
-    local a, b, c, d, p, q, r, s = bytes:byte(at + 1, at + 8) -- one call: this is where the time goes
+    local a, b, c, d, p, q, r, s = bytes:byte(at + 1, at + 8) -- one call, because this line takes most of the time
     local high, low = ((a * 256 + b) * 256 + c) * 256 + d, ((p * 256 + q) * 256 + r) * 256 + s
     local words, why = 1, nil
     if high >= 0xfc000000 then
@@ -519,7 +524,7 @@ local function records(tree, tvb, at, stop, sync, window)
   return state
 end
 
--- A report, with the address map; nil if it is malformed.
+-- Decodes a report with its address map; returns nil if it is malformed.
 local function report(tree, tvb, stop)
   local start, words = HEADER_BYTES, (stop - HEADER_BYTES) / 8
   if words < REPORT_WORDS then return malformed(tree, "report of only " .. decimal(words) .. " words") end
@@ -542,13 +547,13 @@ local function report(tree, tvb, stop)
   return v
 end
 
--- Reads a frame's words into what judge() needs; the text for the Info column.
+-- Decodes the words of a frame for judge(); returns the text for the Info column.
 local function body(frame, tree, tvb, stop, window)
   local at, name = HEADER_BYTES, KINDS[frame.kind]
   if frame.kind == HEARTBEAT then
     frame.beat = show(tree, tvb, at, BEAT)
-    local state = frame.beat.running == 1 and "runs" or "stands still"
-    if frame.beat.running == 0 then tree:add_proto_expert_info(e.clock_lost, "The DDR clock stands still") end
+    local state = frame.beat.running == 1 and "runs" or "is stopped"
+    if frame.beat.running == 0 then tree:add_proto_expert_info(e.clock_lost, "The DDR clock is stopped") end
     return string.format("%s, DDR clock %s, losses %d", name, state, frame.beat.losses)
   end
   local sync = show(tree:add(tvb(at, 16), "Sync"), tvb, at, SYNC)
@@ -570,7 +575,7 @@ local function body(frame, tree, tvb, stop, window)
   return string.format("%s, clock %s%s, lost %d", name, decimal(sync.clock), said, sync.lost)
 end
 
--- Why the words of a frame cannot be read; nil if they can.
+-- Returns the reason why the words of a frame cannot be decoded, or nil.
 local function unreadable(tvb)
   if tvb:len() < HEADER_BYTES then return "frame ends within its header" end
   local version, kind, words = tvb(0, 1):bitfield(0, 4), tvb(0, 1):bitfield(4, 4), tvb(1, 1):uint()
@@ -581,8 +586,8 @@ local function unreadable(tvb)
   if words > present then return words .. " words stated, only " .. present .. " present" end
 end
 
--- The Ethernet header lies before what the dissector of an EtherType is given, and Wireshark tells it
--- only as text or only if a tree is built. A heuristic that never takes a frame sees all of it.
+-- The dissector of an EtherType does not get the Ethernet header, whose fields Wireshark passes only as text, or only if a
+-- tree is built. A heuristic dissector gets the whole frame; this one rejects every frame.
 local header = {}
 hmtt:register_heuristic("eth", function(tvb, pinfo)
   header.number = nil
@@ -593,7 +598,7 @@ hmtt:register_heuristic("eth", function(tvb, pinfo)
 end)
 
 function hmtt.dissector(tvb, pinfo, tree)
-  if header.number ~= pinfo.number then return 0 end -- another's experiment with this EtherType
+  if header.number ~= pinfo.number then return 0 end -- a frame of another protocol with this EtherType
   local number, frame = pinfo.number, { counter = header.counter }
   local again = number <= past.read
   if not again then past.windows[number] = past.window end
@@ -619,7 +624,7 @@ function hmtt.dissector(tvb, pinfo, tree)
     frame.bytes = tvb:raw(0, tvb:len())
     past.read, past.verdicts[number] = number, judge(frame)
   end
-  if past.verdicts[number] then tell(past.verdicts[number], frame, top, pinfo.cols.info) end
+  if past.verdicts[number] then add_verdict(past.verdicts[number], frame, top, pinfo.cols.info) end
   return tvb:len()
 end
 

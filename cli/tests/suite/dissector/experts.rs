@@ -161,8 +161,8 @@ fn loss_of_the_ddr_clock_has_an_expert_info() {
         frames.push(card.heartbeat(Heartbeat { running, losses, transmit_clocks: 1 << 40 }));
     }
     let expected = [
-        "5:The DDR clock stands still",
-        "6:The DDR clock stands still",
+        "5:The DDR clock is stopped",
+        "6:The DDR clock is stopped",
         "7:DDR clock found again",
         "8:DDR clock lost and found again",
     ];
