@@ -14,7 +14,7 @@
 //! | Decoder | Frames of | Counts |
 //! |---|---|---|
 //! | [`CardTrace`] | one card, alone | [`Counts`] |
-//! | [`Wire`] | the cards on one link | [`wire::WireCounts`]: the counts of each card |
+//! | [`Wire`] | the cards on one link | [`LinkCounts`]: the counts of each card |
 //! | [`Links`] | the cards on all links of a capture | [`LinkCounts`]: the counts of each card, with its link |
 //!
 //! The module uses no sockets and no files.
@@ -34,6 +34,7 @@ mod fingerprint;
 pub mod frame;
 mod gap;
 mod item;
+mod link_counts;
 mod links;
 mod quarantine;
 mod rules;
@@ -48,7 +49,8 @@ pub use frame::{Frame, FrameError, Origin};
 pub use gap::Gap;
 pub(crate) use gap::{GapLocation, LocatedGap, parse_seconds, seconds};
 pub use item::{DdrClock, Item, Malformation};
-pub use links::{CardCounts, LinkCounts, Links};
+pub use link_counts::{CardCounts, LinkCounts};
+pub use links::Links;
 pub use sink::{Counted, Sink};
 pub use wire::Wire;
 

@@ -2,8 +2,7 @@
 //! up.
 
 use hmtt::CardId;
-use hmtt::decode::wire::WireCounts;
-use hmtt::decode::{Columns, Counted, Counts, Item, Origin, Sink, Wire, decode_frames};
+use hmtt::decode::{Columns, Counted, Counts, Item, LinkCounts, Origin, Sink, Wire, decode_frames};
 
 use crate::script::{Expected, Script};
 
@@ -66,7 +65,7 @@ fn origin(index: usize) -> Origin {
     Origin { packet: index as u64 + 1, ..Origin::default() }
 }
 
-fn items(frames: &[Vec<u8>]) -> (Vec<Item>, WireCounts) {
+fn items(frames: &[Vec<u8>]) -> (Vec<Item>, LinkCounts) {
     let (mut wire, mut items) = (Wire::default(), Vec::new());
     let mut sink = |_, item| items.push(item);
     for (index, frame) in frames.iter().enumerate() {
@@ -76,7 +75,7 @@ fn items(frames: &[Vec<u8>]) -> (Vec<Item>, WireCounts) {
     (items, counts)
 }
 
-fn counted(frames: &[Vec<u8>]) -> WireCounts {
+fn counted(frames: &[Vec<u8>]) -> LinkCounts {
     let mut wire = Wire::default();
     for (index, frame) in frames.iter().enumerate() {
         wire.push(origin(index), frame, &mut Counted(|_, _| {}));
@@ -101,7 +100,7 @@ impl Sink for Rows {
     }
 }
 
-fn rows(frames: &[Vec<u8>]) -> (WireCounts, u64) {
+fn rows(frames: &[Vec<u8>]) -> (LinkCounts, u64) {
     let (mut wire, mut rows) = (Wire::default(), Rows::default());
     for (index, frame) in frames.iter().enumerate() {
         wire.push(origin(index), frame, &mut rows);

@@ -3,8 +3,7 @@
 use std::sync::Arc;
 
 use hmtt::LinkId;
-use hmtt::decode::wire::WireCounts;
-use hmtt::decode::{Counted, Item, Origin, Wire, earlier_report};
+use hmtt::decode::{Counted, Item, LinkCounts, Origin, Wire, earlier_report};
 use hmtt::pcapng::{Description, InterfaceStatistics};
 use hmtt_format::Report;
 use serde::Serialize;
@@ -77,9 +76,10 @@ impl Check {
         self.link_of(counted, statistics)
     }
 
-    fn link_of(&self, counted: WireCounts, statistics: InterfaceStatistics) -> Link {
+    fn link_of(&self, counted: LinkCounts, statistics: InterfaceStatistics) -> Link {
         let dropped = statistics.kernel_dropped_frames.unwrap_or(0);
         let counts = counted.sum();
+        let cards: Vec<_> = counted.cards.into_iter().map(|card| card.counts).collect();
         Link {
             interface: self.interface.clone(),
             failed: self.status.failure(),
@@ -88,7 +88,7 @@ impl Check {
             statistics,
             wire_lost_frames: counts.order.missing_frames.saturating_sub(dropped),
             counts,
-            cards: if counted.cards.len() > 1 { counted.cards } else { Vec::new() },
+            cards: if cards.len() > 1 { cards } else { Vec::new() },
         }
     }
 }

@@ -117,7 +117,7 @@ fn beside(forgery: Forgery, frames: usize) -> Result<f64> {
     // The last forged frames may be the card's after a gap. Further frames of the card decide that.
     bench.check(&good(&mut load, TAIL));
     let counts = bench.wire.finish(&mut Counted(|_, _| {}));
-    let card = counts.cards.first().context("no card")?;
+    let card = &counts.cards.first().context("no card")?.counts;
     let sent = (GAPS + rounds * ROUND + TAIL) as u64 * FRAME_ACCESSES;
     ensure!(
         (card.accesses, card.order.missing_frames) == (sent, GAPS as u64),

@@ -6,51 +6,12 @@
 use hmtt_format::Report;
 
 use super::columns::Columns;
-use super::counts::Counts;
 use super::frame::Origin;
 use super::item::Item;
+use super::link_counts::{CardCounts, LinkCounts};
 use super::sink::Sink;
 use super::wire::Wire;
 use crate::identity::{CardId, LinkId};
-
-/// The counts of one card of a capture, and its link.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct CardCounts {
-    /// The link of the card, as in [`Origin::link`].
-    pub link: LinkId,
-    /// The counts of the card.
-    pub counts: Counts,
-}
-
-/// The counts of all links of a capture.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct LinkCounts {
-    /// The counts of each card, by card number.
-    pub cards: Vec<CardCounts>,
-    /// Frames that no card sent, strays included.
-    pub foreign_frames: u64,
-    /// Frames with a card's addresses that continue no card's frames.
-    pub stray_frames: u64,
-}
-
-impl LinkCounts {
-    /// These counts with those of cards, in the order of their numbers.
-    fn with_cards(self, mut cards: Vec<(CardId, CardCounts)>) -> Self {
-        cards.sort_by_key(|(number, _)| *number);
-        LinkCounts { cards: cards.into_iter().map(|(_, card)| card).collect(), ..self }
-    }
-
-    /// The counts of all cards together.
-    pub fn sum(&self) -> Counts {
-        let mut sum = Counts {
-            foreign_frames: self.foreign_frames,
-            stray_frames: self.stray_frames,
-            ..Counts::default()
-        };
-        self.cards.iter().for_each(|card| sum.add(&card.counts));
-        sum
-    }
-}
 
 /// A decoder of the frames of several links. Sinks get the card number of each item, from 0.
 ///
@@ -147,32 +108,47 @@ impl Links {
 
     /// The counts of each card so far, without the frames of pending runs.
     pub fn counts(&self) -> LinkCounts {
-        let mut found = LinkCounts::default();
-        let mut counted = Vec::new();
-        for ((wire, numbers), link) in self.links.iter().zip((0..).map(LinkId)) {
-            let counts = wire.counts();
-            found.foreign_frames += counts.foreign_frames;
-            found.stray_frames += counts.stray_frames;
-            let cards = counts.cards.into_iter().map(|counts| CardCounts { link, counts });
-            counted.extend(numbers.iter().copied().zip(cards));
+        let mut sum = Sum::default();
+        for (wire, numbers) in &self.links {
+            sum.add(wire.counts(), |card| numbers[card]);
         }
-        found.with_cards(counted)
+        sum.into_counts()
     }
 
     /// Decodes the frames that still wait, closes all traces and returns the counts of each card.
     pub fn finish(self, sink: &mut impl Sink) -> LinkCounts {
         let Links { links, mut cards } = self;
-        let mut found = LinkCounts::default();
-        let mut counted = Vec::new();
+        let mut sum = Sum::default();
         for ((wire, mut numbers), link) in links.into_iter().zip((0..).map(LinkId)) {
             let mut sink = Numbered { link, numbers: &mut numbers, cards: &mut cards, sink };
             let counts = wire.finish(&mut sink);
-            found.foreign_frames += counts.foreign_frames;
-            found.stray_frames += counts.stray_frames;
-            for (card, counts) in counts.cards.into_iter().enumerate() {
-                counted.push((sink.number(card), CardCounts { link, counts }));
-            }
+            sum.add(counts, |card| sink.number(card));
         }
-        found.with_cards(counted)
+        sum.into_counts()
+    }
+}
+
+/// The counts of several links while they are added up.
+#[derive(Default)]
+struct Sum {
+    counts: LinkCounts,
+    /// The counts of the cards, with their numbers in the capture.
+    cards: Vec<(CardId, CardCounts)>,
+}
+
+impl Sum {
+    /// Adds the counts of a link. `number`: the number in the capture of a card of the link.
+    fn add(&mut self, link: LinkCounts, mut number: impl FnMut(usize) -> CardId) {
+        self.counts.foreign_frames += link.foreign_frames;
+        self.counts.stray_frames += link.stray_frames;
+        let cards = link.cards.into_iter().enumerate();
+        self.cards.extend(cards.map(|(card, counts)| (number(card), counts)));
+    }
+
+    /// The sum, with the cards in the order of their numbers.
+    fn into_counts(mut self) -> LinkCounts {
+        self.cards.sort_by_key(|(number, _)| *number);
+        let cards = self.cards.into_iter().map(|(_, card)| card).collect();
+        LinkCounts { cards, ..self.counts }
     }
 }

@@ -15,7 +15,6 @@ mod parked;
 mod pending_run;
 mod recent_strays;
 mod settle;
-mod wire_counts;
 
 use hmtt_format::Report;
 use hmtt_format::frame::FrameKind;
@@ -23,15 +22,15 @@ use hmtt_format::frame::FrameKind;
 use super::arrival::Arrival;
 use super::card_trace::CardTrace;
 use super::compare::Comparison;
-use super::counts::Counts;
 use super::evidence::Fit;
 use super::frame::Origin;
+use super::link_counts::{CardCounts, LinkCounts};
 use super::sink::{CardSink, Sink};
+use crate::identity::LinkId;
 use owner::Owner;
 use parked::ParkedTraces;
 use pending_run::{PendingFrame, PendingRun};
 use recent_strays::RecentStrays;
-pub use wire_counts::WireCounts;
 
 /// Most cards on one wire.
 pub const MAX_CARDS: usize = 16;
@@ -41,6 +40,8 @@ const MAX_PENDING: usize = 8;
 /// A decoder of the frames of one wire, with a trace for each card.
 #[derive(Debug, Default)]
 pub struct Wire {
+    /// The link, as the frames' origins state it.
+    link: LinkId,
     cards: Vec<CardTrace>,
     pending: Vec<PendingRun>,
     /// A pending run that has been settled; the next run reuses its memory.
@@ -74,6 +75,7 @@ impl Wire {
             self.foreign_frames += 1;
             return;
         };
+        self.link = origin.link;
         self.frames += 1;
         self.ends += u64::from(arrival.frame.kind() == Some(FrameKind::End));
         let mut compared = std::mem::take(&mut self.compared);
@@ -136,18 +138,18 @@ impl Wire {
     }
 
     /// The counts of each card so far, without the frames of pending runs.
-    pub fn counts(&self) -> WireCounts {
+    pub fn counts(&self) -> LinkCounts {
         let counts = |(card, trace): (usize, &CardTrace)| {
             let mut counts = self.parked.counts(card);
             counts.append(trace.counts());
-            counts
+            CardCounts { link: self.link, counts }
         };
         let cards = self.cards.iter().enumerate().map(counts).collect();
         self.with_strays(cards)
     }
 
     /// Decodes the frames that still wait, closes all traces and returns the counts of each card.
-    pub fn finish(mut self, sink: &mut impl Sink) -> WireCounts {
+    pub fn finish(mut self, sink: &mut impl Sink) -> LinkCounts {
         while let Some(run) = self.pending.first() {
             match run.damaged_frame_of(true) {
                 Some(card) => self.stray(0, card, sink),
@@ -156,13 +158,16 @@ impl Wire {
         }
         self.parked.release_all(&mut self.cards);
         let numbered = std::mem::take(&mut self.cards).into_iter().enumerate();
-        let cards = numbered.map(|(card, trace)| trace.finish_to(&mut CardSink(card, sink)));
+        let cards = numbered.map(|(card, trace)| {
+            let counts = trace.finish_to(&mut CardSink(card, sink));
+            CardCounts { link: self.link, counts }
+        });
         let cards = cards.collect();
         self.with_strays(cards)
     }
 
-    fn with_strays(&self, cards: Vec<Counts>) -> WireCounts {
-        WireCounts {
+    fn with_strays(&self, cards: Vec<CardCounts>) -> LinkCounts {
+        LinkCounts {
             cards,
             foreign_frames: self.foreign_frames + self.stray_frames,
             stray_frames: self.stray_frames,

@@ -4,8 +4,7 @@
 use std::collections::HashSet;
 
 use hmtt::CardId;
-use hmtt::decode::wire::WireCounts;
-use hmtt::decode::{Counts, Item, Origin, Wire, decode_frames};
+use hmtt::decode::{Counts, Item, LinkCounts, Origin, Wire, decode_frames};
 use hmtt_format::Event;
 use hmtt_test_support::forged::{Forger, Forgery, mix};
 use proptest::prelude::*;
@@ -17,7 +16,7 @@ fn origin(packet: usize) -> Origin {
 }
 
 /// Decodes the items of each card.
-fn read(frames: &[Vec<u8>]) -> (Vec<Vec<Item>>, WireCounts) {
+fn read(frames: &[Vec<u8>]) -> (Vec<Vec<Item>>, LinkCounts) {
     let (mut wire, mut items) = (Wire::default(), Vec::<Vec<Item>>::new());
     let mut sink = |CardId(card): CardId, item: Item| {
         if items.len() <= card {
@@ -86,7 +85,7 @@ proptest! {
         let (items, counts) = read(&wire);
         let (alone, alone_counts) = decode_frames(&good);
         prop_assert_eq!((counts.cards.len(), counts.stray_frames, counts.foreign_frames), (1, forged, forged));
-        prop_assert_eq!(bare(&items[0], &counts.cards[0]), bare(&alone, &alone_counts));
+        prop_assert_eq!(bare(&items[0], &counts.cards[0].counts), bare(&alone, &alone_counts));
     }
 
     /// The same for a single forged frame, at any place.
@@ -108,7 +107,7 @@ proptest! {
         let (items, counts) = read(&wire);
         let (alone, alone_counts) = decode_frames(&good);
         prop_assert_eq!((counts.cards.len(), counts.stray_frames), (1, 1));
-        prop_assert_eq!(bare(&items[0], &counts.cards[0]), bare(&alone, &alone_counts));
+        prop_assert_eq!(bare(&items[0], &counts.cards[0].counts), bare(&alone, &alone_counts));
         let mut told = Wire::default();
         wire.iter().enumerate().for_each(|(at, frame)| told.push(origin(at), frame, &mut |_, _| {}));
         prop_assert_eq!(told.has_ended(), has_ended);
@@ -126,8 +125,8 @@ proptest! {
         let (wire, forged) = mix(&good, &mut Forger::new(forgery, seed), &turns);
         let (items, counts) = read(&wire);
         let (alone, alone_counts) = decode_frames(&good);
-        prop_assert_eq!(bare(&items[0], &counts.cards[0]), bare(&alone, &alone_counts));
-        let others: u64 = counts.cards[1..].iter().map(|card| card.frames).sum();
+        prop_assert_eq!(bare(&items[0], &counts.cards[0].counts), bare(&alone, &alone_counts));
+        let others: u64 = counts.cards[1..].iter().map(|card| card.counts.frames).sum();
         prop_assert_eq!(others + counts.foreign_frames, forged);
     }
 }
@@ -190,8 +189,8 @@ proptest! {
         }
         let (items, counts) = read(&wire);
         let (alone, alone_counts) = decode_frames(&good);
-        prop_assert_eq!(bare(&items[0], &counts.cards[0]), bare(&alone, &alone_counts));
-        let others: u64 = counts.cards[1..].iter().map(|card| card.frames).sum();
+        prop_assert_eq!(bare(&items[0], &counts.cards[0].counts), bare(&alone, &alone_counts));
+        let others: u64 = counts.cards[1..].iter().map(|card| card.counts.frames).sum();
         prop_assert_eq!(others + counts.foreign_frames, forged);
     }
 
@@ -211,12 +210,12 @@ proptest! {
         let (items, counts) = read(&wire);
         let (alone, alone_counts) = decode_frames(&good);
         prop_assert_eq!(counts.cards.len(), 2);
-        prop_assert_eq!(counts.cards[0].frames, length as u64);
+        prop_assert_eq!(counts.cards[0].counts.frames, length as u64);
         let (before, _) = decode_frames(&good[..at]);
         // The item about the missing end of the session is left out.
         let before = before.len() - 1;
         let found = [&items[0][..before], &items[1][..]].concat();
-        prop_assert_eq!(bare(&found, &counts.cards[1]), bare(&alone, &alone_counts));
+        prop_assert_eq!(bare(&found, &counts.cards[1].counts), bare(&alone, &alone_counts));
     }
 }
 
@@ -229,7 +228,7 @@ fn a_slow_card_beside_a_flood_keeps_its_trace() {
         let (items, counts) = read(&wire);
         let (alone, alone_counts) = decode_frames(&good);
         assert_eq!((counts.cards.len(), counts.stray_frames), (1, forged), "{forgery:?}");
-        let found = bare(&items[0], &counts.cards[0]);
+        let found = bare(&items[0], &counts.cards[0].counts);
         assert_eq!(found, bare(&alone, &alone_counts), "{forgery:?}");
     }
 }
@@ -244,7 +243,7 @@ fn a_card_that_restarts_beside_a_flood_is_followed() {
         let (items, counts) = read(&wire);
         let (alone, alone_counts) = decode_frames(&good);
         assert_eq!((counts.cards.len(), counts.stray_frames), (1, forged), "{forgery:?} {turn}");
-        let found = bare(&items[0], &counts.cards[0]);
+        let found = bare(&items[0], &counts.cards[0].counts);
         assert_eq!(found, bare(&alone, &alone_counts), "{forgery:?} {turn}");
     }
 }
@@ -260,7 +259,7 @@ fn a_long_gap_after_the_end_is_a_loss_and_not_another_card() {
         card.accesses += lost * 5;
         wire.extend(card.session(50, 20).0);
         let (_, counts) = read(&wire);
-        let order = counts.cards[0].order;
+        let order = counts.cards[0].counts.order;
         let told = (counts.cards.len(), order.missing_frames, counts.sum().lost_accesses);
         assert_eq!(told, (1, lost, lost * 5));
     }

@@ -22,7 +22,7 @@ fn cards(frames: &[impl AsRef<[u8]>]) -> Vec<(Vec<Item>, Counts)> {
     }
     let counts = wire.finish(&mut sink);
     items.resize(counts.cards.len(), Vec::new());
-    items.into_iter().zip(counts.cards).collect()
+    items.into_iter().zip(counts.cards.into_iter().map(|card| card.counts)).collect()
 }
 
 /// Decodes frames of one card and counts foreign ones.
