@@ -1,19 +1,19 @@
-//! What a card must send for any commands and settings, by `docs/format.md` alone, at the level of events.
+//! Checks what a card sends for any commands and settings, by `docs/format.md` only, at the level of events.
 //!
 //! ```text
 //! fuzz::pin_reader  pins                   -> accesses and faults
-//! settings          accesses               -> completed commands, and what they set
-//! model             those, the run switch  -> records, reports, and what slices and dumps count
-//! capture           the card's frames      -> what they say, losses among it
-//! exact, slices     without loss: all as due, record by record, counter by counter
-//! losses            with losses: all true, nothing lost silently, and the counts add up
-//! analysis          bounds contain the truth; what is counted and skipped adds up
+//! settings          accesses               -> completed commands, and the settings after them
+//! model             accesses, faults, run switch -> expected records and reports, accesses for slices and dumps
+//! capture           the card's frames      -> their content, including losses
+//! exact, slices     without loss: each record and each counter is the expected one
+//! losses            with losses: each record is true, each loss is reported, and the sums are correct
+//! analysis          bounds contain the true counts; counted and skipped accesses add up
 //! traffic, case     seed -> hostile commands, switch and settings -> verdict
 //! ```
 //!
-//! Knows nothing of the gateware. Where the document leaves freedom, everything that it allows is right:
-//! the phase of a new grid of slices, what is lost, how long a dump takes. Not checked: when frames are
-//! sent, and how records are packed into them.
+//! Invariant: nothing is taken from the gateware. Where the document allows several results, all of them are accepted:
+//! the phase of a new grid of slices, the place of losses, the duration of a dump. The times at which frames are sent
+//! and the packing of records into frames are not checked.
 
 use hmtt_format::{Event, MemoryDescription};
 
@@ -34,21 +34,21 @@ pub mod traffic;
 use capture::Capture;
 use due::Due;
 
-/// What was compared.
+/// The result of a comparison.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Verdict {
-    /// Records the card says it lost.
+    /// Number of records that the card reports as lost.
     pub lost: u64,
-    /// The card says it lost a command: what came after cannot be known.
+    /// Whether the card reports that it lost a command. What it must send after that is unknown.
     pub lost_command: bool,
-    /// Dumps of the analysis.
+    /// Number of dumps of the analysis.
     pub dumps: usize,
 }
 
-/// Compares what a card sent with what was due.
+/// Compares what a card sent with what it had to send.
 ///
 /// # Errors
-/// The first thing that is wrong.
+/// A description of the first difference.
 pub fn check(due: &Due, memory: &MemoryDescription, capture: &Capture) -> Result<Verdict, String> {
     let mut verdict = Verdict { lost: capture.lost, ..Verdict::default() };
     if capture.lost_command() {
@@ -66,7 +66,7 @@ pub fn check(due: &Due, memory: &MemoryDescription, capture: &Capture) -> Result
     Ok(verdict)
 }
 
-/// What the last report says of the state machine.
+/// Compares the state of the state machine in the last report.
 fn last(due: &Due, capture: &Capture) -> Result<(), String> {
     let last = capture.said.iter().rev().find_map(|said| match said {
         capture::Said::Report(report, ..) => Some((report.unreported, report.burst_length)),
@@ -81,12 +81,12 @@ fn last(due: &Due, capture: &Capture) -> Result<(), String> {
     }
 }
 
-/// An event as a line.
+/// Formats an event as a line.
 fn shown(event: &Event) -> String {
     Shown(event).to_string()
 }
 
-/// First clock of an event; 0 where it has none.
+/// First clock of an event; 0 if it has none.
 fn clock(event: &Event) -> u64 {
     match event {
         Event::Access(access) => access.clock.0,

@@ -1,5 +1,5 @@
-//! Dumps of the analysis against the true use of pages, rows and banks: bounds contain the truth, and
-//! what is counted and what is skipped adds up.
+//! Compares dumps of the analysis with the true use of pages, rows and banks: bounds must contain the true counts, and
+//! counted and skipped accesses must add up.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -15,7 +15,7 @@ use super::due::{Burst, Due};
 use crate::fuzz::pin_reader::Outcome;
 
 const PARTS: u64 = 1 << HOT_PARTS_LOG2;
-/// Clocks within which a dump has taken what it tells, unless the next begins before.
+/// Clocks within which a dump has read the counts that it sends, unless the next dump begins earlier.
 const DUMP_CLOCKS: u64 = 20_000;
 
 /// One dump.
@@ -25,7 +25,7 @@ struct Dump {
     part: u8,
     number: Option<u8>,
     records: u32,
-    /// Page to C and V.
+    /// The lower bound C and the votes V of each page.
     pages: BTreeMap<u64, (u32, u32)>,
     counts: BTreeMap<(CountGroup, u16), u64>,
     closed: bool,
@@ -45,10 +45,10 @@ impl Dump {
     }
 }
 
-/// Compares; the number of dumps.
+/// Compares all dumps and returns their number.
 ///
 /// # Errors
-/// What is wrong.
+/// A description of the first difference.
 pub fn check(due: &Due, capture: &Capture) -> Result<usize, String> {
     let (dumps, whole) = read(capture)?;
     if !whole {
@@ -59,7 +59,7 @@ pub fn check(due: &Due, capture: &Capture) -> Result<usize, String> {
     }
     let used: Vec<&Burst> = due.bursts.iter().filter(|burst| burst.analysed).collect();
     if capture.lost != 0 {
-        // What the event queue lost was not analysed either, and whole dumps may be lost.
+        // Accesses that the event queue lost were not analysed, and whole dumps may be lost.
         let counted = counted(&dumps);
         return match counted <= used.len() as u64 {
             true => Ok(dumps.len()),
@@ -81,7 +81,7 @@ fn counted(dumps: &[Dump]) -> u64 {
     dumps.iter().map(|dump| votes(dump) + dump.skipped()).sum()
 }
 
-/// The dumps of a capture, and whether all are whole.
+/// Reads the dumps of a capture, and whether all of them are complete.
 fn read(capture: &Capture) -> Result<(Vec<Dump>, bool), String> {
     let mut dumps: Vec<Dump> = Vec::new();
     let mut whole = true;
@@ -129,7 +129,7 @@ fn read(capture: &Capture) -> Result<(Vec<Dump>, bool), String> {
     Ok((dumps, whole))
 }
 
-/// Every page's accesses lie within what the dumps say of them.
+/// Checks that the number of accesses to each page is within the bounds of the dumps.
 fn hot_pages(dumps: &[Dump], used: &[&Burst]) -> Result<(), String> {
     let mut pages: HashMap<u64, Vec<u64>> = HashMap::new();
     for burst in used {
@@ -145,7 +145,7 @@ fn hot_pages(dumps: &[Dump], used: &[&Burst]) -> Result<(), String> {
         for part in (0..PARTS).filter(|part| dump.holds(*part)) {
             let last = dumps[..at].iter().rposition(|before| before.holds(part));
             let from = last.map_or(0, |last| dumps[last].clock);
-            // What came while that one was made may be in either.
+            // Accesses during a dump may be counted in it or in the next one.
             let later = last.map_or(0, |last| dumps[last + 1].clock.min(from + DUMP_CLOCKS) + 1);
             let skipped: u64 = dumps[last.unwrap_or(0)..=at].iter().map(Dump::skipped).sum();
             let named = dump.pages.iter().filter(|(page, _)| *page % PARTS == part);
@@ -176,7 +176,7 @@ fn hot_pages(dumps: &[Dump], used: &[&Burst]) -> Result<(), String> {
     Ok(())
 }
 
-/// Row outcomes are exact but for those skipped.
+/// Checks that the counts of row outcomes are exact, except for skipped accesses.
 fn rows(dumps: &[Dump], used: &[&Burst]) -> Result<(), String> {
     let mut exact: BTreeMap<(CountGroup, u16), u64> = BTreeMap::new();
     for burst in used {
@@ -211,13 +211,13 @@ fn rows(dumps: &[Dump], used: &[&Burst]) -> Result<(), String> {
     Ok(())
 }
 
-/// One page in 64: the XOR of the 6-bit pieces of its number is 0.
+/// Whether a page is sampled, as one page in 64 is: the XOR of the 6-bit pieces of its number is 0.
 fn is_sampled(page: u64) -> bool {
     (0..5).fold(0, |folded, piece| folded ^ page >> (6 * piece) & 63) == 0
 }
 
-/// Every run of a sampled page is counted or skipped; where none is, and the order was never forgotten
-/// before the end, each distance is that of an exact list of the pages used last.
+/// Checks that every run of a sampled page is counted or skipped. If none is skipped, and the stored order was never
+/// cleared before the end, each distance must be that in an exact list of the pages used last.
 fn reuse(dumps: &[Dump], used: &[&Burst]) -> Result<(), String> {
     let (mut order, mut before): (Vec<u64>, Option<u64>) = (Vec::new(), None);
     let mut exact: BTreeMap<u16, u64> = BTreeMap::new();
@@ -244,10 +244,10 @@ fn reuse(dumps: &[Dump], used: &[&Burst]) -> Result<(), String> {
     let skipped: u64 = dumps.iter().map(skips).sum();
     let forgets = dumps.iter().filter(|dump| dump.part == ALL_PARTS).count() as u64;
     let runs: u64 = exact.values().sum();
-    let told = found.values().sum::<u64>() + skipped;
-    // A run may be cut in two where the order is forgotten.
-    if !(runs..=runs + forgets.saturating_sub(1)).contains(&told) {
-        return Err(format!("{told} runs counted or skipped, there were {runs}"));
+    let reported = found.values().sum::<u64>() + skipped;
+    // A run is counted twice if the stored order is cleared during the run.
+    if !(runs..=runs + forgets.saturating_sub(1)).contains(&reported) {
+        return Err(format!("{reported} runs counted or skipped, there were {runs}"));
     }
     if skipped == 0 && forgets <= 1 && found != exact {
         return Err(format!("reuse distances {found:?}, exact are {exact:?}"));

@@ -1,6 +1,6 @@
-//! A card's frames to what they say: records of three kinds in the order they came, reports, losses.
+//! Reads a card's frames: records of three kinds in their order, reports and losses.
 //!
-//! Reads with the format's own unpacking only. Refuses frames that do not follow from one another.
+//! Only the functions of the format are used to decode them. Frames that do not follow one another are rejected.
 
 use hmtt_format::frame::{
     ACCESSES_MASK, COUNTER_MASK, FrameKind, LOST_MASK, PayloadHeader, SYNC_WORDS, WORD_BYTES,
@@ -8,23 +8,23 @@ use hmtt_format::frame::{
 };
 use hmtt_format::{Block, Event, FaultKind, Report};
 
-/// A loss that a sync states, since the sync before.
+/// A loss that a sync states, since the previous sync.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Loss {
-    /// Records.
+    /// Number of records.
     pub records: u64,
-    /// Accesses.
+    /// Number of accesses.
     pub accesses: u64,
 }
 
-/// What a frame says.
+/// An element of a frame.
 #[derive(Clone, Debug)]
 pub enum Said {
-    /// Lost before what follows.
+    /// A loss before the next element.
     Lost(Loss),
     /// An access, tag, mark, fault or page run.
     Record(Event),
-    /// A slice; whether its frame has no numbers, so that it counts as accesses.
+    /// A slice, and whether its frame has no numbers of units, so that the slice counts as accesses.
     Slice(Event, bool),
     /// A record of the analysis.
     Analysis(Event),
@@ -32,14 +32,14 @@ pub enum Said {
     Report(Box<Report>, u64, bool),
 }
 
-/// A capture.
+/// The content of a capture.
 #[derive(Clone, Debug, Default)]
 pub struct Capture {
-    /// Everything, in order.
+    /// All elements, in their order.
     pub said: Vec<Said>,
-    /// Records lost in all.
+    /// Number of lost records.
     pub lost: u64,
-    /// Accesses of all records, lost ones included.
+    /// Accesses of all records, including lost ones.
     pub accesses: u64,
 }
 
@@ -47,7 +47,7 @@ impl Capture {
     /// Reads all frames of a card since power-on, without FCS.
     ///
     /// # Errors
-    /// What makes no sense, and in which frame.
+    /// A description of what is invalid, and in which frame.
     pub fn read(frames: &[Vec<u8>]) -> Result<Capture, String> {
         let mut reader = Reader { capture: Capture::default(), lost: 0, reached: 0 };
         for (number, frame) in frames.iter().enumerate() {
@@ -57,7 +57,7 @@ impl Capture {
         Ok(reader.capture)
     }
 
-    /// Whether the card says that it lost a command.
+    /// Whether the card reports that it lost a command.
     pub fn lost_command(&self) -> bool {
         let lost =
             |event: &Event| matches!(event, Event::Fault { kind: FaultKind::CommandLost, .. });

@@ -1,4 +1,4 @@
-//! One seed to a verdict.
+//! Generates a case from a seed, runs it through an engine and checks the result.
 
 use std::cell::RefCell;
 use std::ops::Range;
@@ -21,56 +21,56 @@ use crate::input::Span;
 use crate::replay::{self, Outcome, Replay, ReplayError};
 use crate::schedule::tx_period_of;
 
-/// Clocks after the last command.
+/// Number of clocks after the last command.
 const LAST_CLOCKS: u64 = 1000;
 
 /// The card of a case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Setup {
-    /// Size of its FIFO.
+    /// Size of the card's FIFO.
     pub fifo: FifoSize,
-    /// Speed of its link, 1000 or slower.
+    /// Speed of the card's link in Mb/s, at most 1000.
     pub link_mbps: u32,
 }
 
-/// A memory whose ticks, and so dumps of the analysis, come as soon as they may.
+/// A memory with the shortest distance between ticks, and so between dumps of the analysis.
 const QUICK: &str = "generation = 'DDR1'\ntck_ns = 10.0\nbus_bytes = 8\nburst_length = 4\n\
     tick_clocks = 256\n[map]\ncolumn = ['p3-p13']\nbank = ['p14^p16', 'p15^p17']\nrow = ['p16-p28']\n";
 
 impl Setup {
-    /// The card of a seed and its memory, as the TOML file it would be: every memory of the other fuzzer,
-    /// and one with short ticks. Small FIFOs and slow links are left to recordings.
+    /// Returns the card and the memory of a seed, the memory as TOML: those of the other fuzzer, and one with short
+    /// ticks. Small FIFOs and slow links are tested with recordings.
     pub fn of(seed: u64) -> (&'static str, Setup) {
         let whole = Setup { fifo: FifoSize::Kb128, link_mbps: 1000 };
         (memories::ALL.get((seed % 10) as usize).unwrap_or(&QUICK), whole)
     }
 
-    /// Whether FIFO and link take all that memories of made-up commands bring.
+    /// Whether the FIFO and the link can take all records of generated commands.
     pub fn takes_all(&self) -> bool {
         self.fifo >= FifoSize::Kb128 && self.link_mbps >= 1000
     }
 }
 
-/// Made-up commands, settings and run switch, and what they amount to.
+/// Generated commands, settings and levels of the run switch, with what a card must send for them.
 pub struct Case {
-    /// The memory they are for.
+    /// The memory.
     pub memory: MemoryDescription,
     /// The card.
     pub setup: Setup,
-    /// Levels of its straps.
+    /// Levels of the card's straps.
     pub straps: Settings,
-    /// Clock and pins of each command; every clock in between is DESELECT with CKE as before.
+    /// Clock and pins of each command. All other clocks are DESELECT with an unchanged CKE.
     pub commands: Vec<(u64, Pins)>,
-    /// Clocks at which the run switch is off.
+    /// Ranges of clocks in which the run switch is off.
     pub off: Vec<Range<u64>>,
-    /// Clocks in all.
+    /// Total number of clocks.
     pub clocks: u64,
     /// What the card must send.
     pub due: Due,
 }
 
 impl Case {
-    /// Makes up `count` commands.
+    /// Generates a case of `count` commands.
     pub fn new(memory: &MemoryDescription, setup: Setup, seed: u64, count: usize) -> Self {
         let mut traffic = Traffic::new(memory, seed);
         let straps = traffic.straps();
@@ -96,7 +96,7 @@ impl Case {
             }
             quiet.cke = pins.cke;
         }
-        // The end is not that of the last change.
+        // The end is later than the last change of the switch.
         let clock = slot.reader.clocks();
         off.last_mut().into_iter().for_each(|range| range.end = range.end.min(clock));
         slot.switch = true;
@@ -106,10 +106,10 @@ impl Case {
         Case { memory, setup, straps, commands, off, clocks, due }
     }
 
-    /// Runs the case through an engine: the outcome, and all frames.
+    /// Runs the case through an engine and returns the outcome and all frames.
     ///
     /// # Errors
-    /// The card does not finish, or the engine is missing.
+    /// If the card does not finish, or the engine is missing.
     pub fn run(
         &self,
         kind: Kind,
@@ -134,10 +134,10 @@ impl Case {
         Ok((outcome, kept.take()))
     }
 
-    /// What the card says against what it must say.
+    /// Compares what the card sent with what it must send.
     ///
     /// # Errors
-    /// The first thing that is wrong.
+    /// A description of the first difference.
     pub fn check(&self, capture: &Capture) -> Result<Verdict, String> {
         if self.setup.takes_all() {
             losses::excused(&self.due, capture)?;
@@ -146,7 +146,7 @@ impl Case {
     }
 }
 
-/// What is due of a recording.
+/// Computes what a card must send for a recording.
 pub fn of_recording(
     memory: &MemoryDescription,
     straps: Settings,
@@ -164,11 +164,11 @@ pub fn of_recording(
     slot.finish()
 }
 
-/// The pins of a slot and the run switch, clock by clock.
+/// The pins of a slot and the run switch at each clock.
 struct Slot {
     reader: PinReader,
     model: Model,
-    /// The run switch now, and at the clock before.
+    /// The run switch at the current clock and at the previous one.
     switch: bool,
     before: bool,
 }

@@ -1,4 +1,4 @@
-//! What a card must send, and what it is made of.
+//! Defines what a card must send, and the accesses and events from which its records are made.
 
 use std::ops::Range;
 
@@ -7,37 +7,37 @@ use hmtt_format::{Access, Event};
 use super::settings::Chosen;
 use crate::fuzz::pin_reader::Outcome;
 
-/// An access while the capture ran.
+/// An access during a capture.
 #[derive(Clone, Copy, Debug)]
 pub struct Burst {
     /// The access.
     pub access: Access,
-    /// What it found of its row.
+    /// The state of the row that the access found.
     pub outcome: Outcome,
     /// Rank * 16 + bank.
     pub bank: u8,
-    /// It is of the tag window.
+    /// Whether the access is in the tag window.
     pub window: bool,
-    /// The analysis was on.
+    /// Whether the analysis was on.
     pub analysed: bool,
 }
 
-/// A stretch under one setting, from a start or change to the next, or to a stop.
+/// A part of a capture with constant settings, from a start or a change to the next change, or to a stop.
 #[derive(Clone, Debug)]
 pub struct Epoch {
-    /// Clock at which it began.
+    /// Clock at which the epoch began.
     pub from: u64,
-    /// Clock at which it was cut.
+    /// Clock at which the epoch ended.
     pub to: u64,
-    /// What was in force.
+    /// The settings.
     pub chosen: Chosen,
-    /// Clock of the last command that began a new grid of slices, if one came since the epoch before.
+    /// Clock of the last command since the previous epoch that began a new grid of slices, if there was one.
     pub fresh_grid: Option<u64>,
-    /// Its bursts.
+    /// Indices of the epoch's bursts.
     pub bursts: Range<usize>,
 }
 
-/// What is recorded of one clock.
+/// An access or event from which a record is made.
 #[derive(Clone, Copy, Debug)]
 pub enum What {
     /// An access outside the tag window.
@@ -46,64 +46,64 @@ pub enum What {
     Other(Event),
 }
 
-/// One of the things that records are made of.
+/// An access or event with its clock and epoch.
 #[derive(Clone, Copy, Debug)]
 pub struct Item {
-    /// When.
+    /// Clock of the access or event.
     pub clock: u64,
-    /// Number of its epoch.
+    /// Index of the epoch.
     pub epoch: usize,
-    /// What.
+    /// The access or event.
     pub what: What,
 }
 
 /// Counters of a report.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
-    /// READ bursts.
+    /// Number of READ bursts.
     pub reads: u64,
-    /// WRITE bursts.
+    /// Number of WRITE bursts.
     pub writes: u64,
-    /// Faults.
+    /// Number of faults.
     pub faults: u32,
-    /// Tags and marks.
+    /// Number of tags and marks.
     pub tags: u32,
 }
 
-/// A report that is due.
+/// A report that the card must send.
 #[derive(Clone, Debug)]
 pub struct DueReport {
-    /// It ends a capture.
+    /// Whether the report ends a capture.
     pub end: bool,
-    /// Clock of its cause.
+    /// Clock of the event that causes the report.
     pub clock: u64,
-    /// Records due before it.
+    /// Number of records that must be sent before it.
     pub records: usize,
-    /// What may be in force; the first is what was at its cause.
+    /// The settings that the report may state; the first ones are those at its cause.
     pub settings: Vec<Chosen>,
-    /// The analysis was on.
+    /// Whether the analysis was on.
     pub analysed: bool,
-    /// The counters.
+    /// The counters of the report.
     pub totals: Totals,
 }
 
-/// All of it.
+/// Everything that a card must send, and its causes.
 #[derive(Clone, Debug, Default)]
 pub struct Due {
-    /// Records but slices and those of the analysis, if nothing is lost.
+    /// Records, except slices and those of the analysis, if no record is lost.
     pub records: Vec<Event>,
     /// Reports.
     pub reports: Vec<DueReport>,
-    /// Stretches under one setting.
+    /// Parts of the capture with constant settings.
     pub epochs: Vec<Epoch>,
-    /// Accesses while the capture ran.
+    /// Accesses during captures.
     pub bursts: Vec<Burst>,
-    /// What records are made of.
+    /// Accesses and events from which the records are made.
     pub items: Vec<Item>,
     /// Completed commands, each with its clock.
     pub commands: Vec<(u64, u16)>,
-    /// Clocks in all.
+    /// Total number of clocks.
     pub end: u64,
-    /// Faults that the last report must say were not reported, and the burst length in force.
+    /// Number of unreported faults and burst length that the last report must state.
     pub last: (u8, Option<u8>),
 }

@@ -1,4 +1,4 @@
-//! A capture without loss against what was due: each record, its place among the reports, each counter.
+//! Compares a capture without loss with what was expected: each record, its place among the reports, and each counter.
 
 use hmtt_format::{Event, Report};
 
@@ -6,13 +6,13 @@ use super::capture::{Capture, Said};
 use super::due::{Due, DueReport};
 use super::shown;
 
-/// End frames of a stop.
+/// Number of end frames of a stop.
 const ENDS: u8 = hmtt_format::frame::END_REPEATS;
 
-/// The first difference of records or reports, if there is one.
+/// Compares the records and the reports.
 ///
 /// # Errors
-/// What differs.
+/// A description of the first difference.
 pub fn records(due: &Due, capture: &Capture) -> Result<(), String> {
     let (mut next, mut reports) = (0, Reports { due, next: 0, ends: 0 });
     for said in &capture.said {
@@ -44,7 +44,7 @@ fn difference(due: &Due, at: usize, sent: Option<&Event>) -> String {
 struct Reports<'a> {
     due: &'a Due,
     next: usize,
-    /// End frames of the report before.
+    /// Number of end frames of the previous report.
     ends: u8,
 }
 
@@ -82,7 +82,7 @@ impl Reports<'_> {
             ));
         }
         said(due, report, number)?;
-        // What the analysis found, also before it was turned off, leaves before the end is told.
+        // The results of the analysis are sent before the end is reported, also if the analysis was turned off before.
         let analysed = self.due.reports[..=number].iter().any(|report| report.analysed);
         let in_time = if end && analysed { clock >= due.clock } else { clock == due.clock };
         if !in_time {
@@ -93,7 +93,7 @@ impl Reports<'_> {
         Ok(())
     }
 
-    /// One that comes about every second.
+    /// Compares a report that is sent about every second.
     fn periodic(&self, report: &Report, end: bool, number: usize) -> Result<(), String> {
         let before = number.checked_sub(1).map(|last| &self.due.reports[last]);
         match before {
@@ -111,7 +111,7 @@ impl Reports<'_> {
     }
 }
 
-/// Whether a report says what is due.
+/// Compares a report with the expected one.
 fn said(due: &DueReport, report: &Report, number: usize) -> Result<(), String> {
     let counters = [
         ("READ bursts", report.reads, due.totals.reads),
@@ -125,7 +125,7 @@ fn said(due: &DueReport, report: &Report, number: usize) -> Result<(), String> {
     settings(due, report, number)
 }
 
-/// Whether a report states settings that may be in force.
+/// Checks that a report states possible settings.
 pub fn settings(due: &DueReport, report: &Report, number: usize) -> Result<(), String> {
     if !due.settings.iter().any(|chosen| chosen.is_in(report)) || report.running == due.end {
         let (settings, report) =

@@ -1,9 +1,9 @@
-//! A capture with losses against what happened: each record is true and in its place, nothing is missing
-//! but where the card says so, and what it says adds up.
+//! Compares a capture with losses with what happened: each record must be true and in its place, records may be missing
+//! only where the card reports a loss, and its counts must add up.
 //!
-//! What was lost cannot be known record by record: the FIFO loses whole records, the event queue bursts
-//! that nothing merged. So the accesses of a loss lie between the fewest records that the missing bursts
-//! make and their number; without lines both are the same.
+//! The lost records are not known one by one: the FIFO loses whole records, the event queue loses bursts that have not
+//! been merged. So the number of lost accesses is between the smallest number of records of the missing bursts and the
+//! number of these bursts. Without records of lines, both are the same.
 
 use hmtt_format::config::{Granularity, Mode};
 use hmtt_format::memory::PAGE_LOG2;
@@ -15,10 +15,10 @@ use super::due::{Due, Item, What};
 use super::{exact, shown};
 use crate::line_merge::LineMerge;
 
-/// Compares.
+/// Compares a capture with what happened.
 ///
 /// # Errors
-/// What is wrong.
+/// A description of the first difference.
 pub fn check(due: &Due, capture: &Capture, memory: &MemoryDescription) -> Result<(), String> {
     let lost = Loss::default();
     let mut check = Check { due, memory, next: 0, joined: 0, open: None, lost, reports: 0 };
@@ -36,14 +36,14 @@ pub fn check(due: &Due, capture: &Capture, memory: &MemoryDescription) -> Result
     check.total(capture)
 }
 
-/// Clocks before a loss within which settings that follow each other may be its cause.
+/// Number of clocks before a loss within which consecutive settings may be its cause.
 const SETTING_CLOCKS: u64 = 6_000;
 
-/// Where FIFO and link take all that the memory brings, only settings one right after another lose
-/// records.
+/// Checks that losses have a cause. Where the FIFO and the link can take all records, only consecutive settings cause
+/// losses.
 ///
 /// # Errors
-/// The first loss that has no such cause.
+/// A description of the first loss without such a cause.
 pub fn excused(due: &Due, capture: &Capture) -> Result<(), String> {
     let (mut reached, mut open) = (0, None);
     for said in &capture.said {
@@ -68,15 +68,15 @@ pub fn excused(due: &Due, capture: &Capture) -> Result<(), String> {
 struct Check<'a> {
     due: &'a Due,
     memory: &'a MemoryDescription,
-    /// First item that was neither recorded nor lost.
+    /// Index of the first item that was neither recorded nor lost.
     next: usize,
-    /// Bursts that may have joined the last record, or been lost instead.
+    /// Number of bursts that are part of the last record or were lost.
     joined: u64,
-    /// A loss that was stated and not placed yet.
+    /// A reported loss that has not been assigned to items yet.
     open: Option<Loss>,
-    /// What was stated in all.
+    /// Sum of all reported losses.
     lost: Loss,
-    /// First report that may come next.
+    /// Index of the first report that may come next.
     reports: usize,
 }
 
@@ -112,7 +112,7 @@ impl Check<'_> {
         matches!(event, Event::Tag { source: TagSource::Mark, .. })
     }
 
-    /// Items from `at` on that a record stands for; 0 if it is not true of them.
+    /// Number of items from `at` on that a record represents; 0 if the record is not true for them.
     fn covered(&self, event: &Event, at: usize) -> usize {
         let items = &self.due.items[at..];
         match (event, items.first().map(|item| &item.what)) {
@@ -171,7 +171,7 @@ impl Check<'_> {
         if true_of_all { run.len() } else { 0 }
     }
 
-    /// Items up to `to` have no record. Those of a mode without numbers need none.
+    /// Skips the items up to `to`, which have no record. Items of a mode without numbers need none.
     fn skip(&mut self, to: usize, before: &str) -> Result<(), String> {
         let silent = |item: &&Item| {
             matches!(item.what, What::Burst(_))
@@ -189,7 +189,7 @@ impl Check<'_> {
         }
     }
 
-    /// Whether a loss says what is missing.
+    /// Checks that a loss states the number of missing items.
     fn adds_up(&self, loss: Loss, missing: &[&Item], to: usize) -> Result<(), String> {
         let counted = |item: &&&Item| match item.what {
             What::Burst(_) => true,
@@ -197,7 +197,7 @@ impl Check<'_> {
         };
         let most = missing.iter().filter(counted).count() as u64;
         let least = self.fewest(missing);
-        // Accesses without a record of their own may have been lost with their slices.
+        // Accesses that are only counted by slices may have been lost with these.
         let silent = (to - self.next) as u64 - missing.len() as u64;
         let most = most + self.joined;
         if loss.accesses < least || loss.accesses > most + silent + self.silent_before() {
@@ -215,14 +215,14 @@ impl Check<'_> {
         Ok(())
     }
 
-    /// Accesses in slices that may be lost at a later place than the accesses.
+    /// Number of accesses whose slices may be lost later than the accesses.
     fn silent_before(&self) -> u64 {
         let numbers = |epoch: &&super::due::Epoch| !epoch.chosen.has_numbers();
         let silent = self.due.epochs.iter().filter(numbers);
         silent.map(|epoch| epoch.bursts.len() as u64).sum()
     }
 
-    /// Fewest accesses that the card may count for missing items.
+    /// Smallest number of accesses that the card may count for missing items.
     fn fewest(&self, missing: &[&Item]) -> u64 {
         let (mut merge, mut epoch, mut fewest) = (LineMerge::new(self.memory), usize::MAX, 0);
         for item in missing {
@@ -243,7 +243,7 @@ impl Check<'_> {
         fewest + u64::from(merge.close().is_some())
     }
 
-    /// A slice counts no more than what happened in its time; its last clock.
+    /// Checks that a slice counts no more accesses than there were in its time; returns its last clock.
     fn slice(&self, slice: &Event, before: u64) -> Result<u64, String> {
         let &Event::Slice { clock, code, partial, reads, writes } = slice else {
             return Ok(before);
@@ -266,7 +266,7 @@ impl Check<'_> {
         Ok(end)
     }
 
-    /// A report says what was in force when one was due, and counts no more than happened by then.
+    /// Checks that a report states the settings at its cause and counts no more than had happened by then.
     fn report(&mut self, report: &Report, clock: u64, end: bool) -> Result<(), String> {
         let states = |due: &super::due::DueReport| {
             let in_force = exact::settings(due, report, self.reports).is_ok();
@@ -286,7 +286,7 @@ impl Check<'_> {
         Ok(())
     }
 
-    /// What was recorded and what was lost is what happened.
+    /// Checks that recorded and lost accesses add up to all accesses.
     fn total(&self, capture: &Capture) -> Result<(), String> {
         let exact = |epoch: &super::due::Epoch| {
             let chosen = epoch.chosen;

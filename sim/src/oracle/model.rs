@@ -1,7 +1,7 @@
-//! What the pins show, and the run switch, to what a card must send.
+//! Derives what a card must send from accesses, faults and the run switch.
 //!
-//! Within one clock: run switch, end of slice, tick, access or fault, completed command. Slices are left
-//! to [`super::slices`], since the document leaves their grid free after a new slice code.
+//! The order within one clock is: run switch, end of a slice, tick, access or fault, completed command. Slices are
+//! checked by [`super::slices`], since the document does not fix their grid after a new slice code.
 
 use std::mem;
 
@@ -16,29 +16,29 @@ use crate::engine::Settings;
 use crate::fuzz::pin_reader::Seen;
 use crate::line_merge::LineMerge;
 
-/// A card.
+/// A model of the card.
 pub struct Model {
     memory: MemoryDescription,
     power_on: Chosen,
     chosen: Chosen,
     switched_on: bool,
-    /// By software, until it starts it again.
+    /// Whether software has stopped the capture and not started it again.
     stopped: bool,
     running: bool,
-    /// The grid of slices is the one since power-on.
+    /// Whether the grid of slices is the one since power-on.
     grid_known: bool,
     registers: Registers,
     lines: LineMerge,
     run: Option<Run>,
     totals: Totals,
-    /// When and under what the epoch began; the first of its bursts.
+    /// Clock at which the epoch began, and index of its first burst.
     began: (u64, usize),
     fresh_grid: Option<u64>,
     due: Due,
 }
 
 impl Model {
-    /// As before power-on.
+    /// Creates a model in the state before power-on.
     pub fn new(memory: &MemoryDescription, straps: Settings) -> Self {
         let chosen = Chosen::power_on(straps);
         Model {
@@ -64,7 +64,7 @@ impl Model {
         self.running
     }
 
-    /// The run switch changes, before what else happens on this clock.
+    /// Changes the run switch, before all other events of this clock.
     pub fn switch(&mut self, clock: u64, on: bool) {
         self.switched_on = on;
         if on && !self.stopped && !self.running {
@@ -74,7 +74,7 @@ impl Model {
         }
     }
 
-    /// Something happens.
+    /// Processes an access or a fault.
     pub fn take(&mut self, seen: Seen) {
         match seen {
             Seen::Access(access, outcome, bank) => {
@@ -103,7 +103,7 @@ impl Model {
         }
     }
 
-    /// No more comes; what is due.
+    /// Ends the model and returns what the card must send.
     pub fn finish(mut self, clock: u64) -> Due {
         self.switch(clock, false);
         self.due.end = clock;
@@ -149,7 +149,7 @@ impl Model {
         }
     }
 
-    /// A record that is no line and no page, and ends what is open.
+    /// Adds a record other than a line or page, which ends an open line or page record.
     fn other(&mut self, event: Event, clock: u64) {
         self.close();
         self.due.records.push(event);
@@ -217,7 +217,7 @@ impl Model {
             self.grid_known = false;
             self.fresh_grid = Some(clock);
         }
-        // One that comes after a stop and before its end frames shows in these already.
+        // A setting between a stop and its end frames is stated by these.
         if !self.running
             && let Some(end) = self.due.reports.last_mut().filter(|report| report.end)
         {

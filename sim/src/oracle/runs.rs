@@ -1,20 +1,20 @@
-//! Accesses to runs of accesses to one page: `docs/format.md`, page mode.
+//! Groups accesses into runs of accesses to one page, by `docs/format.md`, page mode.
 
 use hmtt_format::memory::PAGE_LOG2;
 use hmtt_format::record::{RUN_COUNT_LOG2, RUN_DURATION_LOG2};
 use hmtt_format::{Access, Cycles, Direction, Event, PhysAddr};
 
-/// When the card looks at a run besides when an access joins it.
+/// The times at which the card checks whether a run has ended, besides each access.
 #[derive(Clone, Copy, Debug)]
 pub struct Looks {
-    /// Clocks from one tick to the next; the last of each is the tick.
+    /// Number of clocks from one tick to the next; the last one is the tick.
     pub tick_clocks: u64,
-    /// Clocks of a slice, where there are slices whose grid is known.
+    /// Number of clocks of a slice, if there are slices with a known grid.
     pub slice_clocks: Option<u64>,
 }
 
 impl Looks {
-    /// The last one up to a clock.
+    /// The last such time up to a clock.
     fn last(&self, clock: u64) -> u64 {
         let tick = ((clock + 1) / self.tick_clocks * self.tick_clocks).saturating_sub(1);
         let slice = self.slice_clocks.map_or(0, |length| clock / length * length);
@@ -22,7 +22,7 @@ impl Looks {
     }
 }
 
-/// A run that goes on.
+/// An open run.
 #[derive(Clone, Copy, Debug)]
 pub struct Run {
     page: u64,
@@ -33,7 +33,7 @@ pub struct Run {
 }
 
 impl Run {
-    /// A run of one access.
+    /// Begins a run with an access.
     pub fn of(access: &Access) -> Self {
         let clock = access.clock.0;
         let page = access.address.0 >> PAGE_LOG2;
@@ -42,7 +42,7 @@ impl Run {
         run
     }
 
-    /// Takes an access.
+    /// Adds an access to the run.
     pub fn join(&mut self, access: &Access) {
         self.last = access.clock.0;
         match access.direction {
@@ -51,7 +51,7 @@ impl Run {
         }
     }
 
-    /// Whether an access goes on with this run.
+    /// Whether an access belongs to this run.
     pub fn takes(&self, access: &Access, looks: Looks) -> bool {
         let looked = looks.last(access.clock.0).max(self.last);
         self.page == access.address.0 >> PAGE_LOG2
@@ -60,7 +60,7 @@ impl Run {
             && looked < self.first + (1 << RUN_DURATION_LOG2)
     }
 
-    /// Its record.
+    /// The record of the run.
     pub fn record(&self) -> Event {
         Event::Page {
             clock: Cycles(self.first),

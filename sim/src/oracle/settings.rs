@@ -1,4 +1,5 @@
-//! Accesses to completed commands, and commands to settings: `docs/format.md`, configuration registers.
+//! Recognises completed commands in accesses, and applies them to settings, by `docs/format.md`, configuration
+//! registers.
 
 use hmtt_format::config::{self, DEFAULT_TIMEOUT, Granularity, Mode, REGISTERS_LOG2, SLICE_CODES};
 use hmtt_format::frame::MAX_WORDS;
@@ -6,32 +7,32 @@ use hmtt_format::{Access, MemoryDescription, Report};
 
 use crate::engine::Settings;
 
-/// The base of the tag window has ten digits.
+/// Mask of the base of the tag window, which has ten hexadecimal digits.
 const BASE_MASK: u64 = (1 << 40) - 1;
 
-/// What is in force.
+/// The settings of the card.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Chosen {
-    /// What is recorded.
+    /// The mode.
     pub mode: Mode,
-    /// What line records name.
+    /// The unit of line records.
     pub granularity: Granularity,
-    /// Slices beside line or page records.
+    /// Whether slices are recorded in addition to line or page records.
     pub slices: bool,
-    /// Time slice.
+    /// Code of the time slice's length.
     pub slice_code: u8,
-    /// Analysis beside any mode.
+    /// Whether the analysis is on in addition to any mode.
     pub analysis: bool,
-    /// Words after which a frame is sent.
+    /// Number of words after which a frame is sent.
     pub threshold: u8,
-    /// The tag window is on.
+    /// Whether the tag window is on.
     pub window: bool,
-    /// Its base, digits as they were written.
+    /// Base of the tag window, from the digits that were written.
     pub base: u64,
 }
 
 impl Chosen {
-    /// As after power-on.
+    /// The settings after power-on.
     pub const fn power_on(straps: Settings) -> Self {
         let Settings { mode, granularity, frequency, slice_code, analysis } = straps;
         Chosen {
@@ -46,7 +47,7 @@ impl Chosen {
         }
     }
 
-    /// The settings after a command; `None` when it is no setting.
+    /// The settings after a command; `None` if the command is no setting.
     pub fn after(mut self, register: u16) -> Option<Chosen> {
         let slices_end = config::SLICE_FIRST + u16::from(SLICE_CODES);
         match register {
@@ -91,13 +92,13 @@ impl Chosen {
         matches!(self.mode, Mode::Line | Mode::Page)
     }
 
-    /// Offset in the tag window of an address in it.
+    /// The offset of an address in the tag window; `None` if it is outside.
     pub fn offset(&self, address: u64, window_log2: u8) -> Option<u32> {
         let hit = self.window && address >> window_log2 == self.base >> window_log2;
         hit.then_some((address & ((1 << window_log2) - 1)) as u32)
     }
 
-    /// Whether a report says so. Whether the analysis is on is not in it.
+    /// Whether a report states these settings. Reports do not state whether the analysis is on.
     pub fn is_in(&self, report: &Report) -> bool {
         let log2 = report.memory.tag_window_log2;
         report.mode == self.mode
@@ -120,12 +121,12 @@ pub fn begins_grid(register: u16) -> bool {
 pub struct Registers {
     stride_log2: u8,
     count: u8,
-    /// Register, accesses so far, clock of the last one.
+    /// Register, number of accesses so far, and clock of the last one.
     current: Option<(u16, u8, u64)>,
 }
 
 impl Registers {
-    /// Those of one memory.
+    /// Creates the counter for a memory.
     pub fn new(memory: &MemoryDescription) -> Self {
         Registers {
             stride_log2: memory.config_stride_log2,

@@ -1,8 +1,8 @@
-//! Slices of a capture without loss against the bursts of each stretch of time.
+//! Compares the slices of a capture without loss with the bursts of their times.
 //!
-//! Slices lie on a grid since power-on, or since a little after the last command that began a new one:
-//! there the document leaves the phase to the card. Until then they end where those of the old grid do, as
-//! the card says. Any phase that makes all slices right is right, if the new grid begins soon enough.
+//! Slices begin on a grid, which starts at power-on or shortly after the last command that begins a new grid, with a
+//! phase that the document does not fix. Until then, slices end on the old grid, as the card sends them. Any phase is
+//! accepted with which all slices are correct and the new grid starts early enough.
 
 use hmtt_format::config::{self, slice_clocks};
 use hmtt_format::{Cycles, Direction, Event, MemoryDescription};
@@ -11,13 +11,13 @@ use super::capture::{Capture, Said};
 use super::due::{Due, Epoch};
 use super::shown;
 
-/// Clocks that a command takes, and the commands and reports that it waits for, each.
+/// Number of clocks that a command takes, as does each command or report before it.
 const COMMAND_CLOCKS: u64 = 300;
 
-/// Compares slices.
+/// Compares all slices.
 ///
 /// # Errors
-/// What differs.
+/// A description of the first difference.
 pub fn check(due: &Due, capture: &Capture, memory: &MemoryDescription) -> Result<(), String> {
     places(capture, memory.tck_ps)?;
     let slices = capture.said.iter().filter_map(|said| match said {
@@ -57,7 +57,7 @@ struct Grid<'a> {
 }
 
 impl Grid<'_> {
-    /// Compares the slices of an epoch, from the `next` sent on; the first one after them.
+    /// Compares the slices of an epoch with those sent, from index `next` on; returns the index after them.
     fn epoch(&mut self, epoch: &Epoch, next: usize) -> Result<usize, String> {
         let length = u64::from(slice_clocks(epoch.chosen.slice_code, self.memory.tck_ps)).max(1);
         let command = match self.phase {
@@ -71,7 +71,7 @@ impl Grid<'_> {
             }
             Phase::Open(command) => command,
         };
-        // Where the card may still follow the old grid, and where it must follow the new one.
+        // `old`: clocks at which the card may still use the old grid. From the clock `new` on it uses the new one.
         let late = self.carried_out(command) - command;
         let (old, new) = match length > late {
             true => (command..=command + late, command + length),
@@ -97,7 +97,7 @@ impl Grid<'_> {
                 Err(difference) => error = error.or(Some(difference)),
             }
         }
-        // No end of the new grid within the epoch is seen.
+        // No slice of the new grid ends within the epoch.
         let whole = self.equal(&self.due(epoch, &free), next);
         whole.map_err(|difference| error.unwrap_or(difference))
     }
@@ -114,8 +114,7 @@ impl Grid<'_> {
         ends
     }
 
-    /// The last clock until which a command that turned slices on may not have been carried out, if one
-    /// came shortly before.
+    /// The last clock at which a recent command that turned slices on may not have been carried out, if there was one.
     fn turned_on(&self, clock: u64) -> Option<u64> {
         let turns = |register| [config::MODE_FREQUENCY, config::FREQUENCY_ON].contains(&register);
         let mut before = self.due.commands.iter().filter(|(at, _)| *at <= clock);
@@ -123,7 +122,7 @@ impl Grid<'_> {
         Some(self.carried_out(last)).filter(|until| *until > clock)
     }
 
-    /// The last clock at which a command, and those that wait before it, have been carried out.
+    /// The clock by which a command, and those before it, have been carried out.
     fn carried_out(&self, command: u64) -> u64 {
         let waits =
             |clock: &u64| (command.saturating_sub(16 * COMMAND_CLOCKS)..=command).contains(clock);
@@ -132,7 +131,7 @@ impl Grid<'_> {
         command + COMMAND_CLOCKS * (1 + commands + reports) as u64
     }
 
-    /// Slices of an epoch that end at these clocks, and at its own end.
+    /// The slices of an epoch that end at these clocks and at the end of the epoch.
     fn due(&self, epoch: &Epoch, ends: &[u64]) -> Vec<Event> {
         let code = epoch.chosen.slice_code;
         let whole = u64::from(slice_clocks(code, self.memory.tck_ps)).max(1);
@@ -146,7 +145,7 @@ impl Grid<'_> {
         };
         let mut ends = ends.iter().copied().peekable();
         for burst in self.due.bursts[epoch.bursts.clone()].iter().filter(|burst| !burst.window) {
-            // The end of a slice comes before an access of its clock, also at the clock of a cut.
+            // The end of a slice is before an access with the same clock, also at the end of an epoch.
             while let Some(to) = ends.next_if(|to| *to <= burst.access.clock.0) {
                 end(from, to, &mut counts);
                 from = to;
@@ -170,14 +169,14 @@ impl Grid<'_> {
     }
 }
 
-/// Clocks within an epoch, from `first` on, at which slices end that begin at `phase` modulo `length`.
+/// Clocks of an epoch, from `first` on, at which slices end that begin at `phase` modulo `length`.
 fn ends(epoch: &Epoch, phase: u64, length: u64, first: u64) -> Vec<u64> {
     let from = (epoch.from + 1).max(first);
     let next = from + (phase + length - from % length) % length;
     (next..=epoch.to).step_by(length as usize).collect()
 }
 
-/// First clock of a slice, and the first after it.
+/// First clock of a slice, and first clock after it.
 fn extent(slice: &Event, tck_ps: u32) -> (u64, u64) {
     match *slice {
         Event::Slice { clock, code, partial, .. } => {
@@ -188,7 +187,8 @@ fn extent(slice: &Event, tck_ps: u32) -> (u64, u64) {
     }
 }
 
-/// A slice comes when it has ended, and may come before one access or run within it that was waiting.
+/// Checks the places of slices among the records. A slice is sent after its end, and possibly before one access or run
+/// of its time that was waiting.
 fn places(capture: &Capture, tck_ps: u32) -> Result<(), String> {
     let (mut reached, mut ended, mut waiting) = (0, 0, 0u32);
     for said in &capture.said {

@@ -1,4 +1,4 @@
-//! A seed to commands, settings and the run switch, as hostile as they come.
+//! Generates commands, settings and changes of the run switch from a seed, as hostile as possible.
 
 use hmtt_format::config::{self, DEFAULT_TIMEOUT, Granularity, Mode, register_address};
 use hmtt_format::{Coordinates, MemoryDescription, Pins};
@@ -7,21 +7,21 @@ use crate::engine::Settings;
 use crate::fuzz::generator::{Generator, Numbers};
 use crate::fuzz::pin_reader::PinReader;
 
-/// Registers that do nothing, each beside some that do.
+/// Registers without a function, each next to one that has a function.
 const UNUSED: [u16; 8] = [0x00, 0x13, 0x17, 0x33, 0x37, 0x54, 0x62, 0xff];
-/// Codes of slices that end within a case: 1 us to 1 ms.
+/// Number of codes of slices that end within a case: 1 us to 1 ms.
 const SHORT_SLICES: u64 = 10;
-/// Longer than a run may last, by some ticks.
+/// A number of clocks longer than the longest run, by some ticks.
 const PAUSE: u64 = (1 << hmtt_format::record::RUN_DURATION_LOG2) + 40_000;
 
-/// The maker of one case.
+/// The generator of one case.
 pub struct Traffic {
     memory: MemoryDescription,
     generator: Generator,
     numbers: Numbers,
-    /// One of so many commands is followed by settings.
+    /// Average number of commands from one setting to the next.
     rarity: u64,
-    /// Clocks on average between two changes of the run switch; none changes it.
+    /// Average number of clocks between two changes of the run switch; `None` if it does not change.
     switching: Option<u64>,
     next_switch: u64,
     stopped: bool,
@@ -29,9 +29,9 @@ pub struct Traffic {
 }
 
 impl Traffic {
-    /// The commands of a seed.
+    /// Creates the generator of a seed.
     pub fn new(memory: &MemoryDescription, seed: u64) -> Self {
-        // Other numbers than those of the generator, which begins with the seed itself.
+        // The generator of commands uses the seed itself, so other numbers are used here.
         let mut numbers = Numbers(!seed);
         let illegal = [0, 0, 2, 20, 100][numbers.below(5) as usize];
         let rarity = [20, 100, 400, 2000][numbers.below(4) as usize];
@@ -46,7 +46,7 @@ impl Traffic {
             stopped: false,
             paused: false,
         };
-        // The switch is on at first, or soon.
+        // The switch is on at the start, or soon after.
         if switching.is_some() {
             traffic.next_switch = traffic.numbers.below(100);
         }
@@ -65,20 +65,20 @@ impl Traffic {
         }
     }
 
-    /// Whether the run switch changes at this clock. `on`: what it is.
+    /// Whether the run switch changes at this clock. `on`: its current level.
     pub fn switches(&mut self, clock: u64, on: bool) -> bool {
         if clock < self.next_switch {
             return false;
         }
         let Some(between) = self.switching else { return false };
-        // Off for a shorter time than on, now and then for a clock.
+        // The switch is off for shorter times than on, sometimes for one clock.
         let most = if on { between / 4 + 2 } else { 2 * between };
         self.next_switch =
             clock + 1 + if self.numbers.below(8) == 0 { 0 } else { self.numbers.below(most) };
         true
     }
 
-    /// The next command and how many empty clocks come before it.
+    /// Returns the next command, and the number of empty clocks before it.
     pub fn next(&mut self, reader: &PinReader) -> (u64, Pins) {
         if self.generator.idle() {
             let rarity = if self.stopped { self.rarity.min(100) } else { self.rarity };
@@ -92,7 +92,7 @@ impl Traffic {
         self.generator.next(reader)
     }
 
-    /// Accesses to one page before and after a run must have ended.
+    /// Adds accesses to one page, with a pause between them after which a run must have ended.
     fn around_a_pause(&mut self) {
         let page = self.numbers.below(1 << 16) << 12;
         let late = PAUSE - 40_000 + self.numbers.below(80_000);
@@ -100,7 +100,7 @@ impl Traffic {
         self.generator.read(addresses);
     }
 
-    /// Settings, one after the other, at one pace.
+    /// Adds consecutive settings at a constant rate.
     fn configure(&mut self) {
         let pace = [0, 0, 1, 3, 11, 40][self.numbers.below(6) as usize];
         let count = [1, 1, 1, 2, 3, 8, 24][self.numbers.below(7) as usize];
@@ -109,7 +109,7 @@ impl Traffic {
         for register in registers {
             let address = register_address(register, self.memory.config_stride_log2);
             let times = u64::from(self.memory.config_count);
-            // Now and then a command stays incomplete, or a pause is as long as one may be.
+            // Sometimes a command is incomplete, or a pause has the greatest allowed length.
             let times = if self.numbers.below(20) == 0 { times - 1 } else { times };
             let odd = (self.numbers.below(20) == 0).then(|| self.numbers.below(times));
             let timeout = u64::from(DEFAULT_TIMEOUT) - 2 + self.numbers.below(3);
@@ -119,7 +119,7 @@ impl Traffic {
         self.generator.read(reads);
     }
 
-    /// What belongs together.
+    /// Returns registers that are written together.
     fn registers(&mut self) -> Vec<u16> {
         if self.stopped && self.numbers.below(2) == 0 {
             self.stopped = false;
@@ -148,7 +148,7 @@ impl Traffic {
         }
     }
 
-    /// The tag window moves to where accesses are, or by a digit.
+    /// Moves the tag window to an address with accesses, or changes one digit of its base.
     fn window(&mut self) -> Vec<u16> {
         let numbers = &mut self.numbers;
         if numbers.below(4) == 0 {
