@@ -8,7 +8,7 @@ use std::path::Path;
 use crate::source::Crate;
 
 /// The first file of each crate.
-const CRATES: [&str; 13] = [
+const CRATES: [&str; 14] = [
     "cli/src/main.rs",
     "format/src/lib.rs",
     "fuzz/src/lib.rs",
@@ -19,6 +19,7 @@ const CRATES: [&str; 13] = [
     "probe/src/lib.rs",
     "sim/src/bin/hmtt-sim/main.rs",
     "sim/src/lib.rs",
+    "tests/src/bin/bench_tagged/main.rs",
     "tests/src/lib.rs",
     "tests/support/src/lib.rs",
     "trace/src/lib.rs",
@@ -115,6 +116,44 @@ fn no_modules_depend_on_each_other_in_a_circle() {
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     assert_eq!(known, [], "these circles are gone");
+}
+
+/// Adds the first file of each crate in a folder with a `Cargo.toml`, and in those below it, with its path from `root`.
+fn add_crates(root: &Path, folder: &str, found: &mut BTreeSet<String>) {
+    let mut add = |file: String| {
+        if root.join(&file).is_file() {
+            found.insert(file);
+        }
+    };
+    add(format!("{folder}/src/lib.rs"));
+    add(format!("{folder}/src/main.rs"));
+    for program in subfolders(&root.join(folder).join("src/bin")) {
+        add(format!("{folder}/src/bin/{program}/main.rs"));
+    }
+    for inner in subfolders(&root.join(folder)) {
+        if root.join(folder).join(&inner).join("Cargo.toml").is_file() {
+            add_crates(root, &format!("{folder}/{inner}"), found);
+        }
+    }
+}
+
+/// The names of the folders in a folder; none if it does not exist.
+fn subfolders(folder: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let folders = entries.filter(|entry| entry.path().is_dir());
+    folders.filter_map(|entry| entry.file_name().into_string().ok()).collect()
+}
+
+#[test]
+fn the_modules_of_every_crate_are_examined() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let mut found = BTreeSet::new();
+    for folder in subfolders(&root) {
+        if root.join(&folder).join("Cargo.toml").is_file() {
+            add_crates(&root, &folder, &mut found);
+        }
+    }
+    assert_eq!(found, CRATES.iter().map(ToString::to_string).collect());
 }
 
 /// Returns the modules in the circles of a crate of one file.
