@@ -96,7 +96,7 @@ class Reader:
             return
         words = struct.unpack_from(f">{count}Q", frame, 18)
         if kind == HEARTBEAT:
-            self.missing += missing  # the next sync tells what they cost
+            self.missing += missing  # the next sync states the lost accesses
             yield from self.heartbeat(*words[:2])
             return
         missing, self.missing = missing + self.missing, 0
@@ -174,7 +174,7 @@ class Reader:
                     self.clock += bits(half, 24, 0)
 
     def word_record(self, word, words):
-        """The line of a record that takes whole words; None if it makes no sense."""
+        """The line of a record of whole words; None if the record is invalid."""
         kind = bits(word, 57, 54)
         if kind in (1, 2, 4):
             self.clock += bits(word, 53, 38)
@@ -216,7 +216,7 @@ class Reader:
         return f"# mark {self.clock} {register:x} {name}"
 
     def window_access(self, word):
-        """A tag of the window is an access as well; where, only a report tells."""
+        """A tag of the window is an access as well. Only a report states its address."""
         if bits(word, 57, 54) == 1 and not bits(word, 36, 36) and self.window is not None:
             yield f"{self.clock} {'RW'[bits(word, 35, 35)]} {self.window + bits(word, 31, 0):x}"
 

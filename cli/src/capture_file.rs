@@ -136,12 +136,12 @@ impl CaptureFile {
     fn warn(&self, counts: &Counts) {
         let name = &self.name;
         if let Some(offset) = self.reader.truncated_at() {
-            tell!(
+            report!(
                 "hmtt: warning: {name}: ends within the block at offset {offset}; read up to there"
             );
         }
         if counts.frames == 0 {
-            tell!(
+            report!(
                 "hmtt: warning: {name}: no frame of a card among {} frames",
                 counts.foreign_frames
             );
@@ -161,8 +161,8 @@ impl<'a> CardInterfaces<'a> {
 fn name_malformed(count: u64, origin: Origin, error: &impl std::fmt::Display) {
     let Origin { packet, offset, .. } = origin;
     if count <= NAMED_FRAMES {
-        tell!("hmtt: malformed frame: packet {packet} at offset {offset}: {error}");
+        report!("hmtt: malformed frame: packet {packet} at offset {offset}: {error}");
     } else if count == NAMED_FRAMES + 1 {
-        tell!("hmtt: more malformed frames; `hmtt info` counts them");
+        report!("hmtt: more malformed frames; `hmtt info` counts them");
     }
 }

@@ -73,7 +73,7 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
     let Outcome { read, written } = source.convert(writer);
     let left_out = written.map_err(cause).with_context(cannot_write)?;
     if !left_out.is_nothing() {
-        tell!("hmtt: warning: {name} does not hold: {left_out}");
+        report!("hmtt: warning: {name} does not hold: {left_out}");
     }
     read
 }

@@ -1,11 +1,11 @@
 //! The command `hmtt`: decodes, converts, merges and describes captures, and tags programs.
 
-// `eprintln!` panics if standard error cannot be written; `tell!` does not.
+// `eprintln!` panics if standard error cannot be written; `report!` does not.
 #![deny(clippy::print_stderr)]
 
 /// Prints a line on standard error, for people. A message that cannot be written is dropped: what it reports must not keep
 /// the command from its work, least of all from taking tags out of a program. `eprintln!` would panic.
-macro_rules! tell {
+macro_rules! report {
     ($($message:tt)*) => {{
         use std::io::Write as _;
         let _ = writeln!(std::io::stderr(), $($message)*);
@@ -82,7 +82,7 @@ fn main() -> ExitCode {
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             // An error may quote a file's content, which could contain control characters.
-            tell!("hmtt: {}", hmtt_format::escape::message(&format!("{error:#}")));
+            report!("hmtt: {}", hmtt_format::escape::message(&format!("{error:#}")));
             ExitCode::from(EXIT_ERROR)
         }
     }

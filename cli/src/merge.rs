@@ -21,7 +21,7 @@ use super::standard_io::is_standard;
 #[command(
     after_help = "Sources are the cards of all captures, numbered from 1 in the order of the captures; \
     the first one's clock is that of the merged trace. Clocks are related by marks that both cards saw; \
-    without any, by the arrival times of frames; or by the offset that is told."
+    without any, by the arrival times of frames; or by the offset that is given."
 )]
 pub struct Arguments {
     /// The captures
@@ -81,7 +81,7 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
             && !warned.contains(&&session.file)
         {
             warned.push(&session.file);
-            tell!(
+            report!(
                 "hmtt: warning: {}: ends within the block at offset {offset}; read up to there",
                 session.file.display()
             );
@@ -91,7 +91,7 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
     for (session, _) in merge.sessions().filter(|(session, _)| session.captures_mismatched != 0) {
         if !mismatched.contains(&session.source) {
             mismatched.push(session.source);
-            tell!(
+            report!(
                 "hmtt: warning: {}: the records of card {} stand for other bursts than it counted; see \
                  `hmtt info`",
                 session.file.display(),
@@ -139,7 +139,7 @@ fn write(merge: &Merge, arguments: &Arguments) -> Result<bool> {
         written.and_then(|()| items.finish()).map_err(cause).with_context(cannot_write)?;
     read?;
     if !left_out.is_nothing() {
-        tell!("hmtt: warning: {name} does not hold: {left_out}");
+        report!("hmtt: warning: {name} does not hold: {left_out}");
     }
     Ok(has_loss)
 }
@@ -148,7 +148,7 @@ fn write(merge: &Merge, arguments: &Arguments) -> Result<bool> {
 fn state(merge: &Merge) {
     for (number, (session, base)) in merge.sessions().enumerate() {
         let session = session.to_string();
-        tell!("{}: {}: {}", number + 1, escape::name(&session), describe(base, merge));
+        report!("{}: {}: {}", number + 1, escape::name(&session), describe(base, merge));
     }
 }
 
@@ -159,7 +159,7 @@ fn describe(base: &TimeBase, merge: &Merge) -> String {
     match (base.basis, base.error) {
         (ClockBasis::Reference, _) => format!("the reference; clock 0 becomes {offset:.0}"),
         (ClockBasis::Offset { clocks }, _) => {
-            format!("offset {clocks} clocks, as told; its error is not known")
+            format!("offset {clocks} clocks, as given; its error is not known")
         }
         (basis, error) => {
             let by = match basis {

@@ -160,7 +160,7 @@ fn map_of(log: &Path, header: &Header) -> Result<Option<TagMap>> {
         Ok(_) => bail!("{} is the map of another log than {}", path.display(), log.display()),
         Err(TagMapError::Read(_, error)) if error.kind() == io::ErrorKind::NotFound => {
             let path = path.display();
-            tell!("hmtt: warning: {path} is missing: functions have numbers only");
+            report!("hmtt: warning: {path} is missing: functions have numbers only");
             Ok(None)
         }
         Err(error) => Err(error.into()),
@@ -185,11 +185,13 @@ fn read<L: Listener>(
 
 fn warn(name: &str, calls: &Calls, unknown: u64) {
     if let Some(offset) = calls.cut_at {
-        tell!("hmtt: warning: {name}: ends within the chunk at offset {offset}; read up to there");
+        report!(
+            "hmtt: warning: {name}: ends within the chunk at offset {offset}; read up to there"
+        );
     }
-    calls.warnings().iter().for_each(|warning| tell!("hmtt: warning: {name}: {warning}"));
+    calls.warnings().iter().for_each(|warning| report!("hmtt: warning: {name}: {warning}"));
     if unknown != 0 {
-        tell!("hmtt: warning: {name}: chunks of a later version, skipped: {unknown}");
+        report!("hmtt: warning: {name}: chunks of a later version, skipped: {unknown}");
     }
 }
 
@@ -220,7 +222,7 @@ fn write(
     if let Some(timeline) = timeline {
         if timeline.left_out != 0 {
             let count = timeline.left_out;
-            tell!("hmtt: warning: not in the timeline, see --limit: {count} calls");
+            report!("hmtt: warning: not in the timeline, see --limit: {count} calls");
         }
         let program = calls.program.as_deref().unwrap_or("unknown");
         let written = timeline.finish(program, &threads);
@@ -229,7 +231,7 @@ fn write(
     let Some(tree) = tree else { return Ok(()) };
     if tree.left_out != 0 {
         let count = tree.left_out;
-        tell!(
+        report!(
             "hmtt: warning: too deep for a flame graph, counted for their callers: {count} calls"
         );
     }

@@ -158,7 +158,7 @@ impl<'a> Script<'a> {
     fn heartbeat(&mut self) -> Option<()> {
         let (running, losses) = (self.bytes.byte()? & 1 == 1, self.bytes.number(2)? as u16);
         let frame = self.card.heartbeat(Heartbeat { running, losses, transmit_clocks: 7 });
-        self.sent.push(Sent { frame, told: None });
+        self.sent.push(Sent { frame, stated: None });
         Some(())
     }
 
@@ -245,7 +245,7 @@ impl<'a> Script<'a> {
 
     fn send(&mut self, frame: Vec<u8>, accesses: u64) {
         let Card { accesses: after, lost, .. } = self.card;
-        self.sent.push(Sent { frame, told: Some((accesses, after, lost)) });
+        self.sent.push(Sent { frame, stated: Some((accesses, after, lost)) });
     }
 
     fn deliver(&mut self) {

@@ -59,10 +59,10 @@ fn a_lost_clock_restarts_the_card_and_every_reader_shows_it() {
     let (whole, stopped) = (decode(&file("whole")), decode(&file("rust")));
     is_all_but_the_loss(&stopped, &whole);
     assert!(comments(&whole, "DDR").is_empty());
-    let told = comments(&stopped, "DDR");
-    assert_eq!(told.len(), 2, "{told:?}");
-    assert!(told[0].starts_with("clock lost at 0.058 ms"), "{told:?}");
-    assert!(told[1].starts_with("clock found again at 0.080 ms"), "{told:?}");
+    let printed = comments(&stopped, "DDR");
+    assert_eq!(printed.len(), 2, "{printed:?}");
+    assert!(printed[0].starts_with("clock lost at 0.058 ms"), "{printed:?}");
+    assert!(printed[1].starts_with("clock found again at 0.080 ms"), "{printed:?}");
     assert!(comments(&stopped, "gap").is_empty());
 
     let json = succeed("hmtt", &["decode", path(&file("rust")), "--format", "jsonl"]);
@@ -81,7 +81,7 @@ fn a_lost_clock_restarts_the_card_and_every_reader_shows_it() {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../python/hmtt_reader.py");
     let read = Command::new("python3").arg(script).arg(file("rust")).output().unwrap();
     let read = String::from_utf8(read.stdout).unwrap();
-    assert_eq!(comments(&read, "DDR"), told);
+    assert_eq!(comments(&read, "DDR"), printed);
     assert_eq!(comments(&read, "card"), comments(&stopped, "card"));
     assert_eq!(lines(&read), lines(&stopped));
 }

@@ -84,7 +84,7 @@ pub enum MergeError {
 
 /// Captures whose clocks have been related.
 ///
-/// [`Trace::merged`](crate::Trace::merged) reads captures as one merged trace; a `Merge` also tells how their clocks were
+/// [`Trace::merged`](crate::Trace::merged) reads captures as one merged trace; a `Merge` also states how their clocks were
 /// related.
 ///
 /// ```

@@ -50,7 +50,7 @@ impl Auto {
         let watched = Tagged::new(process, image.clone(), nothing, Output::None, start)?;
         match sample(watched, signals, self.auto_for)? {
             Sampled::Ended(tagged, ending) => {
-                tell!("hmtt: nothing was tagged: sampling ended before the time of --auto-for");
+                report!("hmtt: nothing was tagged: sampling ended before the time of --auto-for");
                 end::leave(*tagged, ending)?.exit_if_failed(false);
                 Ok(None)
             }
@@ -83,7 +83,7 @@ fn worth(image: &Image, selection: &Selection, samples: &Samples, count: usize) 
     for (hits, function) in &good {
         let share = *hits as f64 * 100.0 / samples.all as f64;
         let name = escape::name(&function.name);
-        tell!("hmtt: chose {name}: {share:.1} % of {} samples", samples.all);
+        report!("hmtt: chose {name}: {share:.1} % of {} samples", samples.all);
     }
     good.into_iter().map(|(_, function)| function.start).collect()
 }

@@ -47,8 +47,8 @@ impl Counts {
             let name = escape::name(name);
             match program.map(|path| shown(path.file_name().unwrap_or_default().as_ref())) {
                 _ if count == 0 => {}
-                Some(program) => tell!("{count:>14} {program}: {name}"),
-                None => tell!("{count:>14} {name}"),
+                Some(program) => report!("{count:>14} {program}: {name}"),
+                None => report!("{count:>14} {name}"),
             }
         }
         Ok(())

@@ -35,7 +35,7 @@ pub fn run(Detach { pid }: &Detach) -> Result<()> {
                 bail!("process {pid} has no tags");
             }
             if !left.is_nothing() {
-                tell!("hmtt: warning: {left}");
+                report!("hmtt: warning: {left}");
             }
             Ok(())
         }

@@ -51,7 +51,7 @@ impl End {
             End::Status(0) => {}
             End::Status(code) => std::process::exit(code),
             End::Signal(signal) => {
-                tell!("hmtt: the program was ended by {signal}");
+                report!("hmtt: the program was ended by {signal}");
                 end_by(signal.0);
                 std::process::exit(BY_SIGNAL + signal.0)
             }

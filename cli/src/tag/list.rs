@@ -87,7 +87,7 @@ fn objects(program: &str, selection: &Selection) -> Result<Vec<Object>> {
     let image = program::read_from_process(pid, selection)?;
     let memory = RunningMemory::open(pid);
     if let Err(error) = &memory {
-        tell!(
+        report!(
             "hmtt: warning: process {pid}: functions are not compared with its memory, which cannot be read: {error}"
         );
     }
@@ -107,7 +107,7 @@ fn objects(program: &str, selection: &Selection) -> Result<Vec<Object>> {
             Ok((image, bias)) => objects.push(Object { bias, image, library: Some(name) }),
             Err(error) => {
                 let (path, error) = (shown(&file.original_path()), format!("{error:#}"));
-                tell!("hmtt: warning: {path} is not listed: {error}");
+                report!("hmtt: warning: {path} is not listed: {error}");
             }
         }
     }
@@ -118,7 +118,9 @@ fn objects(program: &str, selection: &Selection) -> Result<Vec<Object>> {
     if let Some(memory) = &memory
         && !loaded.all(|object| is_compared(object, memory))
     {
-        tell!("hmtt: warning: process {pid} has tags: functions are not compared with its memory");
+        report!(
+            "hmtt: warning: process {pid} has tags: functions are not compared with its memory"
+        );
     }
     Ok(objects)
 }

@@ -34,21 +34,21 @@ impl Losses {
         let LogSummary { events, dropped, interrupted, damaged: records, .. } = self.logs;
         let damaged = self.counts;
         if damaged != 0 {
-            tell!(
+            report!(
                 "hmtt: warning: {damaged} counts are invalid: the program overwrote them; they are set to 0"
             );
         }
         if records != 0 {
-            tell!("hmtt: warning: {records} records are invalid: the program overwrote them");
+            report!("hmtt: warning: {records} records are invalid: the program overwrote them");
         }
         if dropped != 0 {
-            tell!(
+            report!(
                 "hmtt: warning: {dropped} of {} events were dropped: buffers were full",
                 events + dropped
             );
         }
         if interrupted != 0 {
-            tell!(
+            report!(
                 "hmtt: warning: {interrupted} events were interrupted while their records were written"
             );
         }

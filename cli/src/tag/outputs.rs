@@ -90,7 +90,7 @@ impl Failures {
         let mut all = self.file.iter().chain(&self.log).peekable();
         let has_failed = all.peek().is_some();
         for error in all {
-            tell!("hmtt: {}", escape::message(&format!("{error:#}")));
+            report!("hmtt: {}", escape::message(&format!("{error:#}")));
         }
         has_failed
     }
@@ -137,7 +137,7 @@ impl<'a> Outputs<'a> {
     pub fn finish(mut self) -> Written {
         for NamedLog { pid, program, path } in self.logs.values() {
             let (program, path) = (shown(program), shown(path));
-            tell!("hmtt: log of process {pid}, {program}: {path}");
+            report!("hmtt: log of process {pid}, {program}: {path}");
         }
         if self.is_tree && self.options.has_counts() {
             self.failures.keep(self.counts.write_tree());
@@ -245,7 +245,7 @@ impl TraceObserver for Outputs<'_> {
 
     fn untagged(&mut self, pid: Pid, program: &Path, error: &TagError) {
         let (program, why) = (shown(program), chain(error));
-        tell!("hmtt: warning: process {pid}, {program}, continues untagged: {why}");
+        report!("hmtt: warning: process {pid}, {program}, continues untagged: {why}");
     }
 
     fn output_unused(&mut self, pid: Pid) {

@@ -17,7 +17,7 @@ pub fn check(selection: &Selection, image: &Image) -> Result<()> {
         if !excludes {
             bail!("{text}; hmtt tag list prints all functions");
         }
-        tell!("hmtt: warning: {text}");
+        report!("hmtt: warning: {text}");
     }
     Ok(())
 }
@@ -29,7 +29,7 @@ pub fn warn_of_unmatched(selection: &Selection, is_tree: bool) {
         return warn_of_libraries(selection);
     }
     for Unmatched { rule, .. } in selection.unmatched() {
-        tell!("hmtt: warning: rule `{rule}` has matched no function");
+        report!("hmtt: warning: rule `{rule}` has matched no function");
     }
 }
 
@@ -37,7 +37,9 @@ pub fn warn_of_unmatched(selection: &Selection, is_tree: bool) {
 pub fn warn_of_libraries(selection: &Selection) {
     for Unmatched { rule, .. } in selection.unmatched().into_iter().filter(|one| one.is_of_library)
     {
-        tell!("hmtt: warning: rule `{rule}` has matched no function of a library that was loaded");
+        report!(
+            "hmtt: warning: rule `{rule}` has matched no function of a library that was loaded"
+        );
     }
 }
 

@@ -25,24 +25,24 @@ pub fn print_refused(tagged: &Tagged, prefix: &str) {
     for (library, reason) in tagged.unread() {
         let (library, reason) = (shown(library), chain(reason));
         let reason = escape::message(&reason);
-        tell!("hmtt: warning: {prefix}no function of {library} is tagged: {reason}");
+        report!("hmtt: warning: {prefix}no function of {library} is tagged: {reason}");
     }
     if !tagged.refused().is_empty() {
         let (refused, all) =
             (tagged.refused().len(), tagged.refused().len() + tagged.functions().count());
-        tell!(
+        report!(
             "hmtt: warning: {prefix}{refused} of {all} functions are not tagged; hmtt tag list prints the reasons"
         );
         let differing = tagged.refused().iter().filter(|one| one.reason.is_of_process());
         for Refused { function, reason } in differing.take(NAMED) {
             let name = escape::name(&function.name);
-            tell!("hmtt: warning: {prefix}{name} is not tagged: {reason}");
+            report!("hmtt: warning: {prefix}{name} is not tagged: {reason}");
         }
     }
     let refused = tagged.refused_blocks().count();
     if refused != 0 {
         let all = refused + tagged.blocks().count();
-        tell!(
+        report!(
             "hmtt: warning: {prefix}{refused} of {all} blocks are not tagged; hmtt tag list prints the reasons"
         );
     }
@@ -51,31 +51,31 @@ pub fn print_refused(tagged: &Tagged, prefix: &str) {
 /// Prints where the program has overwritten jumps, which are left as they are, and which memory of the tags remains.
 pub fn print_restored(restored: &Restored, prefix: &str) {
     if let RemainingMemory::Forbidden(_) = restored.remaining {
-        tell!("hmtt: warning: {prefix}{}", restored.remaining);
+        report!("hmtt: warning: {prefix}{}", restored.remaining);
     }
     for (function, address) in restored.overwritten.iter().take(NAMED) {
         let function = escape::name(function);
-        tell!(
+        report!(
             "hmtt: warning: {prefix}the program has changed {function} at {address:x} while it was tagged; \
              what it has written stays, and so does some memory of the tags"
         );
     }
     if let Some(more @ 1..) = restored.overwritten.len().checked_sub(NAMED) {
-        tell!("hmtt: warning: {prefix}and so at {more} other addresses");
+        report!("hmtt: warning: {prefix}and so at {more} other addresses");
     }
 }
 
 /// Prints what failed after tagging started, and why.
 pub fn print_notices(tagged: &Tagged) {
     for notice in tagged.notices() {
-        tell!("hmtt: warning: {}", escape::message(&notice.to_string()));
+        report!("hmtt: warning: {}", escape::message(&notice.to_string()));
     }
 }
 
 /// Prints which functions lost their tags because of the budget.
 pub fn print_removed(tagged: &Tagged, prefix: &str) {
     for (removed, function) in tagged.removed_functions() {
-        tell!(
+        report!(
             "hmtt: {prefix}{} lost its tags: called {:.0} times a second of processor time",
             escape::name(&function.name),
             removed.calls_per_second

@@ -81,7 +81,7 @@ fn read(path: &Path, bus: &mut Bus<Listeners>) -> Result<bool> {
     )?;
     if others != 0 {
         let (path, cards) = (path.display(), others + 1);
-        tell!("hmtt: warning: {path}: only the first of {cards} cards is used");
+        report!("hmtt: warning: {path}: only the first of {cards} cards is used");
     }
     Ok(ending.has_loss())
 }
@@ -92,7 +92,7 @@ fn warn_of_exits(name: &str, map: &TagMap) {
     };
     let unseen = map.functions.iter().filter(is_unseen).count();
     if unseen != 0 {
-        tell!(
+        report!(
             "hmtt: warning: {name}: functions with exits that are not tagged, which look open until their \
              callers leave: {unseen}"
         );

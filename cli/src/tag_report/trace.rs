@@ -58,7 +58,7 @@ pub fn split(
     )?;
     split.finish(steps.last).with_context(|| name.to_string())?;
     let tck_ps = steps.found.tck_ps.unwrap_or(10_000);
-    let told = Sync {
+    let described = Sync {
         shared_marks: sync.shared,
         only_log: sync.only_log,
         only_trace: sync.only_trace,
@@ -67,6 +67,6 @@ pub fn split(
         uncertain: split.uncertain,
         other_sessions: split.other_sessions,
     };
-    calls.add_trace(&split.ledger, steps.found, 0, Some(told));
+    calls.add_trace(&split.ledger, steps.found, 0, Some(described));
     Ok(ending.has_loss())
 }

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use hmtt_format::FaultKind;
 use hmtt_format::record::{PageRun, TagSource, WordRecord};
-use hmtt_test_support::programs::told;
+use hmtt_test_support::programs::transcript;
 
 use crate::card::Card;
 use crate::{capture, capture_file, hmtt, scratch};
@@ -36,13 +36,13 @@ fn sample() -> Vec<Vec<u8>> {
     frames
 }
 
-pub fn check(name: &str, told: &str) {
+pub fn check(name: &str, shown: &str) {
     insta::with_settings!({
         snapshot_path => "../snapshots",
         prepend_module_to_snapshot => false,
         omit_expression => true,
         filters => vec![(scratch_pattern().as_str(), "SCRATCH/")],
-    }, { insta::assert_snapshot!(name, told) });
+    }, { insta::assert_snapshot!(name, shown) });
 }
 
 /// Returns a pattern that matches the scratch folder literally.
@@ -66,10 +66,10 @@ fn text(path: &Path) -> &str {
 
 #[test]
 fn help_lists_commands_and_options() {
-    check("help-hmtt", &told(&hmtt(&["--help"])));
-    check("help-hmtt-decode", &told(&hmtt(&["decode", "--help"])));
-    check("help-hmtt-convert", &told(&hmtt(&["convert", "--help"])));
-    check("help-hmtt-info", &told(&hmtt(&["info", "--help"])));
+    check("help-hmtt", &transcript(&hmtt(&["--help"])));
+    check("help-hmtt-decode", &transcript(&hmtt(&["decode", "--help"])));
+    check("help-hmtt-convert", &transcript(&hmtt(&["convert", "--help"])));
+    check("help-hmtt-info", &transcript(&hmtt(&["info", "--help"])));
 }
 
 #[test]
@@ -77,15 +77,15 @@ fn every_format_states_accesses_and_gaps() {
     let file = capture_file("sample-decode.pcapng", &sample());
     for format in ["text", "csv", "jsonl"] {
         let output = hmtt(&["decode", text(&file), "--format", format]);
-        check(&format!("decode-{format}"), &told(&output));
+        check(&format!("decode-{format}"), &transcript(&output));
     }
 }
 
 #[test]
 fn info_prints_the_description_of_a_capture() {
     let file = capture_file("sample-info.pcapng", &sample());
-    check("info", &told(&hmtt(&["info", text(&file)])));
-    check("info-json", &told(&hmtt(&["info", text(&file), "--json"])));
+    check("info", &transcript(&hmtt(&["info", text(&file)])));
+    check("info-json", &transcript(&hmtt(&["info", text(&file), "--json"])));
 }
 
 #[test]
@@ -96,24 +96,24 @@ fn a_decoded_capture_equals_its_truth_file() {
     let file = capture_file("truth.pcapng", &frames);
     let written = scratch("truth.txt");
     let output = hmtt(&["decode", text(&file), "-o", text(&written)]);
-    assert_eq!(told(&output), "--- exit code 0\n");
+    assert_eq!(transcript(&output), "--- exit code 0\n");
     assert!(fs::read_to_string(written).unwrap() == expected);
 }
 
 #[test]
 fn unreadable_captures_are_errors_with_position_and_advice() {
     let missing = scratch("missing.pcapng");
-    check("decode-missing", &told(&hmtt(&["decode", text(&missing)])));
+    check("decode-missing", &transcript(&hmtt(&["decode", text(&missing)])));
     let foreign = scratch("foreign.pcapng");
     fs::write(&foreign, [0xd4, 0xc3, 0xb2, 0xa1, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0]).unwrap();
-    check("decode-foreign", &told(&hmtt(&["decode", text(&foreign)])));
+    check("decode-foreign", &transcript(&hmtt(&["decode", text(&foreign)])));
 
     let mut bytes = capture(&Card::new().session(3, 4).0);
     let third = bytes.len() - 300;
     bytes[third..].fill(0xff);
     let damaged = scratch("damaged.pcapng");
     fs::write(&damaged, bytes).unwrap();
-    check("decode-damaged", &told(&hmtt(&["decode", text(&damaged)])));
+    check("decode-damaged", &transcript(&hmtt(&["decode", text(&damaged)])));
 }
 
 #[test]
@@ -122,7 +122,7 @@ fn a_capture_whose_writer_was_killed_is_read_to_its_end() {
     bytes.truncate(bytes.len() - 500);
     let file = scratch("killed.pcapng");
     fs::write(&file, bytes).unwrap();
-    check("decode-killed", &told(&hmtt(&["decode", text(&file)])));
+    check("decode-killed", &transcript(&hmtt(&["decode", text(&file)])));
 }
 
 #[test]
@@ -130,7 +130,7 @@ fn malformed_frames_are_reported_and_skipped() {
     let mut frames = Card::new().session(3, 4).0;
     frames[2][15] = 200;
     let file = capture_file("malformed.pcapng", &frames);
-    check("decode-malformed", &told(&hmtt(&["decode", text(&file)])));
+    check("decode-malformed", &transcript(&hmtt(&["decode", text(&file)])));
 }
 
 #[test]
@@ -161,7 +161,7 @@ fn decode_overwrites_only_with_force() {
 #[test]
 fn a_capture_without_a_card_is_reported() {
     let file = capture_file("no-card.pcapng", &[vec![0xff; 60]]);
-    check("decode-no-card", &told(&hmtt(&["decode", text(&file)])));
+    check("decode-no-card", &transcript(&hmtt(&["decode", text(&file)])));
 }
 
 /// Writes a capture of two cards on two links: card 1 on the first, card 2 on the second.
@@ -178,9 +178,9 @@ fn cards_on_two_links_are_separated() {
     let file = two_links("two-links.pcapng");
     for format in ["text", "csv", "jsonl"] {
         let output = hmtt(&["decode", text(&file), "--format", format]);
-        check(&format!("cards-{format}"), &told(&output));
+        check(&format!("cards-{format}"), &transcript(&output));
     }
-    check("cards-info", &told(&hmtt(&["info", text(&file)])));
+    check("cards-info", &transcript(&hmtt(&["info", text(&file)])));
     let info = hmtt(&["info", text(&file), "--json"]);
     let info: serde_json::Value = serde_json::from_slice(&info.stdout).unwrap();
     assert_eq!(info["counts"]["accesses"], 8);
@@ -197,7 +197,7 @@ fn one_card_of_several_can_be_chosen() {
     let file = two_links("chosen-card.pcapng");
     let first = hmtt(&["decode", text(&file), "--card", "1"]);
     let alone = capture_file("chosen-alone.pcapng", &Card::new().session(2, 2).0);
-    assert_eq!(told(&first), told(&hmtt(&["decode", text(&alone)])));
+    assert_eq!(transcript(&first), transcript(&hmtt(&["decode", text(&alone)])));
     let none = hmtt(&["decode", text(&file), "--card", "3"]);
     assert_eq!(none.status.code(), Some(1));
     let complaint = String::from_utf8(none.stderr).unwrap();

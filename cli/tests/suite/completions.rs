@@ -105,7 +105,7 @@ fn man_pages_have_no_warnings() {
             .env("LC_ALL", "C.UTF-8")
             .output()
             .unwrap();
-        let told = String::from_utf8_lossy(&checked.stderr);
-        assert!(checked.status.success() && (is_mandoc || told.is_empty()), "{name}: {told}");
+        let printed = String::from_utf8_lossy(&checked.stderr);
+        assert!(checked.status.success() && (is_mandoc || printed.is_empty()), "{name}: {printed}");
     }
 }

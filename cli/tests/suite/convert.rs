@@ -222,12 +222,14 @@ fn unknown_formats_are_errors() {
     let input = output("plain", "csv");
     fs::write(&input, "clock,direction,address\n1,R,40\n").unwrap();
     let to = |name: &str| output("nowhere", name);
-    let told = |from: &Path, to: &Path| complaint(&convert(from, to));
-    assert!(told(&input, &to("pcapng")).contains("cannot write pcapng"));
-    assert!(told(&input, &to("data")).contains("the extension selects no format; give --to"));
+    let complaint_of = |from: &Path, to: &Path| complaint(&convert(from, to));
+    assert!(complaint_of(&input, &to("pcapng")).contains("cannot write pcapng"));
+    assert!(
+        complaint_of(&input, &to("data")).contains("the extension selects no format; give --to")
+    );
     let as_text = output("plain", "txt");
     fs::copy(&input, &as_text).unwrap();
-    assert!(told(&as_text, &to("csv")).contains("cannot be read back; use csv or jsonl"));
+    assert!(complaint_of(&as_text, &to("csv")).contains("cannot be read back; use csv or jsonl"));
     assert!(!to("csv").exists());
     let forced = hmtt(&["convert", "--from", "csv", text(&as_text), text(&to("csv"))]);
     assert!(forced.status.success(), "{}", complaint(&forced));

@@ -174,12 +174,12 @@ fn the_columns_name_kind_records_and_clocks() {
     frames.push(card.heartbeat(Heartbeat { running: true, losses: 0, transmit_clocks: 9 }));
     let file = capture_file("columns.pcapng", &frames);
     let columns = ["-T", "fields", "-e", "_ws.col.Protocol", "-e", "_ws.col.Info"];
-    let Some(told) = tshark(&columns, &file) else { return };
+    let Some(printed) = tshark(&columns, &file) else { return };
     let expected = [
         "HMTT\tInfo, clock 0, mode line, reads 0, writes 0, faults 1, lost 0",
         "HMTT\tData 370 records, clock 0..1107, lost 0",
         "HMTT\tEnd, clock 1107, mode line, reads 185, writes 185, faults 1, lost 0",
         "HMTT\tHeartbeat, DDR clock runs, losses 0",
     ];
-    assert_eq!(told.lines().collect::<Vec<_>>(), expected);
+    assert_eq!(printed.lines().collect::<Vec<_>>(), expected);
 }

@@ -45,7 +45,7 @@ fn ring(name: &str) -> [PathBuf; 2] {
     ]
 }
 
-fn told(arguments: &[&str], file: &Path) -> String {
+fn printed(arguments: &[&str], file: &Path) -> String {
     let output = hmtt(&[arguments, &[file.to_str().unwrap()]].concat());
     String::from_utf8(output.stdout).unwrap()
 }
@@ -53,7 +53,7 @@ fn told(arguments: &[&str], file: &Path) -> String {
 #[test]
 fn tags_and_slices_are_decoded_with_the_report_before_the_file() {
     let [_, second] = ring("ring-tags");
-    let csv = told(&["decode", "--format", "csv"], &second);
+    let csv = printed(&["decode", "--format", "csv"], &second);
     let rows: Vec<&str> = csv.lines().skip(2).take(3).collect();
     assert_eq!(rows[..2], ["tag,18,R,,,,,20", "access,18,R,10000020,,,,"], "{csv}");
     assert_eq!(rows[2], "slice,500,,,3,4,100,", "{csv}");
@@ -61,7 +61,7 @@ fn tags_and_slices_are_decoded_with_the_report_before_the_file() {
     let converted = hmtt(&["convert", second.to_str().unwrap(), table.to_str().unwrap()]);
     assert_eq!(converted.status.code(), Some(0), "what was before is in the file before");
     assert_eq!(std::fs::read_to_string(table).unwrap(), csv);
-    let merged = told(&["merge", "--format", "csv"], &second);
+    let merged = printed(&["merge", "--format", "csv"], &second);
     assert!(merged.contains("access,18,R,10000020,,,,\n"), "{merged}");
 }
 
@@ -69,7 +69,7 @@ fn tags_and_slices_are_decoded_with_the_report_before_the_file() {
 fn info_shows_the_memory_but_not_the_counts_of_the_report_before_the_file() {
     let [first, second] = ring("ring-info");
     let info = |file| -> serde_json::Value {
-        serde_json::from_str(&told(&["info", "--json"], file)).unwrap()
+        serde_json::from_str(&printed(&["info", "--json"], file)).unwrap()
     };
     let (first, second) = (info(&first), info(&second));
     assert_eq!(first["memory"], second["memory"]);

@@ -125,9 +125,12 @@ fn a_terminal_is_rejected_as_a_capture() {
     let ask = format!("{} info -", env!("CARGO_BIN_EXE_hmtt"));
     let output = Command::new("script").args(["-qec", &ask, "/dev/null"]).output();
     let Ok(output) = output else { return crate::skipped("no script") };
-    let told = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(told.contains("standard input: cannot open the capture: it is a terminal"), "{told}");
-    assert_eq!(output.status.code(), Some(1), "{told}");
+    let printed = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(
+        printed.contains("standard input: cannot open the capture: it is a terminal"),
+        "{printed}"
+    );
+    assert_eq!(output.status.code(), Some(1), "{printed}");
 }
 
 #[test]

@@ -42,11 +42,11 @@ fn runs() -> usize {
 /// Panics unless a tagged run behaves like an untagged one, and each function was called as often as the program
 /// prints.
 fn check(plain: &Output, tagged: &Output, counted: impl Fn(&str) -> Option<u64>) {
-    let told = String::from_utf8_lossy(&tagged.stderr);
-    assert_eq!(tagged.status.code(), plain.status.code(), "{told}");
+    let printed = String::from_utf8_lossy(&tagged.stderr);
+    assert_eq!(tagged.status.code(), plain.status.code(), "{printed}");
     let output = String::from_utf8_lossy(&tagged.stdout);
     // Goroutines are scheduled differently in each run, but their results are equal.
-    assert_eq!(output, String::from_utf8_lossy(&plain.stdout), "{told}");
+    assert_eq!(output, String::from_utf8_lossy(&plain.stdout), "{printed}");
     for line in output.lines().skip(1) {
         let (name, own) = line.rsplit_once(' ').unwrap();
         assert_eq!(counted(&format!("main.{name}")), own.parse().ok(), "{name}: {output}");
@@ -134,8 +134,8 @@ fn interrupted_goroutines_continue_after_attaching_and_detaching() {
         served.stdin.take().unwrap().write_all(b"\n").unwrap();
         assert_eq!(lines.next().unwrap().unwrap(), "end");
         let served = served.wait_with_output().unwrap();
-        let told = String::from_utf8_lossy(&served.stderr).into_owned();
-        assert_eq!((served.status.code(), told.as_str()), (Some(5), ""));
+        let printed = String::from_utf8_lossy(&served.stderr).into_owned();
+        assert_eq!((served.status.code(), printed.as_str()), (Some(5), ""));
     }
 }
 
@@ -147,8 +147,8 @@ fn calls_between_go_and_c_are_counted() {
         let counts = scratch("go-calls-c.json");
         let words = ["run", "--overwrite", "-o", counts.to_str().unwrap(), "--"];
         let tagged = hmtt_tag(&words).arg(&program).output().unwrap();
-        let told = String::from_utf8_lossy(&tagged.stderr);
-        assert_eq!((tagged.status, &tagged.stdout), (plain.status, &plain.stdout), "{told}");
+        let printed = String::from_utf8_lossy(&tagged.stderr);
+        assert_eq!((tagged.status, &tagged.stdout), (plain.status, &plain.stdout), "{printed}");
         let calls = calls(&counts);
         // For `g` there are `g - 1` callbacks for each of the 20 calls, if that is positive.
         let back: u64 = (0..8u64).map(|g| 20 * g.saturating_sub(1)).sum();
@@ -225,7 +225,7 @@ fn a_reservation_that_is_not_touched_is_not_searched() {
     reserves.stdin.take().unwrap().write_all(b"\n").unwrap();
     assert_eq!(lines.next().unwrap().unwrap(), "end 29524 0");
     assert_eq!(reserves.wait().unwrap().code(), Some(5));
-    let told = tagging.wait_with_output().unwrap();
-    assert_eq!(told.status.code(), Some(5), "{}", String::from_utf8_lossy(&told.stderr));
+    let printed = tagging.wait_with_output().unwrap();
+    assert_eq!(printed.status.code(), Some(5), "{}", String::from_utf8_lossy(&printed.stderr));
     assert_eq!(calls(&counts)["main.work"], 10);
 }

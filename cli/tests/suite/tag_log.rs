@@ -227,8 +227,8 @@ fn a_jump_out_of_a_handler_leaves_no_record_unwritten() {
     let more = ["-i", "step", "-i", "handler", "--buffer-kb", "8", "--buffers", "2"];
     let (output, file) = log_run("tag-log-jumps", &program, &more);
     let text = String::from_utf8(output.stdout).unwrap();
-    let told: Vec<u64> = text.split_whitespace().map(|word| word.parse().unwrap()).collect();
-    let [steps, jumps] = told[..] else { panic!("{text}") };
+    let printed: Vec<u64> = text.split_whitespace().map(|word| word.parse().unwrap()).collect();
+    let [steps, jumps] = printed[..] else { panic!("{text}") };
     let log = Log::read(&file);
     let [entries, handled] = ["step", "handler"].map(|name| log.entries(number(&file, name))[0]);
     assert_eq!((handled, log.dropped, log.interrupted), (jumps, 0, 0));

@@ -10,7 +10,7 @@ use hmtt_format::tag_log::{
     ClockPair, Content, Ending, FunctionId, Header, LossReason, Mark, TagEvent,
 };
 use hmtt_format::tag_map::{self, Exits, TagMap, TaggedBlock, TaggedFunction};
-use hmtt_test_support::programs::told;
+use hmtt_test_support::programs::transcript;
 use hmtt_test_support::tag_log::Log;
 use serde_json::Value;
 
@@ -108,7 +108,7 @@ fn report(path: &Path, options: &[&str]) -> std::process::Output {
 #[test]
 fn a_log_is_printed_as_tables() {
     let path = files("tag-text", &log(HEADER, false), Some(&map(true)));
-    check("tag-report", &told(&report(&path, &["--threads", "--graph"])));
+    check("tag-report", &transcript(&report(&path, &["--threads", "--graph"])));
 }
 
 #[test]
@@ -117,14 +117,14 @@ fn a_log_is_printed_as_json() {
     let output = report(&path, &["--json"]);
     let json: Value = serde_json::from_slice(&output.stdout).unwrap();
     let pretty = serde_json::to_string_pretty(&json).unwrap().into_bytes();
-    check("tag-report-json", &told(&std::process::Output { stdout: pretty, ..output }));
+    check("tag-report-json", &transcript(&std::process::Output { stdout: pretty, ..output }));
 }
 
 #[test]
 fn a_log_without_times_has_no_time_columns() {
     let header = Header { is_timed: false, ..HEADER };
     let path = files("tag-ordered", &log(header, false), Some(&map(false)));
-    check("tag-report-ordered", &told(&report(&path, &["--graph"])));
+    check("tag-report-ordered", &transcript(&report(&path, &["--graph"])));
     let output = report(&path, &["--perfetto", "x.json"]);
     assert_eq!(output.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&output.stderr).contains("no timeline"));
@@ -134,7 +134,7 @@ fn a_log_without_times_has_no_time_columns() {
 fn without_a_map_functions_have_numbers_and_without_a_clock_times_are_ticks() {
     let header = Header { tsc_hz: 0, ..HEADER };
     let path = files("tag-mapless", &log(header, false), None);
-    check("tag-report-mapless", &told(&report(&path, &[])));
+    check("tag-report-mapless", &transcript(&report(&path, &[])));
 }
 
 #[test]

@@ -238,12 +238,12 @@ fn errors_name_processes_that_cannot_be_tagged() {
     let us = std::process::id();
     // A thread of this test, which, unlike others, does not end meanwhile.
     let (end, ended) = std::sync::mpsc::channel::<()>();
-    let (tell, told) = std::sync::mpsc::channel();
+    let (to_test, from_thread) = std::sync::mpsc::channel();
     let thread = std::thread::spawn(move || {
-        tell.send(nix::unistd::gettid().to_string()).unwrap();
+        to_test.send(nix::unistd::gettid().to_string()).unwrap();
         let _ = ended.recv();
     });
-    let number = told.recv().unwrap();
+    let number = from_thread.recv().unwrap();
     refused(&["attach", &number], &["it is a thread of process", &us.to_string()]);
     drop(end);
     thread.join().unwrap();

@@ -2,8 +2,9 @@ use super::*;
 use proptest::prelude::*;
 
 /// Encodes events as chunks in a buffer of a size in bytes, and decodes them.
-fn through(events: &[TagEvent], is_timed: bool, room: usize) -> (Vec<TagEvent>, Vec<u8>) {
-    let (mut log, mut buffer, mut rest) = (Vec::new(), vec![0; room], events.iter().peekable());
+fn through(events: &[TagEvent], is_timed: bool, buffer_bytes: usize) -> (Vec<TagEvent>, Vec<u8>) {
+    let (mut log, mut buffer, mut rest) =
+        (Vec::new(), vec![0; buffer_bytes], events.iter().peekable());
     while rest.peek().is_some() {
         let mut encoder = EventEncoder::new(&mut buffer, 7, is_timed).unwrap();
         encoder.set_time(99);
@@ -78,18 +79,18 @@ proptest! {
     #[test]
     fn any_events_survive(
         events in prop::collection::vec(event(), 0..300),
-        room in 53usize..2000,
+        buffer_bytes in 53usize..2000,
         is_timed: bool,
     ) {
-        let (read, _) = through(&events, is_timed, room);
+        let (read, _) = through(&events, is_timed, buffer_bytes);
         let kept = |event: &TagEvent| TagEvent { tsc: if is_timed { event.tsc } else { 0 }, ..*event };
         prop_assert_eq!(read, events.iter().map(kept).collect::<Vec<_>>());
     }
 
     #[test]
-    fn what_programs_do_survives(seed: u64, room in 100usize..5000) {
+    fn what_programs_do_survives(seed: u64, buffer_bytes in 100usize..5000) {
         let events = program(seed, 1000);
-        prop_assert_eq!(through(&events, true, room).0, events);
+        prop_assert_eq!(through(&events, true, buffer_bytes).0, events);
     }
 
     #[test]

@@ -7,7 +7,7 @@ pub struct Sent {
     /// The frame's bytes.
     pub frame: Vec<u8>,
     /// Accesses in the frame, accesses up to its end, and records lost before it; `None` for heartbeats.
-    pub told: Option<(u64, u64, u32)>,
+    pub stated: Option<(u64, u64, u32)>,
 }
 
 /// Counts of one card whose frames were lost, copied or reordered, but never damaged.
@@ -28,9 +28,9 @@ impl Expected {
         let mut unique = arrived.to_vec();
         unique.sort_unstable();
         unique.dedup();
-        let told: Vec<_> = unique.iter().filter_map(|at| sent[*at].told).collect();
-        let (_, total, lost) = told.last().copied().unwrap_or_default();
-        let accesses = told.iter().map(|(own, ..)| own).sum::<u64>();
+        let stated: Vec<_> = unique.iter().filter_map(|at| sent[*at].stated).collect();
+        let (_, total, lost) = stated.last().copied().unwrap_or_default();
+        let accesses = stated.iter().map(|(own, ..)| own).sum::<u64>();
         Expected {
             frames: arrived.len() as u64,
             missing: unique.last().map_or(0, |last| last + 1 - unique.len()) as u64,

@@ -22,11 +22,12 @@ fn script(is_timed: bool) -> Vec<u8> {
         (1, 0x8000, true),
     ];
     let mut buffer = [0; 512];
-    let mut encoder = EventEncoder::new(&mut buffer, 1, is_timed).expect("there is room");
+    let mut encoder =
+        EventEncoder::new(&mut buffer, 1, is_timed).expect("the buffer is large enough");
     for (at, (number, sp, is_exit)) in events.into_iter().enumerate() {
         let event =
             TagEvent { tsc: 1000 + 300 * at as u64, sp, number: FunctionId(number), is_exit };
-        encoder.push(event).expect("there is room");
+        encoder.push(event).expect("the buffer is large enough");
     }
     let length = encoder.finish();
     let mut script = vec![u8::from(is_timed)];

@@ -51,7 +51,7 @@ impl Check {
     /// Description of the interface for the start of a file.
     pub fn description(&self) -> Description {
         let mut description = Description::new(&self.interface);
-        // With several cards, a reader could not tell which one the report describes.
+        // With several cards, a reader could not know which one the report describes.
         if let Some(report) = self.report.as_ref().filter(|_| self.wire.cards().len() <= 1) {
             description.comments.push(earlier_report::comment_from_report(report));
         }

@@ -4,7 +4,7 @@ use std::fs;
 use std::process::{Command, Output};
 
 use hmtt_host::files::{DiskFile, Entry};
-use hmtt_test_support::programs::told;
+use hmtt_test_support::programs::transcript;
 
 use crate::live::{Play, SEND_ALL, frames_of, perform, session};
 use crate::online::golden;
@@ -27,7 +27,7 @@ fn assert_wrong_usage(output: &Output, words: &str) {
 
 #[test]
 fn help_lists_the_options() {
-    golden("help-hmtt-recv", &told(&hmtt_recv(&["--help"])));
+    golden("help-hmtt-recv", &transcript(&hmtt_recv(&["--help"])));
 }
 
 #[test]

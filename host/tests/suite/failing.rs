@@ -71,8 +71,8 @@ fn a_failed_interface_is_reported_at_once_and_the_others_continue() {
         assert!(log.contains("in time: the other interfaces continue"), "{log}");
         assert_eq!(log.matches(&format!("hmtt-recv: veth3: {why}")).count(), 1, "{log}");
         assert!(log.contains(&format!("\nFAILED                    {why}")), "{log}");
-        let told = format!("hmtt-recv: not every interface was captured to the end: {why}");
-        assert!(log.contains(&told), "{log}");
+        let shown = format!("hmtt-recv: not every interface was captured to the end: {why}");
+        assert!(log.contains(&shown), "{log}");
         assert!(kept[0] == frames, "{log}");
         assert!(kept[1] == frames[..frames.len() - 20], "{log}");
         let last = seconds.last().expect("seconds were printed");
@@ -122,8 +122,8 @@ fn the_only_interface_going_down_ends_the_capture_with_an_error() {
     let play = r#"send "$ALL"; ip link set veth1 down"#;
     let Some(received) = receive("live-down", &frames, play, &[]) else { return };
     assert_eq!(received.status, 1, "{}", received.log);
-    let told = "hmtt-recv: the capture ended early: interface veth1 is down";
-    assert!(received.log.contains(told), "{}", received.log);
+    let shown = "hmtt-recv: the capture ended early: interface veth1 is down";
+    assert!(received.log.contains(shown), "{}", received.log);
     assert!(!received.log.contains("interfaces continue"), "{}", received.log);
     assert!(frames_of(&received.file) == frames, "{}", received.log);
     assert_eq!(received.summary["frames"], 52);
@@ -137,8 +137,8 @@ fn a_removed_interface_is_not_reported_as_down() {
             let arguments = [&["veth1"], extra].concat();
             let Some(received) = perform("gone", &session(1), play, &arguments) else { return };
             assert_eq!(received.status, 1, "{}", received.log);
-            let told = format!("the capture ended early: interface veth1 {why}");
-            assert!(received.log.contains(&told), "{extra:?}: {}", received.log);
+            let shown = format!("the capture ended early: interface veth1 {why}");
+            assert!(received.log.contains(&shown), "{extra:?}: {}", received.log);
         }
     }
 }

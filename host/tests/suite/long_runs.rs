@@ -75,8 +75,8 @@ fn several_links_are_separate_interfaces_of_one_file() {
     assert!(apart[0] == frames && apart[1] == frames);
     assert_eq!(links[0]["same_frames_as"], Value::Null);
     assert_eq!(links[1]["same_frames_as"], "veth1");
-    let told = "veth3 carries the same frames as veth1: a mirror port?";
-    assert_eq!(received.log.matches(told).count(), 1, "{}", received.log);
+    let printed = "veth3 carries the same frames as veth1: a mirror port?";
+    assert_eq!(received.log.matches(printed).count(), 1, "{}", received.log);
 }
 
 fn interfaces_and_frames(file: &Path) -> Vec<(usize, Vec<u8>)> {

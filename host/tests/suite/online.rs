@@ -100,12 +100,12 @@ pub fn failing(seconds: u64) -> Second {
 }
 
 /// Compares a text with a file of `tests/snapshots`.
-pub fn golden(name: &str, told: &str) {
+pub fn golden(name: &str, printed: &str) {
     insta::with_settings!({
         snapshot_path => "../snapshots",
         prepend_module_to_snapshot => false,
         omit_expression => true,
-    }, { insta::assert_snapshot!(name, told) });
+    }, { insta::assert_snapshot!(name, printed) });
 }
 
 #[test]

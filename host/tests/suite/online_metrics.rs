@@ -126,9 +126,9 @@ fn a_client_that_reads_nothing_is_closed_and_does_not_delay_others() {
     assert!(head.contains(&format!("\r\nContent-Length: {}\r\n", body.len())), "{head}");
     std::thread::sleep(Duration::from_secs(4));
     slow.set_read_timeout(Some(HANG)).unwrap();
-    let mut told = Vec::new();
-    let _ = slow.read_to_end(&mut told);
-    assert!(told.len() < body.len(), "all {} bytes waited for it", told.len());
+    let mut printed = Vec::new();
+    let _ = slow.read_to_end(&mut printed);
+    assert!(printed.len() < body.len(), "all {} bytes waited for it", printed.len());
 }
 
 /// Each connection beyond the limit closes the oldest one, so threads and descriptors do not grow.
@@ -147,10 +147,10 @@ fn many_clients_are_limited_and_the_latest_is_served() {
     assert!(threads.count() <= 20);
     assert!(silent[..100].iter_mut().all(is_closed));
     metrics.update(&snapshot(1), &activity(1));
-    let (_, told) = get(address, "/metrics");
+    let (_, printed) = get(address, "/metrics");
     let given_up = "hmtt_metrics_connections_total{result=\"given_up\"} ";
-    let count = told.split(given_up).nth(1).and_then(|rest| rest.lines().next());
-    assert!(count.unwrap().parse::<u64>().unwrap() >= 100, "{told}");
+    let count = printed.split(given_up).nth(1).and_then(|rest| rest.lines().next());
+    assert!(count.unwrap().parse::<u64>().unwrap() >= 100, "{printed}");
 }
 
 #[test]
@@ -204,12 +204,12 @@ fn names_and_types_are_accepted_by_promtool() {
     second.statistics.kernel_dropped_frames = None;
     second.failed = Some("it is gone".into());
     snapshot.links.push(second);
-    let told = text(&snapshot, &activity(727));
-    golden("online-metrics", &told);
+    let printed = text(&snapshot, &activity(727));
+    golden("online-metrics", &printed);
     let mut types = HashMap::new();
     let mut helped = HashSet::new();
     let mut samples = HashSet::new();
-    for line in told.lines() {
+    for line in printed.lines() {
         if let Some(rest) = line.strip_prefix("# HELP ") {
             let (name, help) = rest.split_once(' ').unwrap();
             assert!(helped.insert(name) && !help.is_empty(), "second or empty help: {line}");
@@ -227,10 +227,11 @@ fn names_and_types_are_accepted_by_promtool() {
             assert!(value.parse::<f64>().unwrap() >= 0.0, "{line}");
         }
     }
-    assert!(told.contains("hmtt_frames_total{interface=\"eth1\"} 59086198\n"));
-    assert!(told.contains("{interface=\"a \\\"quoted\\\"\\nname\\\\\"} "));
-    let known = told.lines().filter(|line| line.starts_with("hmtt_kernel_dropped_frames_total{"));
-    assert_eq!(known.count(), 1, "what is not known is not told");
+    assert!(printed.contains("hmtt_frames_total{interface=\"eth1\"} 59086198\n"));
+    assert!(printed.contains("{interface=\"a \\\"quoted\\\"\\nname\\\\\"} "));
+    let known =
+        printed.lines().filter(|line| line.starts_with("hmtt_kernel_dropped_frames_total{"));
+    assert_eq!(known.count(), 1, "what is not known is not printed");
     let names = types.keys().map(|name| name.strip_prefix("hmtt_").unwrap());
     assert_documented("metrics", names.map(|name| name.trim_end_matches("_total")));
     let labels = samples.iter().filter_map(|sample| sample.split_once('{')).map(|(_, rest)| rest);

@@ -58,8 +58,8 @@ fn a_capture_with_a_stalled_reader_ends_by_one_signal_or_its_limit() {
         let log = &received.log;
         assert!(!log.contains("it hangs"), "{log}");
         assert_eq!(received.status, 1, "{log}");
-        let told = format!("{said} was given up: its reader stopped reading");
-        assert!(log.contains("the capture ended early: ") && log.contains(&told), "{log}");
+        let printed = format!("{said} was given up: its reader stopped reading");
+        assert!(log.contains("the capture ended early: ") && log.contains(&printed), "{log}");
         let mut reader = PcapngReader::open(&read).unwrap();
         let mut written = 0;
         while let Ok(Some(_)) = reader.next_packet() {
@@ -282,28 +282,28 @@ fn a_clock_that_is_set_back_is_reported_with_the_frame() {
         (&step["captured_frames"], &step["first_frame"]),
         (&first.into(), &(first + 1).into())
     );
-    let told = format!("seen first at captured frame {}", first + 1);
+    let printed = format!("seen first at captured frame {}", first + 1);
     assert!(received.log.contains("clock SET back by 3600.000 s"), "{}", received.log);
-    assert!(received.log.contains(&told), "{}", received.log);
+    assert!(received.log.contains(&printed), "{}", received.log);
     // Of the statistics in the files the latest counts apply, although their clock is earlier.
     let joined = scratch("clock-back.pcapng");
     let bytes: Vec<u8> =
         files(&folder).iter().flat_map(|file| std::fs::read(file).unwrap()).collect();
     std::fs::write(&joined, bytes).unwrap();
-    let told = info(&joined);
+    let described = info(&joined);
     assert_eq!(
-        (&told["counts"]["missing_frames"], &told["counts"]["gap_count"]),
+        (&described["counts"]["missing_frames"], &described["counts"]["gap_count"]),
         (&0.into(), &0.into())
     );
-    assert_eq!(told["counts"]["complete_tail"], true);
+    assert_eq!(described["counts"]["complete_tail"], true);
     assert_eq!(
-        told["interfaces"][0]["statistics"]["received_frames"],
+        described["interfaces"][0]["statistics"]["received_frames"],
         frames.len() as u64,
-        "{told}"
+        "{described}"
     );
-    assert_eq!(told["counts"]["frames"], frames.len() as u64);
+    assert_eq!(described["counts"]["frames"], frames.len() as u64);
     // A comment in the file states that its times are not continuous.
-    let comment = told["interfaces"][0]["statistics_comment"].as_str().unwrap();
+    let comment = described["interfaces"][0]["statistics_comment"].as_str().unwrap();
     let comment: Value = serde_json::from_str(comment).unwrap();
     assert_eq!(comment["clock_steps"][0], *step);
 }

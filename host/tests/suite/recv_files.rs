@@ -289,8 +289,8 @@ fn a_pipe_of_another_user_in_a_shared_directory_is_rejected() {
     let Some(refused) = perform("planted", &session(1), Play::default(), &arguments) else {
         return;
     };
-    let told = "is a named pipe that another user put into a directory";
-    assert!(refused.log.contains(told), "{}", refused.log);
+    let printed = "is a named pipe that another user put into a directory";
+    assert!(refused.log.contains(printed), "{}", refused.log);
 }
 
 #[test]
@@ -306,11 +306,11 @@ fn a_metrics_port_in_use_is_an_error_before_a_file_is_replaced() {
         (&["--tui"], "", "cannot use the terminal"),
         (&["--metrics", "127.0.0.1:9199"], taken, "127.0.0.1:9199"),
     ];
-    for (option, prepare, told) in asked {
+    for (option, prepare, printed) in asked {
         let arguments = [&["veth1", "-f", "-w", text(&file)], option].concat();
         let play = Play { prepare, ..Play::default() };
         let Some(refused) = perform("not-shown", &session(1), play, &arguments) else { return };
-        assert!(refused.log.contains(told), "{}", refused.log);
+        assert!(refused.log.contains(printed), "{}", refused.log);
         assert_eq!(fs::read_to_string(&file).unwrap(), PRECIOUS, "{option:?}");
     }
 }

@@ -91,13 +91,13 @@ fn losses_of_a_series_are_counted_once_when_its_files_are_joined() {
     let joined = scratch("joined.pcapng");
     let bytes: Vec<u8> = files.iter().flat_map(|file| std::fs::read(file).unwrap()).collect();
     std::fs::write(&joined, bytes).unwrap();
-    let told = info(&joined);
-    let statistics = &told["interfaces"][0]["statistics"];
+    let described = info(&joined);
+    let statistics = &described["interfaces"][0]["statistics"];
     assert!(statistics["kernel_dropped_frames"].as_u64().unwrap() > 1000, "{statistics}");
     for name in ["kernel_dropped_frames", "interface_dropped_frames", "received_frames"] {
         assert_eq!(statistics[name], received.summary[name], "{name}");
     }
-    assert_eq!(told["counts"]["missing_frames"], received.summary["kernel_dropped_frames"]);
+    assert_eq!(described["counts"]["missing_frames"], received.summary["kernel_dropped_frames"]);
 }
 
 #[test]

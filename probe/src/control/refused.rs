@@ -16,13 +16,13 @@ pub struct Refused {
 /// Why a function is not tagged.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum RefusalReason {
-    /// Its instructions do not allow a jump.
+    /// The function's instructions do not allow a jump.
     #[error("{0}")]
     Code(Refusal),
-    /// Its stubs cannot be generated.
+    /// The function's stubs cannot be generated.
     #[error("{0}")]
     Stub(StubError),
-    /// It has the breakpoint at which the dynamic linker reports loaded files.
+    /// The function has the breakpoint at which the dynamic linker reports loaded files.
     #[error("the dynamic linker reports loaded files there")]
     Breakpoint,
 }

@@ -1,7 +1,7 @@
 //! Shares memory with a process, in which its tags write. [`crate::stubs::layout`] defines the layout.
 //!
 //! The memory is an unnamed file that the process creates and maps, and that the controller maps too ([`backing`]). It
-//! outlives both. The header in its first page and the patch records behind it tell a later controller how to remove
+//! outlives both. The header in its first page and the patch records behind it show a later controller how to remove
 //! the tags.
 //!
 //! ```text

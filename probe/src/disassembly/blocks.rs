@@ -28,7 +28,7 @@ const FLAGS: u32 = RflagsBits::OF
 /// What is tagged in a function besides its entry and exits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Granularity {
-    /// Nothing else.
+    /// No block is tagged.
     #[default]
     Function,
     /// The beginning of each iteration of its loops.

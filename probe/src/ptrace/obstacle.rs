@@ -44,7 +44,7 @@ pub enum Obstacle {
 /// A permission to trace that this process lacks, and what would give it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MissingRight {
-    /// Nobody may trace until the next boot.
+    /// No process may be traced until the next boot.
     #[error("{YAMA} is 3, which forbids all tracing until the next boot")]
     TracingOff,
     /// The process belongs to another user, whose number is known if the process still exists.

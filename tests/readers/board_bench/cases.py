@@ -118,9 +118,9 @@ class Bench:
         assert trace.count("# card restarted") == 1, [line for line in trace if line.startswith("#")]
         at = trace.index("# card restarted")
         assert trace[at - 1] == "# no end frame", trace[at - 1]
-        told = [line.split(" at ")[0] for line in trace[:at] if line.startswith("# DDR clock")]
+        reported = [line.split(" at ")[0] for line in trace[:at] if line.startswith("# DDR clock")]
         # One heartbeat where a frame was on the wire all the time.
-        assert told in (["# DDR clock lost", "# DDR clock found again"], ["# DDR clock lost and found again"]), told
+        assert reported in (["# DDR clock lost", "# DDR clock found again"], ["# DDR clock lost and found again"]), reported
         silent = "# info ", "# end ", "# DDR "
         other = [line for line in trace if line.startswith("#") and not line.startswith(silent)]
         assert other[:2] == ["# no end frame", "# card restarted"], other[:3]
@@ -216,7 +216,7 @@ async def analysis(dut):
 @cocotb.test(timeout_time=2, timeout_unit="ms")
 async def runt_edges(dut):
     """CK is lost in a capture and found again, with runt edges. What was complete before comes, what comes
-    after the restart is exact, hot pages included, and what is lost between the two is told."""
+    after the restart is exact, hot pages included, and what is lost between the two is reported."""
     bench = Bench(dut)
     await bench.start()
     await bench.play()

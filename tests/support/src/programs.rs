@@ -57,7 +57,7 @@ pub fn succeed(name: &str, arguments: &[&str]) -> String {
 ///
 /// # Panics
 /// If it is no text, or the command was killed.
-pub fn told(output: &Output) -> String {
+pub fn transcript(output: &Output) -> String {
     let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
     let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
     let separator = if stderr.is_empty() { "" } else { "--- standard error\n" };

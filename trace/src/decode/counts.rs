@@ -113,8 +113,8 @@ impl Counts {
         self.mismatches(&other.burst_mismatches);
         self.complete_tail = other.complete_tail && (first || self.complete_tail);
         self.clocks = self.clocks.or(other.clocks);
-        let room = MAX_PLACED_GAPS.saturating_sub(self.gaps.len());
-        self.gaps.extend(other.gaps.iter().take(room));
+        let free = MAX_PLACED_GAPS.saturating_sub(self.gaps.len());
+        self.gaps.extend(other.gaps.iter().take(free));
     }
 
     /// Appends what the same card counted later. Gaps are moved, not copied.
@@ -228,8 +228,8 @@ impl Counts {
     }
 
     fn mismatches(&mut self, more: &[BurstMismatch]) {
-        let room = MAX_MISMATCHES.saturating_sub(self.burst_mismatches.len());
-        self.burst_mismatches.extend(more.iter().take(room));
+        let free = MAX_MISMATCHES.saturating_sub(self.burst_mismatches.len());
+        self.burst_mismatches.extend(more.iter().take(free));
     }
 
     /// Adds a gap.

@@ -36,7 +36,7 @@ macro_rules! listed {
 pub(super) use listed;
 
 listed! {
-    /// Where the counter of the frame belongs among those of the card's frames.
+    /// The place of the frame's counter among those of the card's frames.
     Counter {
         /// The card could use it next, and no frame with it has arrived.
         Free,
@@ -48,9 +48,9 @@ listed! {
         Copy,
         /// The frame with it has been reported missing.
         Late,
-        /// It is ahead by more than the window, and by at most [`super::sequence::FARTHEST_GAP`].
+        /// The counter is ahead by more than the window, and by at most [`super::sequence::FARTHEST_GAP`].
         Ahead,
-        /// It is ahead by more.
+        /// The counter is ahead by more than that.
         FarAhead,
         /// The card could use it only after a restart.
         Restart,
@@ -58,7 +58,7 @@ listed! {
 }
 
 listed! {
-    /// What the frame holds.
+    /// The content of the frame.
     Kind {
         /// Records.
         Data,
@@ -68,7 +68,7 @@ listed! {
         FirstReport,
         /// The transmit clock, and no counts.
         Heartbeat,
-        /// Nothing that can be read, except the counter.
+        /// A damaged content. Only the counter can be read.
         Unreadable,
     }
 }
@@ -97,11 +97,11 @@ listed! {
     After {
         /// No frame with counts waits after this one.
         Unknown,
-        /// It has the next counter, and states exactly the counts after this frame.
+        /// The waiting frame has the next counter, and states exactly the counts after this frame.
         Exact,
-        /// It can follow, or it was sent earlier and has a wrong counter.
+        /// The waiting frame can follow, or it was sent earlier and has a wrong counter.
         Possible,
-        /// It cannot follow.
+        /// The waiting frame cannot follow.
         Contradict,
     }
 }
@@ -146,15 +146,15 @@ pub(super) struct Evidence {
 /// Whether a frame continues a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Continuation {
-    /// It follows another frame exactly.
+    /// The frame follows another frame exactly.
     Next,
-    /// It is a copy of an earlier frame.
+    /// The frame is a copy of an earlier one.
     Copy,
     /// The card could have reached the counts that it states.
     Near,
-    /// It arrived after it was counted as missing.
+    /// The frame arrived after it was counted as missing.
     Late,
-    /// It does not continue the trace.
+    /// The frame does not continue the trace.
     No,
 }
 
@@ -306,7 +306,7 @@ impl Fit {
     }
 }
 
-/// Where a frame belongs in a trace by its counter.
+/// The place of a frame in a trace, by its counter.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Position {
     pub place: Place,

@@ -26,7 +26,7 @@ pub enum Malformation {
     #[error("frame counter or counts contradict those of the frames around")]
     Contradiction,
     /// The frame was decoded, but with records that it cannot have had. Holds the accesses in excess.
-    #[error("records stand for {0} accesses more than the next frame tells of")]
+    #[error("records represent {0} accesses more than the next frame states")]
     Excess(u64),
 }
 

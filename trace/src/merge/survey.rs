@@ -36,7 +36,7 @@ pub struct CardSession {
     pub last: u64,
     /// Byte offset of the block within which the capture ends; `None` if it ends with a whole block.
     pub truncated_at: Option<u64>,
-    /// Parts of the card's capture, from a start to a stop, whose records stand for other bursts than the card counted.
+    /// Parts of the card's capture, from a start to a stop, whose records represent another number of bursts than the card counted.
     pub captures_mismatched: u64,
     pub(super) marks: Vec<Mark>,
     pub(super) arrivals: Arrivals,

@@ -300,7 +300,7 @@ impl Fields {
         if self.u32(block, end) as usize != block.len() {
             return Err("the lengths at its ends differ");
         }
-        if end.checked_sub(ENHANCED_DATA_AT).is_none_or(|room| length > room) {
+        if end.checked_sub(ENHANCED_DATA_AT).is_none_or(|available| length > available) {
             return Err("it is too short for its packet");
         }
         Ok(PacketLocation {

@@ -11,7 +11,7 @@ use super::calls::{Calls, Edge, Sum};
 /// Writes a profile. Its costs are nanoseconds; ticks if their frequency is not known; calls if there are no times.
 ///
 /// # Errors
-/// Those of `output`.
+/// The errors of writing to `output`.
 pub fn write(calls: &Calls, mut output: impl Write) -> io::Result<()> {
     let event = match (calls.timed, calls.tsc_hz) {
         (true, 0) => "Ticks",

@@ -101,7 +101,7 @@ pub struct Times {
 /// A function, summed over all threads.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Function {
-    /// Number of its events.
+    /// Number of the function in events.
     pub number: FunctionId,
     /// Unique readable name.
     pub name: String,
@@ -113,10 +113,10 @@ pub struct Function {
     /// Sums of its calls.
     #[serde(flatten)]
     pub sum: Sum,
-    /// Its accesses to memory, if there is a trace.
+    /// Accesses of the function to memory, if there is a trace.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub accesses: Option<Split>,
-    /// Its calls in each thread that called it.
+    /// Calls of the function in each thread that called it.
     pub threads: Vec<CallsInThread>,
 }
 
@@ -173,7 +173,7 @@ fn optional_name<S: Serializer>(name: &Option<Arc<str>>, serializer: S) -> Resul
 /// A tagged basic block.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Block {
-    /// Number of its events.
+    /// Number of the block in events.
     pub number: FunctionId,
     /// Name of its function.
     pub function: String,

@@ -80,7 +80,7 @@ impl CallTree {
     /// Writes a line for each path, `outermost;...;innermost weight`, in the order of the paths' first calls.
     ///
     /// # Errors
-    /// Those of `output`.
+    /// The errors of writing to `output`.
     pub fn fold<'a>(
         &self,
         weight: Weight,

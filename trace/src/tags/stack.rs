@@ -46,7 +46,7 @@ pub struct Call<N> {
     pub own: u64,
     /// How the call ended.
     pub exit: Exit,
-    /// Whether its context was not running when the end was found; the listener was already told of the pause.
+    /// Whether its context was not running when the end was found; the pause was already reported to the listener.
     pub is_paused: bool,
 }
 

@@ -80,11 +80,11 @@ impl Session {
         let mut frames = self.frames.clone();
         frames[at][bit / 8] ^= 0x80 >> (bit % 8);
         let (items, counts, cards) = read(&frames);
-        let told = |item: &Item| match item {
+        let excess_of = |item: &Item| match item {
             Item::Malformed { error: Malformation::Excess(excess), .. } => *excess,
             _ => 0,
         };
-        let excess: u64 = items.iter().map(told).sum();
+        let excess: u64 = items.iter().map(excess_of).sum();
         let sum = counts.accesses + counts.lost_accesses + counts.accesses_before_start;
         let why = |what: &str| {
             let Counts {

@@ -108,9 +108,9 @@ proptest! {
         let (alone, alone_counts) = decode_frames(&good);
         prop_assert_eq!((counts.cards.len(), counts.stray_frames), (1, 1));
         prop_assert_eq!(bare(&items[0], &counts.cards[0].counts), bare(&alone, &alone_counts));
-        let mut told = Wire::default();
-        wire.iter().enumerate().for_each(|(at, frame)| told.push(origin(at), frame, &mut |_, _| {}));
-        prop_assert_eq!(told.has_ended(), has_ended);
+        let mut decoder = Wire::default();
+        wire.iter().enumerate().for_each(|(at, frame)| decoder.push(origin(at), frame, &mut |_, _| {}));
+        prop_assert_eq!(decoder.has_ended(), has_ended);
     }
 
     /// Forged frames that continue each other cannot be distinguished from a card. They become a separate card.
@@ -260,7 +260,7 @@ fn a_long_gap_after_the_end_is_a_loss_and_not_another_card() {
         wire.extend(card.session(50, 20).0);
         let (_, counts) = read(&wire);
         let order = counts.cards[0].counts.order;
-        let told = (counts.cards.len(), order.missing_frames, counts.sum().lost_accesses);
-        assert_eq!(told, (1, lost, lost * 5));
+        let counted = (counts.cards.len(), order.missing_frames, counts.sum().lost_accesses);
+        assert_eq!(counted, (1, lost, lost * 5));
     }
 }

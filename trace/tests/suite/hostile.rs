@@ -252,11 +252,11 @@ fn flipping_any_bit_of_a_record_keeps_the_other_records() {
         assert_eq!(order.missing_frames, 0, "bit {bit}");
         assert!(malformed_frames <= 1, "bit {bit}");
         // Records that became more accesses are detected when the next frame's count is lower.
-        let told = read.errors().into_iter().map(|error| match error {
+        let excess = read.errors().into_iter().map(|error| match error {
             Malformation::Excess(excess) => excess,
             _ => 0,
         });
-        let (counted, sent) = (accesses + lost_accesses, produced + told.sum::<u64>());
+        let (counted, sent) = (accesses + lost_accesses, produced + excess.sum::<u64>());
         assert_eq!((counted, order.restarts), (sent, 0), "bit {bit}: {:?}", read.counts);
     }
 }

@@ -26,7 +26,7 @@ fn run(tool: &str, arguments: &[&str], file: &Path) -> Option<String> {
 fn capinfos_counts_the_frames() {
     let (frames, _) = Card::new().session(30, 370);
     let file = capture_file("capinfos.pcapng", &frames);
-    let Some(told) = run("capinfos", &["-M"], &file) else { return };
+    let Some(printed) = run("capinfos", &["-M"], &file) else { return };
     for expected in [
         "Encapsulation = Ethernet",
         "File timestamp precision:  nanoseconds (9)",
@@ -36,7 +36,7 @@ fn capinfos_counts_the_frames() {
         "Hardware = HMTT card",
         "Number of stat entries = 1",
     ] {
-        assert!(told.contains(expected), "{expected} is not in\n{told}");
+        assert!(printed.contains(expected), "{expected} is not in\n{printed}");
     }
 }
 
@@ -46,8 +46,8 @@ fn tshark_reads_addresses_times_and_kinds() {
     let file = capture_file("tshark.pcapng", &frames);
     let fields = ["-e", "frame.time_epoch", "-e", "eth.src", "-e", "eth.type", "-e", "frame.len"];
     let arguments = [&["-n", "-T", "fields"], &fields[..], &["-r"]].concat();
-    let Some(told) = run("tshark", &arguments, &file) else { return };
-    let lines: Vec<&str> = told.lines().collect();
+    let Some(printed) = run("tshark", &arguments, &file) else { return };
+    let lines: Vec<&str> = printed.lines().collect();
     assert_eq!(lines.len(), frames.len());
     assert_eq!(lines[1], "1700000000.000001000\t02:00:00:00:00:01\t0x88b5\t1514");
 }
@@ -56,8 +56,8 @@ fn tshark_reads_addresses_times_and_kinds() {
 fn tshark_reads_the_start_of_the_capture_from_the_statistics() {
     let file = capture_file("tshark-blocks.pcapng", &[]);
     let arguments = ["-X", "read_format:MIME Files Format", "-V", "-r"];
-    let Some(told) = run("tshark", &arguments, &file) else { return };
-    let (_, statistics) = told.split_once("Block: Interface Statistics Block").expect("a block");
-    assert!(statistics.contains("Option: Start Time"), "{told}");
-    assert!(statistics.contains("Option: End Time"), "{told}");
+    let Some(printed) = run("tshark", &arguments, &file) else { return };
+    let (_, statistics) = printed.split_once("Block: Interface Statistics Block").expect("a block");
+    assert!(statistics.contains("Option: Start Time"), "{printed}");
+    assert!(statistics.contains("Option: End Time"), "{printed}");
 }

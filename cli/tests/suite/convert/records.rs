@@ -151,10 +151,10 @@ fn everything_else_in_a_capture_is_counted_on_standard_error() {
     let trace = output("records", "trace");
     let (complaint, code) = converted(&capture, &trace);
     assert_eq!(code, 3);
-    let told = complaint.lines().find(|line| line.contains("does not hold")).unwrap();
-    let told = told.split_once("does not hold: ").unwrap().1;
+    let printed = complaint.lines().find(|line| line.contains("does not hold")).unwrap();
+    let printed = printed.split_once("does not hold: ").unwrap().1;
     assert_eq!(
-        told,
+        printed,
         "2 tag, 3 slice, 1 mark, 1 fault, 2 page, 2 interval, 1 count, 1 hot_page, 3 ddr_clock, \
          1 no_end, 1 offsets within a line of 64 bytes, 6 gaps and restarts, but for a break in the sequence numbers, 1 accesses to line 0 \
          at their clock, one clock late instead"

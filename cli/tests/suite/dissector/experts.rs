@@ -13,24 +13,24 @@ use crate::card::Card;
 fn experts(name: &str, frames: &[Vec<u8>]) -> Option<[Vec<String>; 2]> {
     let file = capture_file(&format!("expert-{name}.pcapng"), frames);
     let fields = ["-T", "fields", "-E", "separator=:", "-E", "aggregator=|"];
-    let told = |passes: &[&str]| {
+    let printed = |passes: &[&str]| {
         let wanted = ["-Y", "_ws.expert", "-e", "frame.number", "-e", "_ws.expert.message"];
         let text = tshark(&[passes, &fields, &wanted].concat(), &file)?;
         Some(text.lines().map(str::to_owned).collect())
     };
-    Some([told(&[])?, told(&["-2"])?])
+    Some([printed(&[])?, printed(&["-2"])?])
 }
 
 /// Checks the expert infos of a capture without those of its end frames.
 fn assert_experts(name: &str, frames: &[Vec<u8>], expected: &[&str]) {
     let Some(passes) = experts(name, frames) else { return };
-    for (told, pass) in passes.iter().zip(["one pass", "two passes"]) {
-        let told: Vec<&str> = told
+    for (printed, pass) in passes.iter().zip(["one pass", "two passes"]) {
+        let printed: Vec<&str> = printed
             .iter()
             .map(String::as_str)
             .filter(|line| !line.ends_with(":The capture was stopped"))
             .collect();
-        assert_eq!(told, expected, "{name}, {pass}");
+        assert_eq!(printed, expected, "{name}, {pass}");
     }
 }
 

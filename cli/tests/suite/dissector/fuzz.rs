@@ -58,10 +58,10 @@ fn no_payload_raises_a_lua_error() {
     let frames: Vec<_> = (0..FUZZED_FRAMES).map(|_| numbers.frame(&mut card)).collect();
     let file = capture_file("fuzzed.pcapng", &frames);
     for passes in [&["-V"][..], &["-2", "-V"], &[]] {
-        let Some(told) = tshark(passes, &file) else { return };
-        let wrong = told.lines().find(|line| line.contains("Lua Error"));
+        let Some(printed) = tshark(passes, &file) else { return };
+        let wrong = printed.lines().find(|line| line.contains("Lua Error"));
         assert_eq!(wrong, None, "{passes:?}");
-        assert!(!told.contains("Dissector bug"));
+        assert!(!printed.contains("Dissector bug"));
     }
     // A filter on a field of records makes tshark build their tree. The output does not depend on it.
     let info = ["-T", "fields", "-e", "_ws.col.Info"];
@@ -82,10 +82,10 @@ fn frames_that_are_not_a_cards_are_ignored() {
         })
         .collect();
     let file = capture_file("others.pcapng", &others);
-    let Some(told) = tshark(&["-Y", "!hmtt", "-T", "fields", "-e", "eth.type"], &file) else {
+    let Some(printed) = tshark(&["-Y", "!hmtt", "-T", "fields", "-e", "eth.type"], &file) else {
         return;
     };
-    assert_eq!(told.lines().collect::<Vec<_>>(), ["0x88b5"; 2]);
+    assert_eq!(printed.lines().collect::<Vec<_>>(), ["0x88b5"; 2]);
 }
 
 #[test]
@@ -98,6 +98,6 @@ fn a_lua_error_is_detected() {
     let mut frame = Card::new().info();
     frame.truncate(MAC_BYTES + 2);
     let file = capture_file("noticed.pcapng", &[frame]);
-    let Some(told) = tshark_with(&plugin, &["-V"], &file) else { return };
-    assert!(told.contains("Lua Error"), "{told}");
+    let Some(printed) = tshark_with(&plugin, &["-V"], &file) else { return };
+    assert!(printed.contains("Lua Error"), "{printed}");
 }

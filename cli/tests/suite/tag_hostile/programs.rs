@@ -239,8 +239,8 @@ int main(void) {
 pub const ENDS_WITH_GS: &str = r#"
 #include <pthread.h>
 static uint64_t mine[512];
-static uint64_t room[1 << 17] __attribute__((aligned(1 << 20)));
-#define PLACE (uint64_t)(room + 1024)
+static uint64_t buffer[1 << 17] __attribute__((aligned(1 << 20)));
+#define PLACE (uint64_t)(buffer + 1024)
 static volatile long set_gs = 0x1001;
 static void take(void) {
     syscall(SYS_arch_prctl, set_gs, mine);

@@ -13,7 +13,7 @@ fn file(name: &str) -> (tempfile::TempDir, DiskFile) {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
-    /// Whatever is written, drained and flushed, in pieces of any size, is in the file; after each
+    /// All bytes that are written, drained and flushed, in pieces of any size, are in the file; after each
     /// flush already.
     #[test]
     fn what_is_written_is_in_the_file(

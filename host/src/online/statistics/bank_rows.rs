@@ -9,7 +9,7 @@ use hmtt_format::memory::PAGE_LOG2;
 
 /// Number of low bits of an index that hold rank and bank; the row is above them.
 const BANK_BITS: u32 = (MAX_RANK_BITS + MAX_BANK_BITS) as u32;
-/// Banks that bank_rows tell apart.
+/// Number of banks that are distinguished.
 pub(super) const BANKS: usize = 1 << BANK_BITS;
 
 /// Number of page-number bits that select an entry of one table; three tables cover all bits.

@@ -116,8 +116,8 @@ impl Log {
         let (writing, _liveness) = (Some(writing), liveness);
         let to_log = messages.clone();
         // The log thread receives the mark at its next check; the mark thread does not wait for it.
-        let tell = move |mark| drop(to_log.send(Message::Mark(mark)));
-        let marking = marks.map(|marks| MarkThread::start(&marks, tell)).transpose()?;
+        let on_mark = move |mark| drop(to_log.send(Message::Mark(mark)));
+        let marking = marks.map(|marks| MarkThread::start(&marks, on_mark)).transpose()?;
         Ok(Log {
             path,
             shared,
@@ -177,7 +177,7 @@ impl Log {
     }
 
     fn send(&self, message: Message) {
-        // The log thread receives messages until it is told to finish.
+        // The log thread receives messages until it is asked to finish.
         let _ = self.messages.send(message);
         self.shared.wake(header::DOORBELL);
     }

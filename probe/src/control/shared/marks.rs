@@ -46,7 +46,7 @@ impl MarkThread {
     /// be started.
     pub fn start(
         output: &MarkOutput,
-        mut tell: impl FnMut(Mark) + Send + 'static,
+        mut on_mark: impl FnMut(Mark) + Send + 'static,
     ) -> Result<Self, TagError> {
         let MarkOutput { window, every } = output;
         let file = window::open(window)?;
@@ -56,8 +56,8 @@ impl MarkThread {
         let memory = Memory::map_at(&file, BYTES, window.offset).map_err(failed)?;
         let (stop, stopped) = channel();
         let every = *every;
-        tell(mark(&memory, MARK_FREE_FIRST));
-        let run = move || run(&memory, every, &stopped, tell);
+        on_mark(mark(&memory, MARK_FREE_FIRST));
+        let run = move || run(&memory, every, &stopped, on_mark);
         let thread = Builder::new().spawn(run).map_err(failed)?;
         Ok(MarkThread { stop, thread })
     }
@@ -70,10 +70,10 @@ impl MarkThread {
     }
 }
 
-fn run(memory: &Memory, every: Duration, stopped: &Receiver<()>, mut tell: impl FnMut(Mark)) {
+fn run(memory: &Memory, every: Duration, stopped: &Receiver<()>, mut on_mark: impl FnMut(Mark)) {
     for register in (MARK_FREE_FIRST..=MARK_FREE_LAST).cycle().skip(1) {
         let is_last = stopped.recv_timeout(every) != Err(RecvTimeoutError::Timeout);
-        tell(mark(memory, register));
+        on_mark(mark(memory, register));
         if is_last {
             return;
         }
@@ -107,20 +107,20 @@ mod tests {
     #[test]
     fn marks_cycle_through_registers_and_do_not_overlap() {
         let (_file, output) = window(3 * BYTES, 2 * BYTES);
-        let told = Arc::new(Mutex::new(Vec::new()));
-        let to = Arc::clone(&told);
+        let recorded = Arc::new(Mutex::new(Vec::new()));
+        let to = Arc::clone(&recorded);
         let marking =
             MarkThread::start(&output, move |mark| to.lock().unwrap().push(mark)).unwrap();
-        while told.lock().unwrap().len() < 300 {
+        while recorded.lock().unwrap().len() < 300 {
             std::thread::yield_now();
         }
         marking.finish();
-        let told = told.lock().unwrap();
-        for (at, mark) in told.iter().enumerate() {
+        let recorded = recorded.lock().unwrap();
+        for (at, mark) in recorded.iter().enumerate() {
             assert_eq!(mark.register, 0x100 + at as u32 % 256);
             assert!(mark.tsc_before < mark.tsc_after, "{mark:?}");
         }
-        assert!(told.is_sorted_by(|one, other| one.tsc_after <= other.tsc_before));
+        assert!(recorded.is_sorted_by(|one, other| one.tsc_after <= other.tsc_before));
     }
 
     #[test]

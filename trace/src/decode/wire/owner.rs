@@ -38,7 +38,7 @@ pub(super) enum Owner {
 listed! {
     /// How well the frame fits the best of the cards, of the pending runs or of the parked traces.
     Claim {
-        /// It fits none.
+        /// The frame fits none of them.
         No,
         Late,
         /// [`Fit::Near`] with nothing that it could be compared with, by at least [`WINDOW`] frames.

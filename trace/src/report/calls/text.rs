@@ -21,7 +21,7 @@ impl Calls {
     /// Writes the tables.
     ///
     /// # Errors
-    /// Those of `output`.
+    /// The errors of writing to `output`.
     pub fn write(&self, tables: Tables, output: &mut dyn Write) -> io::Result<()> {
         self.write_head(output)?;
         let all = self.functions.iter().map(|function| (&function.sum, function.name.as_str()));
@@ -221,8 +221,8 @@ mod tests {
 
     #[test]
     fn durations_have_four_digits() {
-        let told = [0, 999, 1_000, 12_345, 123_456, 999_999, 1_234_567_890, 100_000_000_000];
-        let told = told.map(|ns| duration(Some(ns), None));
+        let printed = [0, 999, 1_000, 12_345, 123_456, 999_999, 1_234_567_890, 100_000_000_000];
+        let printed = printed.map(|ns| duration(Some(ns), None));
         let expected = [
             "0 ns",
             "999 ns",
@@ -233,7 +233,7 @@ mod tests {
             "1.235 s",
             "100.0 s",
         ];
-        assert_eq!(told.each_ref().map(String::as_str), expected);
+        assert_eq!(printed.each_ref().map(String::as_str), expected);
         assert_eq!(duration(None, Some(7)), "7");
     }
 }

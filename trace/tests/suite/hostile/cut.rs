@@ -127,7 +127,7 @@ fn wireshark_lists_as_many_packets_of_a_cut_capture() {
         let Some(text) = listed("tshark", &["-n", "-r"], &path) else { return };
         assert_eq!(text.lines().count(), count, "tshark, cut at {cut}");
         let Some(text) = listed("capinfos", &["-c", "-M", "-T", "-r"], &path) else { return };
-        let told = text.trim_end().rsplit('\t').next().map(str::to_owned);
-        assert_eq!(told, Some(count.to_string()), "capinfos, cut at {cut}: {text}");
+        let printed = text.trim_end().rsplit('\t').next().map(str::to_owned);
+        assert_eq!(printed, Some(count.to_string()), "capinfos, cut at {cut}: {text}");
     }
 }
