@@ -73,6 +73,11 @@ impl FaultKind {
         Self::ALL.into_iter().find(|kind| kind.code() == code)
     }
 
+    /// The kind with this name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.name() == name)
+    }
+
     /// The name of the kind in flags files and in decoded traces.
     pub const fn name(self) -> &'static str {
         match self {

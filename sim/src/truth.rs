@@ -59,7 +59,7 @@ fn parse_flag(line: &str) -> Option<Event> {
     let mut fields = line.split_ascii_whitespace();
     let clock = Cycles(fields.next()?.parse().ok()?);
     let name = fields.next()?;
-    let kind = FaultKind::ALL.into_iter().find(|kind| kind.name() == name)?;
+    let kind = FaultKind::from_name(name)?;
     let bank = fields.next()?.parse().ok()?;
     fields.next().is_none().then_some(Event::Fault { clock, kind, bank })
 }

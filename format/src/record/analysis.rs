@@ -51,6 +51,15 @@ pub enum CountGroup {
 }
 
 impl CountGroup {
+    /// All groups, in the order of their codes.
+    pub const ALL: [CountGroup; 5] = [
+        CountGroup::RowHits,
+        CountGroup::RowMisses,
+        CountGroup::RowConflicts,
+        CountGroup::Reuse,
+        CountGroup::Other,
+    ];
+
     /// The group with this code.
     pub const fn from_code(code: u32) -> Option<CountGroup> {
         Some(match code {
@@ -61,6 +70,11 @@ impl CountGroup {
             4 => CountGroup::Other,
             _ => return None,
         })
+    }
+
+    /// The group with this name.
+    pub fn from_name(name: &str) -> Option<CountGroup> {
+        Self::ALL.into_iter().find(|group| group.name() == name)
     }
 
     /// Name of the group in text and tables.
@@ -105,4 +119,18 @@ pub(super) fn hot_page(dump: u8, page: u32, count: u32, votes: u32) -> [u64; 2] 
     let first = head(KIND_HOT_PAGE, u32::from(dump) << DUMP_AT);
     let page = u64::from(page & ((1 << PAGE_BITS) - 1));
     [first | page, u64::from(count) << 32 | u64::from(votes)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn groups_are_found_by_code_and_by_name() {
+        for (code, group) in (0..).zip(CountGroup::ALL) {
+            assert_eq!(CountGroup::from_code(code), Some(group));
+            assert_eq!((group as u32, CountGroup::from_name(group.name())), (code, Some(group)));
+        }
+        assert_eq!(CountGroup::from_code(CountGroup::ALL.len() as u32), None);
+    }
 }

@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use hmtt_format::{Access, Cycles, Direction, PhysAddr};
+use hmtt_format::record::CountGroup;
+use hmtt_format::{Access, Cycles, Direction, FaultKind, PhysAddr};
 use serde::{Deserialize, Serialize};
 
 use crate::decode::{DdrClock, Gap, parse_seconds, seconds};
 use crate::table::Entry;
 use crate::table::context::mark_name;
-use crate::table::row::{fault_named, group_named};
 
 /// The members of each kind of object, in the order in which they are written. The aliases are the names in tables of
 /// version 1.
@@ -192,7 +192,8 @@ impl TryFrom<Object> for Entry {
             Object::Mark { clock, register, .. } => Entry::Mark { clock: Cycles(clock), register },
             Object::Fault { clock, fault, bank } => Entry::Fault {
                 clock: Cycles(clock),
-                kind: fault_named(&fault).ok_or_else(|| format!("no fault is called {fault}"))?,
+                kind: FaultKind::from_name(&fault)
+                    .ok_or_else(|| format!("no fault is called {fault}"))?,
                 bank,
             },
             Object::Page { clock, address, reads, writes, duration_clocks } => Entry::Page {
@@ -209,7 +210,7 @@ impl TryFrom<Object> for Entry {
             Object::Interval { clock, part } => Entry::Interval { clock: Cycles(clock), part },
             Object::Count { dump, group, index, value } => Entry::Count {
                 dump,
-                group: group_named(&group)
+                group: CountGroup::from_name(&group)
                     .ok_or_else(|| format!("no group of counts is called {group}"))?,
                 index,
                 value,

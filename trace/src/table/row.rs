@@ -112,25 +112,6 @@ pub enum Entry {
     NoEnd,
 }
 
-/// All groups of counters, to be found by name.
-const GROUPS: [CountGroup; 5] = [
-    CountGroup::RowHits,
-    CountGroup::RowMisses,
-    CountGroup::RowConflicts,
-    CountGroup::Reuse,
-    CountGroup::Other,
-];
-
-/// Finds the group of counters with this name.
-pub(super) fn group_named(name: &str) -> Option<CountGroup> {
-    GROUPS.into_iter().find(|group| group.name() == name)
-}
-
-/// Finds the fault with this name.
-pub(super) fn fault_named(name: &str) -> Option<FaultKind> {
-    FaultKind::ALL.into_iter().find(|kind| kind.name() == name)
-}
-
 impl Entry {
     /// Name of the entry's kind, the same in every format.
     pub const fn kind(&self) -> &'static str {

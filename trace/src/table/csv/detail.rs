@@ -6,14 +6,18 @@ use hmtt_format::Cycles;
 use hmtt_format::record::CountGroup;
 
 use crate::decode::{DdrClock, Gap, parse_seconds};
-use crate::table::row::group_named;
 
 /// Parses `dump D GROUP I: V`.
 pub(super) fn count(text: &str) -> Option<(u8, CountGroup, u16, u32)> {
     let (dump, rest) = text.strip_prefix("dump ")?.split_once(' ')?;
     let (group, rest) = rest.split_once(' ')?;
     let (index, value) = rest.split_once(": ")?;
-    Some((dump.parse().ok()?, group_named(group)?, index.parse().ok()?, value.parse().ok()?))
+    Some((
+        dump.parse().ok()?,
+        CountGroup::from_name(group)?,
+        index.parse().ok()?,
+        value.parse().ok()?,
+    ))
 }
 
 /// Parses `dump D count C votes V`.

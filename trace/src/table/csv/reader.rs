@@ -2,14 +2,13 @@
 
 use std::io::BufRead;
 
-use hmtt_format::{Access, Cycles, Direction, PhysAddr, escape};
+use hmtt_format::{Access, Cycles, Direction, FaultKind, PhysAddr, escape};
 
 use super::detail;
 use super::fields::{Column, Fields, Heading};
 use super::records::Records;
 use crate::identity::CardId;
 use crate::table::card_changes::CardChanges;
-use crate::table::row::fault_named;
 use crate::table::{Entry, Reader, Row, TableError};
 
 /// A reader of CSV; quoted fields may span lines. The heading names the columns, in any order; `clock`,
@@ -125,8 +124,8 @@ fn entry(kind: &str, fields: &Fields<'_>) -> Result<Entry, String> {
         }
         "fault" => {
             let parts = detail.split_once(" bank ");
-            let parts =
-                parts.and_then(|(name, bank)| Some((fault_named(name)?, bank.parse().ok()?)));
+            let parts = parts
+                .and_then(|(name, bank)| Some((FaultKind::from_name(name)?, bank.parse().ok()?)));
             let (kind, bank) = parts.ok_or_else(|| unclear("NAME bank NUMBER"))?;
             Entry::Fault { clock: clock()?, kind, bank }
         }
