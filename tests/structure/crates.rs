@@ -8,13 +8,14 @@ use serde_json::Value;
 
 /// Crates of the workspace that each crate may use, except in tests. ARCHITECTURE.md has the same
 /// list.
-const ALLOWED: [(&str, &[&str]); 9] = [
+const ALLOWED: [(&str, &[&str]); 10] = [
     ("hmtt-format", &[]),
     ("gateware", &["hmtt-format"]),
     ("hmtt-sim", &["hmtt-format", "gateware"]),
     ("hmtt", &["hmtt-format"]),
     ("hmtt-host", &["hmtt-format", "hmtt"]),
     ("hmtt-probe", &["hmtt-format"]),
+    ("hmtt-translator", &["hmtt-format", "hmtt-probe"]),
     ("hmtt-cli", &["hmtt-format", "hmtt", "hmtt-host", "hmtt-probe"]),
     ("hmtt-test-support", &["hmtt-format", "hmtt"]),
     ("hmtt-tests", &["hmtt-format", "hmtt", "hmtt-sim", "hmtt-test-support"]),

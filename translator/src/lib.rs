@@ -1,0 +1,17 @@
+//! Translates running x86-64 programs block by block into a code cache.
+//!
+//! [`code`] is the original code. [`block`] decodes it into intermediate blocks. [`cache`] generates
+//! their code, links it and answers threads that need more. [`state`] describes how the original
+//! state of a thread is found that was interrupted in generated code, and [`layout`] the memory that
+//! generated code shares with the controller.
+//!
+//! Invariant: original code is never changed, and the program's own memory and stack have the
+//! contents that they would have without the translator.
+
+#![deny(clippy::missing_errors_doc)]
+
+pub mod block;
+pub mod cache;
+pub mod code;
+pub mod layout;
+pub mod state;

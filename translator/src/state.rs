@@ -1,0 +1,83 @@
+//! The original state of a thread that was interrupted in generated code.
+
+use hmtt_probe::address::RunAddr;
+
+/// A set of general registers, by their numbers in encodings.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Registers(pub u16);
+
+impl Registers {
+    /// No register.
+    pub const NONE: Registers = Registers(0);
+    /// All sixteen registers.
+    pub const ALL: Registers = Registers(0xffff);
+
+    /// The set of one register.
+    pub const fn one(register: u8) -> Self {
+        Registers(1 << register)
+    }
+
+    /// Whether a register is in the set.
+    pub const fn contains(self, register: u8) -> bool {
+        self.0 >> register & 1 != 0
+    }
+
+    /// The set with the registers of another.
+    #[must_use]
+    pub const fn with(self, other: Self) -> Self {
+        Registers(self.0 | other.0)
+    }
+
+    /// The set without the registers of another.
+    #[must_use]
+    pub const fn without(self, other: Self) -> Self {
+        Registers(self.0 & !other.0)
+    }
+
+    /// Numbers of the registers, in ascending order.
+    pub fn iter(self) -> impl Iterator<Item = u8> {
+        (0..16).filter(move |register| self.contains(*register))
+    }
+}
+
+/// Where the original instruction pointer is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rip {
+    /// It is this address.
+    Address(RunAddr),
+    /// It is in `rcx`, whose own value is borrowed.
+    InRcx,
+    /// It is in the thread area, as [`TARGET`](crate::layout::area::TARGET).
+    InTarget,
+}
+
+/// What the program's flags are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flags {
+    /// The flags of the thread.
+    Live,
+    /// In the thread area, as [`FLAGS`](crate::layout::area::FLAGS).
+    Saved,
+    /// Unknown, and overwritten by the program before it reads them.
+    Dead,
+}
+
+/// The original state of a thread that is about to execute an instruction of generated code.
+///
+/// Registers that are not mentioned have their original values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Point {
+    /// The original instruction pointer.
+    pub rip: Rip,
+    /// Registers whose original values are in the thread area. `r15` always is if there is a ring.
+    pub borrowed: Registers,
+    /// The program's flags.
+    pub flags: Flags,
+    /// `rcx` must be given the value of the original instruction pointer: the thread has just
+    /// returned from a system call.
+    pub rcx_is_rip: bool,
+    /// The block whose number the thread has written last, and how many of its instructions it has
+    /// executed. `None` where the number of the next block is not yet written, or the last block is
+    /// complete.
+    pub inside: Option<(u32, u16)>,
+}
