@@ -1,0 +1,139 @@
+//! Finds which registers and flags an instruction reads and writes.
+//!
+//! Where the manuals leave a result open, the instruction is taken to read the old value: a register
+//! or flag is overwritten only if every processor overwrites it.
+
+use iced_x86::{
+    Instruction, InstructionInfoFactory, Mnemonic, OpAccess, Register, RflagsBits, UsedRegister,
+};
+
+use crate::state::Registers;
+
+/// A set of the status flags, as [`RflagsBits`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StatusFlags(pub u32);
+
+impl StatusFlags {
+    /// All six status flags.
+    pub const ALL: StatusFlags = StatusFlags(
+        RflagsBits::OF
+            | RflagsBits::SF
+            | RflagsBits::ZF
+            | RflagsBits::AF
+            | RflagsBits::CF
+            | RflagsBits::PF,
+    );
+
+    /// Whether there is none in the set.
+    pub const fn is_empty(self) -> bool {
+        self.0 & Self::ALL.0 == 0
+    }
+}
+
+/// What kind of instruction it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Class {
+    /// It has no memory operand and ends no block.
+    Register,
+    /// It reads memory.
+    Load,
+    /// It writes memory.
+    Store,
+    /// It reads and writes memory.
+    Update,
+    /// It ends its block.
+    Transfer,
+}
+
+/// Registers and flags that an instruction uses.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Uses {
+    /// General registers whose old values it may need.
+    pub read: Registers,
+    /// General registers that it may change.
+    pub written: Registers,
+    /// General registers that it always overwrites as a whole.
+    pub overwritten: Registers,
+    /// Status flags whose old values it may need.
+    pub flags_read: StatusFlags,
+    /// Status flags that it always overwrites.
+    pub flags_overwritten: StatusFlags,
+    /// Whether it changes `gs` or reads its base.
+    pub gs: bool,
+}
+
+impl Uses {
+    /// Registers that it names or uses without naming them.
+    pub fn touched(&self) -> Registers {
+        self.read.with(self.written)
+    }
+
+    fn add(&mut self, used: &UsedRegister) {
+        let register = used.register();
+        self.gs |= register == Register::GS && used.access() != OpAccess::Read;
+        if !register.is_gpr() {
+            return;
+        }
+        let one = Registers::one(register.full_register().number() as u8);
+        let access = used.access();
+        let whole = register.is_gpr32() || register.is_gpr64();
+        if access == OpAccess::Write && whole {
+            self.overwritten = self.overwritten.with(one);
+        } else {
+            self.read = self.read.with(one);
+        }
+        if !matches!(access, OpAccess::Read | OpAccess::CondRead | OpAccess::NoMemAccess) {
+            self.written = self.written.with(one);
+        }
+    }
+}
+
+/// Whether an instruction may leave a destination or the flags as they were, depending on values.
+fn is_uncertain(instruction: &Instruction) -> bool {
+    use Mnemonic::{Bsf, Bsr, Rcl, Rcr, Rol, Ror, Sal, Sar, Shl, Shld, Shr, Shrd, Syscall, Tzcnt};
+    let mnemonic = instruction.mnemonic();
+    matches!(
+        mnemonic,
+        Bsf | Bsr | Tzcnt | Rcl | Rcr | Rol | Ror | Sal | Sar | Shl | Shld | Shr | Shrd | Syscall
+    ) || mnemonic == Mnemonic::Lzcnt
+        || instruction.has_rep_prefix()
+        || instruction.has_repne_prefix()
+}
+
+/// Returns what an instruction uses, and its class if it does not end a block.
+pub(super) fn find(
+    factory: &mut InstructionInfoFactory,
+    instruction: &Instruction,
+) -> (Uses, Class) {
+    let mut uses = Uses::default();
+    let info = factory.info(instruction);
+    info.used_registers().iter().for_each(|used| uses.add(used));
+    uses.gs |= matches!(
+        instruction.mnemonic(),
+        Mnemonic::Rdgsbase | Mnemonic::Wrgsbase | Mnemonic::Swapgs | Mnemonic::Lgs
+    );
+    let (mut loads, mut stores) = (false, false);
+    for memory in info.used_memory() {
+        loads |= !matches!(memory.access(), OpAccess::Write | OpAccess::CondWrite);
+        stores |= !matches!(memory.access(), OpAccess::Read | OpAccess::CondRead);
+        uses.gs |= memory.segment() == Register::GS;
+    }
+    uses.gs |= instruction.segment_prefix() == Register::GS;
+    // What is undefined may be the old value.
+    uses.flags_read = StatusFlags(instruction.rflags_read() | instruction.rflags_undefined());
+    uses.flags_overwritten = StatusFlags(
+        instruction.rflags_written() | instruction.rflags_cleared() | instruction.rflags_set(),
+    );
+    if is_uncertain(instruction) {
+        uses.read = uses.read.with(uses.overwritten);
+        uses.overwritten = Registers::NONE;
+        uses.flags_overwritten = StatusFlags::default();
+    }
+    let class = match (loads, stores) {
+        (false, false) => Class::Register,
+        (true, false) => Class::Load,
+        (false, true) => Class::Store,
+        (true, true) => Class::Update,
+    };
+    (uses, class)
+}
