@@ -2,12 +2,24 @@
 //!
 //! All tables are in private memory. What is written to the process goes through [`CacheMemory`].
 
+mod arena;
+mod links;
+mod record;
+mod translate;
+
+use std::collections::{BTreeMap, HashMap};
+
 use hmtt_probe::address::RunAddr;
 use thiserror::Error;
 
-use crate::block::Untranslatable;
+use crate::block::{Block, MAX_BYTES, Untranslatable};
 use crate::code::CodeBytes;
+use crate::emit::{ExitKind, emit};
+use crate::layout::{area, lookup};
 use crate::state::Point;
+use crate::stubs::Stubs;
+use arena::Space;
+use record::{ExitRecord, Record};
 
 /// An arena of the cache: one range of its memory, mapped at one address of the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -110,9 +122,33 @@ pub enum Answer {
 }
 
 /// The code cache of a process.
+#[derive(Debug)]
 pub struct Cache<M> {
     memory: M,
     settings: Settings,
+    stubs: Stubs,
+    spaces: Vec<Space>,
+    /// Blocks, by number from 1 on.
+    blocks: Vec<Record>,
+    /// Exits, by number from 1 on.
+    exits: Vec<ExitRecord>,
+    /// Numbers of the blocks to which something may lead, by original address.
+    by_address: BTreeMap<u64, u32>,
+    /// Exits that lead to an address without a block.
+    waiting: HashMap<u64, Vec<u32>>,
+    /// The first block of each entry of the lookup table, or 0.
+    heads: Vec<u32>,
+    /// Blocks by the addresses at which their sections start.
+    sections: BTreeMap<u64, (u32, Side)>,
+    /// States at islands.
+    islands: HashMap<u64, Point>,
+}
+
+/// Which section of a block.
+#[derive(Clone, Copy, Debug)]
+enum Side {
+    Hot,
+    Cold,
 }
 
 impl<M: CacheMemory> Cache<M> {
@@ -121,8 +157,25 @@ impl<M: CacheMemory> Cache<M> {
     /// # Errors
     /// The arena cannot be mapped.
     pub fn new(memory: M, settings: Settings, near: RunAddr) -> Result<Self, CacheError> {
-        let _ = near;
-        Ok(Cache { memory, settings })
+        let mut cache = Cache {
+            memory,
+            settings,
+            stubs: Stubs::new(settings.instrument == Instrument::Ring),
+            spaces: Vec::new(),
+            blocks: Vec::new(),
+            exits: Vec::new(),
+            by_address: BTreeMap::new(),
+            waiting: HashMap::new(),
+            heads: vec![0; lookup::ENTRIES as usize],
+            sections: BTreeMap::new(),
+            islands: HashMap::new(),
+        };
+        cache.new_space(near)?;
+        let miss = RunAddr(cache.spaces[0].around.indirect);
+        for entry in 0..=u16::MAX {
+            cache.memory.set_table(entry, miss);
+        }
+        Ok(cache)
     }
 
     /// The memory of the process.
@@ -140,40 +193,86 @@ impl<M: CacheMemory> Cache<M> {
     /// # Errors
     /// The instruction there cannot be translated, or there is no memory.
     pub fn entry(&mut self, code: &dyn CodeBytes, at: RunAddr) -> Result<Entry, CacheError> {
-        let _ = code;
-        Err(Untranslatable { at, why: crate::block::Why::NotReadable }.into())
+        let block = match self.by_address.get(&at.0) {
+            Some(block) => *block,
+            None => self.translate_batch(code, at)?,
+        };
+        let address = RunAddr(self.record_mut(block).checked);
+        Ok(Entry { block, address })
     }
 
     /// Answers a request of a thread: `exit` and `target` are the fields of its area, as read.
     /// Neither is trusted.
     pub fn answer(&mut self, code: &dyn CodeBytes, exit: u32, target: u64) -> Answer {
-        let _ = (code, exit);
-        Answer::Native(RunAddr(target))
+        let found = self.exit(exit).map(|record| record.exit);
+        let to = found.map_or(RunAddr(target), |exit| exit.to);
+        match found.map(|exit| exit.kind) {
+            Some(ExitKind::Syscall { cached }) => {
+                return Answer::Call { native: to, cached: RunAddr(cached) };
+            }
+            Some(ExitKind::Native) => return Answer::Native(to),
+            None if exit != area::INDIRECT => return Answer::Native(to),
+            Some(ExitKind::Direct { .. }) | None => {}
+        }
+        match self.entry(code, to) {
+            Ok(entry) => {
+                if exit == area::INDIRECT {
+                    self.publish(entry.block);
+                }
+                Answer::Cached(entry.address)
+            }
+            Err(_) => Answer::Native(to),
+        }
     }
 
     /// The original state of a thread that is about to execute the instruction at an address of the
     /// cache. `None` if it must be stepped to the next instruction first, or if the address is not
     /// in the cache ([`contains`](Self::contains)).
     pub fn state_at(&self, address: RunAddr) -> Option<Point> {
-        let _ = address;
-        None
+        let space = self.spaces.iter().find(|space| space.contains(address.0))?;
+        if space.offset(address.0) < self.stubs.section.len() {
+            return self.stubs.section.state_at(space.offset(address.0));
+        }
+        if let Some(state) = self.islands.get(&address.0) {
+            return Some(*state);
+        }
+        let (start, (block, side)) = self.sections.range(..=address.0).next_back()?;
+        let record = &self.blocks[*block as usize - 1];
+        let block = Block::from_bytes(record.info.start, &record.info.bytes).ok()?;
+        let emitted = emit(&block, &self.spaces[record.space].around, record.place).ok()?;
+        let section = if matches!(side, Side::Hot) { emitted.hot } else { emitted.cold };
+        section.state_at((address.0 - start) as u32)
     }
 
     /// Whether an address is in an arena.
     pub fn contains(&self, address: RunAddr) -> bool {
-        let _ = address;
-        false
+        self.spaces.iter().any(|space| space.contains(address.0))
     }
 
     /// Takes all blocks that contain bytes of a range out of the cache: nothing leads to them any more.
     /// Threads that are in them finish them.
     pub fn invalidate(&mut self, range: std::ops::Range<RunAddr>) {
-        let _ = range;
+        let first = range.start.saturating_sub(MAX_BYTES as u64).0;
+        let inside = self.by_address.range(first..range.end.0.max(first));
+        let blocks: Vec<u32> = inside.map(|(_, block)| *block).collect();
+        for block in blocks {
+            if self.record_mut(block).limit() > range.start {
+                self.detach(block);
+            }
+        }
     }
 
     /// A translated block, by its number. The number is not trusted.
     pub fn block(&self, number: u32) -> Option<&BlockInfo> {
-        let _ = number;
-        None
+        let index = number.checked_sub(1)?;
+        self.blocks.get(index as usize).map(|record| &record.info)
+    }
+
+    fn record_mut(&mut self, number: u32) -> &mut Record {
+        &mut self.blocks[number as usize - 1]
+    }
+
+    fn exit(&self, number: u32) -> Option<&ExitRecord> {
+        self.exits.get(number.checked_sub(1)? as usize)
     }
 }

@@ -13,5 +13,7 @@
 pub mod block;
 pub mod cache;
 pub mod code;
+mod emit;
 pub mod layout;
 pub mod state;
+mod stubs;

@@ -58,6 +58,22 @@ impl Block {
         liveness::set(&mut operations);
         Ok(Block { start, bytes: bytes[..limit].into(), operations, end })
     }
+
+    /// Ends the block before an instruction that turned out not to be translated.
+    ///
+    /// # Errors
+    /// It is the first one.
+    pub fn cut(&mut self, untranslatable: Untranslatable) -> Result<(), Untranslatable> {
+        let at = untranslatable.at;
+        self.operations.retain(|operation| operation.instruction.ip() < at.0);
+        if self.operations.is_empty() {
+            return Err(untranslatable);
+        }
+        self.bytes = self.bytes[..at.wrapping_offset_from(self.start) as usize].into();
+        self.end = End::Untranslatable(untranslatable);
+        liveness::set(&mut self.operations);
+        Ok(())
+    }
 }
 
 /// Decodes an instruction, and how the block ends if it ends there.

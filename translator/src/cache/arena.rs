@@ -1,0 +1,123 @@
+//! The arenas of a cache, and the free space in them.
+//!
+//! ```text
+//! base   stubs | code, upwards | free | cold code and islands, downwards   limit
+//! ```
+
+use std::collections::HashMap;
+
+use hmtt_probe::address::RunAddr;
+
+use super::{Arena, ArenaNumber, CacheMemory, Settings};
+use crate::cache::Instrument;
+use crate::emit::{Emitted, Surroundings};
+use crate::stubs::Stubs;
+
+/// Farthest distance from an arena's bytes to the code whose operands it reaches.
+const REACH: u64 = 0x7800_0000;
+/// Bytes of an island: `jmp [rip]` and an address, aligned.
+const ISLAND_BYTES: u64 = 16;
+
+/// An arena with its free space.
+#[derive(Debug)]
+pub struct Space {
+    /// Its number.
+    pub number: ArenaNumber,
+    /// Its place in the process.
+    pub arena: Arena,
+    /// Addresses of its stubs and of the lookup table.
+    pub around: Surroundings,
+    /// First free address.
+    pub hot: u64,
+    /// Address after the last free one.
+    pub cold: u64,
+    /// Islands by the address to which they lead.
+    islands: HashMap<u64, u64>,
+}
+
+impl Space {
+    /// Fills a new arena with its stubs. `None` if it is too small.
+    pub fn new(
+        number: ArenaNumber,
+        arena: Arena,
+        stubs: &Stubs,
+        settings: &Settings,
+        memory: &mut impl CacheMemory,
+    ) -> Option<Self> {
+        let base = arena.base.0;
+        let limit = base.checked_add(u64::from(arena.bytes))? & !15;
+        let hot = base + u64::from(stubs.section.len());
+        if hot >= limit {
+            return None;
+        }
+        memory.write(number, 0, &stubs.section.bytes);
+        let around = Surroundings {
+            ring: settings.instrument == Instrument::Ring,
+            table: settings.table,
+            miss: base + u64::from(stubs.miss),
+            indirect: base + u64::from(stubs.indirect),
+            full: base + u64::from(stubs.full),
+        };
+        let islands = HashMap::new();
+        Some(Space { number, arena, around, hot, cold: limit, islands })
+    }
+
+    /// Whether it contains an address.
+    pub fn contains(&self, address: u64) -> bool {
+        address.wrapping_sub(self.arena.base.0) < u64::from(self.arena.bytes)
+    }
+
+    /// Whether all of its code reaches an address.
+    pub fn reaches(&self, address: RunAddr) -> bool {
+        let base = self.arena.base.0;
+        let end = base.saturating_add(u64::from(self.arena.bytes));
+        base.abs_diff(address.0) < REACH && end.abs_diff(address.0) < REACH
+    }
+
+    /// Offset of an address of the arena.
+    pub fn offset(&self, address: u64) -> u32 {
+        (address - self.arena.base.0) as u32
+    }
+
+    /// Writes a block to the free space from which its place was taken. Returns whether there is
+    /// space.
+    pub fn write(&mut self, emitted: &Emitted, memory: &mut impl CacheMemory) -> bool {
+        let hot_end = emitted.hot.here();
+        // One island stays possible for each exit, so that every link can be made.
+        let reserve = ISLAND_BYTES * (emitted.exits.len() as u64 + 1);
+        if hot_end.saturating_add(reserve) > emitted.cold.base {
+            return false;
+        }
+        memory.write(self.number, self.offset(emitted.cold.base), &emitted.cold.bytes);
+        memory.write(self.number, self.offset(emitted.hot.base), &emitted.hot.bytes);
+        (self.hot, self.cold) = (hot_end, emitted.cold.base);
+        true
+    }
+
+    /// The displacement by which a jump leads to an address: directly, or through an island. Also
+    /// returns the address of a new island. `None` if there is no space for it.
+    pub fn displacement(
+        &mut self,
+        from: u64,
+        target: u64,
+        memory: &mut impl CacheMemory,
+    ) -> Option<(i32, Option<u64>)> {
+        let distance = |to: u64| i32::try_from(to.wrapping_sub(from + 4) as i64).ok();
+        if let Some(displacement) = distance(target) {
+            return Some((displacement, None));
+        }
+        if let Some(island) = self.islands.get(&target) {
+            return Some((distance(*island)?, None));
+        }
+        let island = self.cold.checked_sub(ISLAND_BYTES)? & !15;
+        if island < self.hot {
+            return None;
+        }
+        let mut code = [0xff, 0x25, 0, 0, 0, 0].to_vec();
+        code.extend(target.to_le_bytes());
+        memory.write(self.number, self.offset(island), &code);
+        self.cold = island;
+        self.islands.insert(target, island);
+        Some((distance(island)?, Some(island)))
+    }
+}

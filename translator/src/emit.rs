@@ -1,0 +1,275 @@
+//! Generates the code of a block.
+//!
+//! ```text
+//! prefix    reached through the lookup table, with the target in rcx: continues here if it is this
+//!           block, else at the next block with the same entry of the table
+//! checked   with a ring: continues at the full stub if the chunk is full
+//! main      with a ring: writes the number of the block; then the instructions, and the end
+//! cold      what is executed rarely: requests of unlinked exits, constants
+//! ```
+//!
+//! Each direct exit is a jump whose displacement is aligned, so that one store links it. The same
+//! input generates the same code, so the points of a block can be generated again when they are needed.
+
+mod ends;
+mod entries;
+mod operations;
+mod writer;
+
+use hmtt_probe::address::RunAddr;
+
+use crate::block::{Block, Untranslatable};
+use crate::layout::{area, ring};
+use crate::state::{Flags, Point, Registers, Rip};
+pub use writer::{Section, register};
+
+/// Addresses on which generated code depends.
+#[derive(Clone, Copy, Debug)]
+pub struct Surroundings {
+    /// Whether `r15` is the ring's pointer.
+    pub ring: bool,
+    /// Address of the lookup table.
+    pub table: u32,
+    /// Address of the arena's stub for misses.
+    pub miss: u64,
+    /// Address of the arena's stub for indirect misses.
+    pub indirect: u64,
+    /// Address of the arena's stub for full chunks.
+    pub full: u64,
+}
+
+/// Place of a block's code, and its numbers.
+#[derive(Clone, Copy, Debug)]
+pub struct Place {
+    /// First address that is free for code.
+    pub hot: u64,
+    /// Address after those that are free for cold code, a multiple of 8.
+    pub cold_limit: u64,
+    /// Number of the block.
+    pub number: u32,
+    /// Number of its first exit.
+    pub first_exit: u32,
+}
+
+/// What kind of exit it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ExitKind {
+    /// A direct transfer. `checked`: it must enter its target where the ring is checked.
+    Direct {
+        /// Whether the ring is checked.
+        checked: bool,
+    },
+    /// A system call about which the controller is asked. `cached`: address of its copy.
+    Syscall {
+        /// Address of the instruction's copy.
+        cached: u64,
+    },
+    /// A transfer to an instruction that runs natively.
+    Native,
+}
+
+/// An exit of a block.
+#[derive(Clone, Copy, Debug)]
+pub struct Exit {
+    /// Address of the displacement of its jump.
+    pub displacement: u64,
+    /// Original address at which the program continues.
+    pub to: RunAddr,
+    /// Its kind.
+    pub kind: ExitKind,
+    /// Address of the code that asks for its target.
+    pub request: u64,
+}
+
+/// Code of a block.
+#[derive(Debug)]
+pub struct Emitted {
+    /// Code that is usually executed.
+    pub hot: Section,
+    /// Cold code.
+    pub cold: Section,
+    /// Address of the prefix.
+    pub prefix: u64,
+    /// Address at which the ring is checked. Without a ring, as `main`.
+    pub checked: u64,
+    /// Address at which the block is entered without a check.
+    pub main: u64,
+    /// Address of the displacement of the jump to the next block with the same entry of the table.
+    pub next: u64,
+    /// The exits, in the order of their numbers.
+    pub exits: Vec<Exit>,
+}
+
+/// Generates the code of a block.
+///
+/// # Errors
+/// An instruction that cannot be moved there.
+pub fn emit(
+    block: &Block,
+    surroundings: &Surroundings,
+    place: Place,
+) -> Result<Emitted, Untranslatable> {
+    let mut emitter = Emitter::new(block, surroundings, place);
+    emitter.entries();
+    for index in 0..block.body_len() {
+        emitter.operation(index)?;
+    }
+    emitter.end()?;
+    Ok(emitter.finish())
+}
+
+/// Whether a transfer from a block to an address must enter it where the ring is checked.
+pub fn is_checked(from: RunAddr, to: RunAddr) -> bool {
+    let page = |address: RunAddr| address.0 / crate::layout::PAGE_BYTES;
+    to <= from || page(from) != page(to)
+}
+
+/// Which section.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Side {
+    Hot,
+    Cold,
+}
+
+/// Where a displacement leads.
+#[derive(Clone, Copy, Debug)]
+enum Goal {
+    Within(Side, u32),
+    Address(u64),
+}
+
+/// A displacement that is set when all addresses are known.
+#[derive(Clone, Copy, Debug)]
+struct Fix {
+    side: Side,
+    at: u32,
+    goal: Goal,
+}
+
+struct Emitter<'a> {
+    block: &'a Block,
+    around: &'a Surroundings,
+    place: Place,
+    hot: Section,
+    cold: Section,
+    fixes: Vec<Fix>,
+    exits: Vec<Exit>,
+    /// Registers that are always in the thread area.
+    always: Registers,
+    /// Whether flags may have been overwritten by a check of the ring.
+    dirty_flags: bool,
+    checked: u32,
+    main: u32,
+    next: u32,
+}
+
+impl<'a> Emitter<'a> {
+    fn new(block: &'a Block, around: &'a Surroundings, place: Place) -> Self {
+        let always = if around.ring { Registers::one(register::R15) } else { Registers::NONE };
+        Emitter {
+            block,
+            around,
+            place,
+            hot: Section::with_room(block.bytes.len() + 160, block.operations.len() + 16),
+            cold: Section::with_room(160, 16),
+            fixes: Vec::with_capacity(8),
+            exits: Vec::with_capacity(2),
+            always,
+            dirty_flags: false,
+            checked: 0,
+            main: 0,
+            next: 0,
+        }
+    }
+
+    /// A state between blocks.
+    fn between(&self, rip: Rip, borrowed: Registers) -> Point {
+        let flags = if self.dirty_flags { Flags::Dead } else { Flags::Live };
+        let borrowed = borrowed.with(self.always);
+        Point { rip, borrowed, flags, rcx_is_rip: false, inside: None }
+    }
+
+    /// The state between blocks, before the block at an address.
+    fn before(&self, address: RunAddr) -> Point {
+        self.between(Rip::Address(address), Registers::NONE)
+    }
+
+    /// The state before an operation of the block.
+    fn within(&self, index: usize, borrowed: Registers) -> Point {
+        let address = match self.block.operations.get(index) {
+            Some(operation) => RunAddr(operation.instruction.ip()),
+            None => self.block.limit(),
+        };
+        let inside = Some((self.place.number, index as u16));
+        Point { inside, ..self.between(Rip::Address(address), borrowed) }
+    }
+
+    fn fix(&mut self, side: Side, at: u32, goal: Goal) {
+        self.fixes.push(Fix { side, at, goal });
+    }
+
+    /// Adds a jump that is never replaced.
+    fn jump(&mut self, side: Side, opcode: &[u8], goal: Goal) {
+        let section = if side == Side::Hot { &mut self.hot } else { &mut self.cold };
+        section.put(opcode);
+        let at = section.len();
+        section.put(&[0; 4]);
+        self.fix(side, at, goal);
+    }
+
+    /// Adds the jump of an exit, and the cold code that asks for its target.
+    fn exit(&mut self, opcode: &[u8], to: RunAddr, kind: ExitKind, point: Point) {
+        let number = self.place.first_exit + self.exits.len() as u32;
+        let at = self.hot.jump(opcode, Some(point));
+        let displacement = self.hot.base + u64::from(at);
+        let request = u64::from(self.cold.len());
+        self.exits.push(Exit { displacement, to, kind, request });
+        self.fix(Side::Hot, at, Goal::Within(Side::Cold, self.cold.len()));
+        let rip = Rip::Address(to);
+        let state = Point { rip, ..point };
+        // The jump has been taken.
+        let inside = if matches!(kind, ExitKind::Direct { .. }) { None } else { point.inside };
+        let state = Point { inside, ..state };
+        self.cold.point(state);
+        self.cold.store_word(area::EXIT, number);
+        self.cold.point(state);
+        self.cold.store_value(area::TARGET, to.0, Some(state));
+        self.cold.point(state);
+        self.jump(Side::Cold, &[0xe9], Goal::Address(self.around.miss));
+    }
+
+    /// Adds the exit of a direct transfer.
+    fn direct(&mut self, opcode: &[u8], to: RunAddr, point: Point) {
+        let checked = self.around.ring && is_checked(self.block.start, to);
+        self.exit(opcode, to, ExitKind::Direct { checked }, point);
+    }
+
+    /// Sets the displacements, now that the size of the cold code is known.
+    fn finish(mut self) -> Emitted {
+        let size = u64::from(self.cold.len()).next_multiple_of(8);
+        self.cold.base = self.place.cold_limit - size;
+        for Fix { side, at, goal } in std::mem::take(&mut self.fixes) {
+            let target = match goal {
+                Goal::Within(Side::Hot, offset) => self.hot.base + u64::from(offset),
+                Goal::Within(Side::Cold, offset) => self.cold.base + u64::from(offset),
+                Goal::Address(address) => address,
+            };
+            let section = if side == Side::Hot { &mut self.hot } else { &mut self.cold };
+            section.set_displacement(at, target);
+        }
+        self.exits.iter_mut().for_each(|exit| exit.request += self.cold.base);
+        let hot = self.hot.base;
+        Emitted {
+            prefix: hot,
+            checked: hot + u64::from(self.checked),
+            main: hot + u64::from(self.main),
+            next: self.cold.base + u64::from(self.next),
+            hot: self.hot,
+            cold: self.cold,
+            exits: self.exits,
+        }
+    }
+}
+
+/// The bits that are 0 in the slack behind chunks are those of one byte, which [`entries`] moves to `ch`.
+const _: () = assert!(ring::PLACE_MASK == 0xff << 16);

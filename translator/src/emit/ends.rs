@@ -1,0 +1,157 @@
+//! Generates the ends of blocks.
+
+use hmtt_probe::address::RunAddr;
+
+use super::register::{R11, RCX};
+use super::{Emitter, ExitKind, Goal, Registers, Side};
+use crate::block::{End, Untranslatable};
+use crate::layout::lookup;
+use crate::state::{Point, Rip};
+
+/// `movzx r11d, cx`; `jmp [r11 * 8 + table]` without the address of the table.
+const LOOKUP: [u8; 8] = [0x44, 0x0f, 0xb7, 0xd9, 0x42, 0xff, 0x24, 0xdd];
+/// Opcode of `jmp`.
+const JUMP: [u8; 1] = [0xe9];
+
+impl Emitter<'_> {
+    /// Generates the end of the block.
+    pub(super) fn end(&mut self) -> Result<(), Untranslatable> {
+        let last = self.block.body_len();
+        let before = self.within(last, Registers::NONE);
+        match self.block.end {
+            End::Direct { to } | End::FallThrough { next: to } => {
+                self.direct(&JUMP, to, self.before(to));
+            }
+            End::Conditional { to, next } => self.conditional(to, next, before),
+            End::Call { to, return_to } => {
+                self.hot.point(before);
+                self.push(return_to);
+                self.direct(&JUMP, to, self.before(to));
+            }
+            End::Indirect => self.indirect(None)?,
+            End::IndirectCall { return_to } => self.indirect(Some(return_to))?,
+            End::Return { pop } => self.return_from(pop),
+            End::Syscall { next } => self.syscall(next, before),
+            End::Untranslatable(Untranslatable { at, .. }) => {
+                self.exit(&JUMP, at, ExitKind::Native, self.before(at));
+            }
+        }
+        Ok(())
+    }
+
+    fn conditional(&mut self, to: RunAddr, next: RunAddr, before: Point) {
+        let operation = &self.block.operations[self.block.body_len()];
+        let instruction = &operation.instruction;
+        if instruction.is_jcc_short_or_near() {
+            let opcode = [0x0f, 0x80 | condition(self.block.bytes_of(operation))];
+            self.direct(&opcode, to, before);
+            self.direct(&JUMP, next, self.before(next));
+            return;
+        }
+        // loop and jrcxz have displacements of one byte: over the jump to the next instruction.
+        let bytes = self.block.bytes_of(operation);
+        self.hot.point(before);
+        self.hot.put(&bytes[..bytes.len() - 1]);
+        let at = self.hot.bytes.len();
+        self.hot.put(&[0]);
+        self.direct(&JUMP, next, self.before(next));
+        self.hot.bytes[at] = (self.hot.bytes.len() - at - 1) as u8;
+        self.direct(&JUMP, to, self.before(to));
+    }
+
+    /// Pushes a constant.
+    fn push(&mut self, value: RunAddr) {
+        if let Ok(short) = i32::try_from(value.0 as i64) {
+            self.hot.put(&[0x68]);
+            self.hot.put(&short.to_le_bytes());
+            return;
+        }
+        self.cold.align(0, 8);
+        let constant = Goal::Within(Side::Cold, self.cold.len());
+        self.cold.put(&value.0.to_le_bytes());
+        self.jump(Side::Hot, &[0xff, 0x35], constant);
+    }
+
+    /// Saves `rcx` and `r11`. Returns the states before the transfer and when `rcx` is the target.
+    fn save_pair(&mut self) -> (Point, Point) {
+        let before = self.within(self.block.body_len(), Registers::NONE);
+        self.hot.point(before);
+        self.hot.save(RCX);
+        self.hot.point(before);
+        self.hot.save(R11);
+        self.hot.point(before);
+        (before, self.between(Rip::InRcx, Registers::one(RCX)))
+    }
+
+    fn indirect(&mut self, return_to: Option<RunAddr>) -> Result<(), Untranslatable> {
+        let operation = &self.block.operations[self.block.body_len()];
+        let (before, after) = self.save_pair();
+        let loaded = Point { borrowed: before.borrowed.with(Registers::one(RCX)), ..before };
+        self.load_target(operation, before, if return_to.is_some() { loaded } else { after })?;
+        if let Some(return_to) = return_to {
+            self.hot.point(loaded);
+            self.push(return_to);
+        }
+        self.look_up(after);
+        Ok(())
+    }
+
+    fn return_from(&mut self, pop: u16) {
+        let (_, after) = self.save_pair();
+        // pop rcx
+        self.hot.put(&[0x59]);
+        if pop != 0 {
+            // lea rsp, [rsp + pop]
+            self.hot.put(&[0x48, 0x8d, 0xa4, 0x24]);
+            self.hot.put(&u32::from(pop).to_le_bytes());
+        }
+        self.look_up(after);
+    }
+
+    /// Continues at the block whose address is in `rcx`.
+    fn look_up(&mut self, after: Point) {
+        self.hot.point(after);
+        self.hot.put(&LOOKUP[..4]);
+        self.hot.point(Point { borrowed: after.borrowed.with(Registers::one(R11)), ..after });
+        self.hot.put(&LOOKUP[4..]);
+        self.hot.put(&self.around.table.to_le_bytes());
+    }
+
+    /// Makes a system call, or asks about it first.
+    fn syscall(&mut self, next: RunAddr, before: Point) {
+        let borrowed = Point { borrowed: before.borrowed.with(Registers::one(RCX)), ..before };
+        self.hot.point(before);
+        self.hot.save(RCX);
+        self.hot.point(before);
+        // movzx ecx, al; movzx ecx, byte [rcx + table]; jrcxz asked
+        self.hot.put(&[0x0f, 0xb6, 0xc8]);
+        self.hot.point(borrowed);
+        self.hot.put(&[0x0f, 0xb6, 0x89]);
+        self.hot.put(&(self.around.table + lookup::CALLS as u32).to_le_bytes());
+        self.hot.point(borrowed);
+        self.hot.put(&[0xe3, 0]);
+        let short = self.hot.bytes.len();
+        self.hot.point(borrowed);
+        let cached = self.hot.here();
+        self.hot.put(&[0x0f, 0x05]);
+        let after = Point { rcx_is_rip: true, ..self.before(next) };
+        self.hot.point(after);
+        self.hot.set(RCX, next.0);
+        self.direct(&JUMP, next, self.before(next));
+        self.hot.bytes[short - 1] = (self.hot.bytes.len() - short) as u8;
+        self.hot.point(borrowed);
+        self.hot.restore(RCX);
+        let at = RunAddr(next.0.wrapping_sub(2));
+        let at = self.block.operations.last().map_or(at, |last| RunAddr(last.instruction.ip()));
+        self.exit(&JUMP, at, ExitKind::Syscall { cached }, before);
+    }
+}
+
+/// The condition in the opcode of a conditional jump, which may have prefixes.
+fn condition(bytes: &[u8]) -> u8 {
+    // In the short form the opcode is followed by one byte, in the other one by four.
+    let short = bytes[bytes.len() - 2];
+    let is_near = bytes.len() >= 6 && bytes[bytes.len() - 6] == 0x0f;
+    let opcode = if is_near { bytes[bytes.len() - 5] } else { short };
+    opcode & 0xf
+}

@@ -1,0 +1,203 @@
+//! Copies the instructions of a block.
+//!
+//! Most are copied byte by byte. The displacement of an operand relative to `rip` is adapted to the new
+//! address. If `r15` is the ring's pointer, an instruction that uses `r15` gets another register, whose
+//! value is saved before and restored after it.
+
+use hmtt_probe::address::RunAddr;
+use iced_x86::{Code, Encoder, Instruction, OpKind, Register};
+
+use super::register::{R11, R15, RCX};
+use super::{Emitter, Registers};
+use crate::block::{Operation, Untranslatable, Why};
+use crate::layout::area;
+use crate::state::Point;
+
+/// Registers that an instruction may get instead of `r15`, in order of preference.
+const SUBSTITUTES: [u8; 14] = [0, 2, 1, 6, 7, 8, 9, 10, 11, 3, 5, 12, 13, 14];
+
+impl Emitter<'_> {
+    /// Copies an operation that does not end the block.
+    pub(super) fn operation(&mut self, index: usize) -> Result<(), Untranslatable> {
+        let block = self.block;
+        let operation = &block.operations[index];
+        let before = self.within(index, Registers::NONE);
+        self.hot.point(before);
+        let uses_r15 = operation.uses.touched().contains(R15);
+        if self.around.ring && uses_r15 {
+            if !self.simple_use(&operation.instruction) {
+                self.keep_flags(operation);
+                let after = self.within(index + 1, Registers::NONE);
+                let busy = operation.uses.touched();
+                self.substitute(operation, &operation.instruction, busy, before, after)?;
+            }
+        } else {
+            self.copy(operation)?;
+        }
+        self.keep_flags(operation);
+        Ok(())
+    }
+
+    /// The program's flags are known again once they are overwritten.
+    fn keep_flags(&mut self, operation: &Operation) {
+        if operation.uses.flags_overwritten == crate::block::StatusFlags::ALL {
+            self.dirty_flags = false;
+        }
+    }
+
+    fn copy(&mut self, operation: &Operation) -> Result<(), Untranslatable> {
+        let bytes = self.block.bytes_of(operation);
+        let Some(at) = operation.relative_at else {
+            self.hot.put(bytes);
+            return Ok(());
+        };
+        let instruction = &operation.instruction;
+        let target = instruction.ip_rel_memory_address();
+        let next = self.hot.here() + bytes.len() as u64;
+        let distance = target.wrapping_sub(next) as i64;
+        // With 32-bit addresses the sum is cut off.
+        let displacement = match i32::try_from(distance) {
+            Ok(displacement) => displacement,
+            Err(_) if instruction.memory_base() == Register::EIP => distance as i32,
+            Err(_) => return Err(refusal(instruction, Why::OutOfReach)),
+        };
+        let at = self.hot.bytes.len() + usize::from(at);
+        self.hot.put(bytes);
+        self.hot.bytes[at..at + 4].copy_from_slice(&displacement.to_le_bytes());
+        Ok(())
+    }
+
+    /// Moves, pushes and pops of `r15` as a whole use the saved value itself.
+    fn simple_use(&mut self, instruction: &Instruction) -> bool {
+        let saved = area::save(R15);
+        let number = |operand: u32| instruction.op_register(operand).number() as u8;
+        match instruction.code() {
+            Code::Push_r64 => {
+                self.hot.put(&[0x65, 0xff, 0x34, 0x25]);
+                self.hot.put(&saved.to_le_bytes());
+            }
+            Code::Pop_r64 => {
+                self.hot.put(&[0x65, 0x8f, 0x04, 0x25]);
+                self.hot.put(&saved.to_le_bytes());
+            }
+            Code::Mov_r64_rm64 | Code::Mov_rm64_r64
+                if instruction.op0_kind() == OpKind::Register
+                    && instruction.op1_kind() == OpKind::Register =>
+            {
+                match (number(0), number(1)) {
+                    (R15, R15) => {}
+                    (R15, source) => self.hot.store(saved, source),
+                    (destination, _) => self.hot.load(destination, saved),
+                }
+            }
+            _ => return false,
+        }
+        true
+    }
+
+    /// Adds an instruction with another register instead of `r15`. `busy` are the registers that the other must not
+    /// be; `before` and `after` are the states around the instruction.
+    pub(super) fn substitute(
+        &mut self,
+        operation: &Operation,
+        instruction: &Instruction,
+        busy: Registers,
+        before: Point,
+        after: Point,
+    ) -> Result<(), Untranslatable> {
+        let free = SUBSTITUTES.iter().copied().find(|number| !busy.contains(*number));
+        let number = free.ok_or_else(|| refusal(instruction, Why::OutOfReach))?;
+        let one = Registers::one(number);
+        let uses = &operation.uses;
+        self.hot.save(number);
+        if !uses.overwritten.contains(R15) {
+            self.hot.point(before);
+            self.hot.load(number, area::save(R15));
+        }
+        self.hot.point(Point { borrowed: before.borrowed.with(one), ..before });
+        let mut changed = *instruction;
+        replace_r15(&mut changed, number);
+        self.encode(&changed)?;
+        if uses.written.contains(R15) {
+            self.hot.store(area::save(R15), number);
+        }
+        self.hot.point(Point { borrowed: after.borrowed.with(one), ..after });
+        self.hot.restore(number);
+        Ok(())
+    }
+
+    /// Adds an instruction by encoding it.
+    pub(super) fn encode(&mut self, instruction: &Instruction) -> Result<(), Untranslatable> {
+        let mut encoder = Encoder::new(64);
+        match encoder.encode(instruction, self.hot.here()) {
+            Ok(_) => self.hot.put(&encoder.take_buffer()),
+            Err(_) => return Err(refusal(instruction, Why::OutOfReach)),
+        }
+        Ok(())
+    }
+
+    /// Loads `rcx` with the target of an indirect transfer. `rcx` and `r11` are saved.
+    pub(super) fn load_target(
+        &mut self,
+        operation: &Operation,
+        before: Point,
+        after: Point,
+    ) -> Result<(), Untranslatable> {
+        let mut load = operation.instruction;
+        let is_register = load.op0_kind() == OpKind::Register;
+        if self.around.ring && is_register && load.op0_register() == Register::R15 {
+            self.hot.load(RCX, area::save(R15));
+            return Ok(());
+        }
+        load.set_op1_kind(load.op0_kind());
+        if is_register {
+            load.set_op1_register(load.op0_register());
+        }
+        load.set_code(Code::Mov_r64_rm64);
+        load.set_op0_kind(OpKind::Register);
+        load.set_op0_register(Register::RCX);
+        load.set_has_rep_prefix(false);
+        load.set_has_repne_prefix(false);
+        let touched = operation.uses.touched();
+        if self.around.ring && touched.contains(R15) {
+            let pair = Registers::one(RCX).with(Registers::one(R11));
+            return self.substitute(operation, &load, touched.with(pair), before, after);
+        }
+        self.encode(&load)
+    }
+}
+
+fn refusal(instruction: &Instruction, why: Why) -> Untranslatable {
+    Untranslatable { at: RunAddr(instruction.ip()), why }
+}
+
+/// Replaces `r15` and its parts in all operands by another register.
+fn replace_r15(instruction: &mut Instruction, number: u8) {
+    for operand in 0..instruction.op_count() {
+        let register = instruction.op_register(operand);
+        let is_register = instruction.op_kind(operand) == OpKind::Register;
+        if is_register && register.full_register() == Register::R15 {
+            instruction.set_op_register(operand, part(register, number));
+        }
+    }
+    let (base, index) = (instruction.memory_base(), instruction.memory_index());
+    if base.full_register() == Register::R15 {
+        instruction.set_memory_base(part(base, number));
+    }
+    if index.full_register() == Register::R15 {
+        instruction.set_memory_index(part(index, number));
+    }
+}
+
+/// The part of a general register that corresponds to a part of `r15`.
+fn part(like: Register, number: u8) -> Register {
+    let first = match like {
+        Register::R15L if number < 4 => Register::AL,
+        // spl to dil follow the registers ah to bh.
+        Register::R15L => return Register::SPL + (u32::from(number) - 4),
+        Register::R15W => Register::AX,
+        Register::R15D => Register::EAX,
+        _ => Register::RAX,
+    };
+    first + u32::from(number)
+}

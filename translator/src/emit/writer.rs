@@ -1,0 +1,162 @@
+//! Writes machine code, and notes the original state at each instruction.
+//!
+//! A [`Writer`] has two sections: the code that is usually executed, and cold code, which is placed
+//! elsewhere in the arena. All jumps between them have displacements of 32 bits.
+
+use crate::layout::area;
+use crate::state::Point;
+
+/// Number of a register in encodings.
+pub mod register {
+    #![allow(missing_docs)]
+    pub const RAX: u8 = 0;
+    pub const RCX: u8 = 1;
+    pub const R11: u8 = 11;
+    pub const R15: u8 = 15;
+}
+
+/// Code at an address, with the points in it.
+#[derive(Debug, Default)]
+pub struct Section {
+    /// Address in the process of its first byte.
+    pub base: u64,
+    /// The code.
+    pub bytes: Vec<u8>,
+    /// Offsets of instructions before which the original state is known, in ascending order.
+    pub points: Vec<(u32, Point)>,
+}
+
+impl Section {
+    /// An empty section with room for bytes and points.
+    pub fn with_room(bytes: usize, points: usize) -> Self {
+        let (bytes, points) = (Vec::with_capacity(bytes), Vec::with_capacity(points));
+        Section { base: 0, bytes, points }
+    }
+
+    /// Address of the next byte.
+    pub fn here(&self) -> u64 {
+        self.base + self.bytes.len() as u64
+    }
+
+    /// Number of bytes so far.
+    pub fn len(&self) -> u32 {
+        self.bytes.len() as u32
+    }
+
+    /// Notes the original state before the next instruction.
+    pub fn point(&mut self, point: Point) {
+        self.points.push((self.len(), point));
+    }
+
+    /// Adds bytes.
+    pub fn put(&mut self, bytes: &[u8]) {
+        self.bytes.extend_from_slice(bytes);
+    }
+
+    /// Adds `mov gs:[offset], register`.
+    pub fn store(&mut self, offset: u32, register: u8) {
+        self.put(&[0x65, 0x48 | register >> 3 << 2, 0x89, 0x04 | (register & 7) << 3, 0x25]);
+        self.put(&offset.to_le_bytes());
+    }
+
+    /// Adds `mov register, gs:[offset]`.
+    pub fn load(&mut self, register: u8, offset: u32) {
+        self.put(&[0x65, 0x48 | register >> 3 << 2, 0x8b, 0x04 | (register & 7) << 3, 0x25]);
+        self.put(&offset.to_le_bytes());
+    }
+
+    /// Saves a register in the thread area.
+    pub fn save(&mut self, register: u8) {
+        self.store(area::save(register), register);
+    }
+
+    /// Restores a register from the thread area.
+    pub fn restore(&mut self, register: u8) {
+        self.load(register, area::save(register));
+    }
+
+    /// Adds `mov register, value`, in the shortest encoding without flags.
+    pub fn set(&mut self, register: u8, value: u64) {
+        let (high, low) = (register >> 3, register & 7);
+        if let Ok(short) = u32::try_from(value) {
+            if high != 0 {
+                self.put(&[0x41]);
+            }
+            self.put(&[0xb8 | low]);
+            self.put(&short.to_le_bytes());
+        } else if let Ok(short) = i32::try_from(value as i64) {
+            self.put(&[0x48 | high, 0xc7, 0xc0 | low]);
+            self.put(&short.to_le_bytes());
+        } else {
+            self.put(&[0x48 | high, 0xb8 | low]);
+            self.put(&value.to_le_bytes());
+        }
+    }
+
+    /// Adds stores of a constant to a field of 8 bytes of the thread area.
+    pub fn store_value(&mut self, offset: u32, value: u64, state: Option<Point>) {
+        if let Ok(short) = i32::try_from(value as i64) {
+            self.put(&[0x65, 0x48, 0xc7, 0x04, 0x25]);
+            self.put(&offset.to_le_bytes());
+            self.put(&short.to_le_bytes());
+        } else {
+            self.store_word(offset, value as u32);
+            if let Some(state) = state {
+                self.point(state);
+            }
+            self.store_word(offset + 4, (value >> 32) as u32);
+        }
+    }
+
+    /// Adds `mov dword gs:[offset], value`.
+    pub fn store_word(&mut self, offset: u32, value: u32) {
+        self.put(&[0x65, 0xc7, 0x04, 0x25]);
+        self.put(&offset.to_le_bytes());
+        self.put(&value.to_le_bytes());
+    }
+
+    /// Adds one instruction that does nothing, or none, so that the byte `ahead` bytes from here is at a
+    /// multiple of `to`.
+    pub fn align(&mut self, ahead: u64, to: u64) {
+        let count = (self.here() + ahead).next_multiple_of(to) - (self.here() + ahead);
+        match count {
+            0 => {}
+            1 => self.put(&[0x90]),
+            2 => self.put(&[0x66, 0x90]),
+            3 => self.put(&[0x0f, 0x1f, 0x00]),
+            4 => self.put(&[0x0f, 0x1f, 0x40, 0x00]),
+            _ => self.put(&[0x90].repeat(count as usize)),
+        }
+    }
+
+    /// Adds a jump with the opcode given, whose displacement is aligned so that it can be replaced by
+    /// one store. Returns the offset of the displacement, which is 0 so far.
+    pub fn jump(&mut self, opcode: &[u8], point: Option<Point>) -> u32 {
+        if let Some(point) = point {
+            self.point(point);
+        }
+        self.align(opcode.len() as u64, 4);
+        if let Some(point) = point {
+            self.point(point);
+        }
+        self.put(opcode);
+        let at = self.len();
+        self.put(&[0; 4]);
+        at
+    }
+
+    /// Sets the displacement at an offset so that it leads to an address.
+    pub fn set_displacement(&mut self, at: u32, target: u64) {
+        let from = self.base + u64::from(at) + 4;
+        let displacement = target.wrapping_sub(from) as i64;
+        debug_assert!(i32::try_from(displacement).is_ok());
+        let at = at as usize;
+        self.bytes[at..at + 4].copy_from_slice(&(displacement as i32).to_le_bytes());
+    }
+
+    /// The state before the instruction at an offset, if it is known.
+    pub fn state_at(&self, offset: u32) -> Option<Point> {
+        let first = self.points.partition_point(|(at, _)| *at < offset);
+        self.points.get(first).filter(|(at, _)| *at == offset).map(|(_, point)| *point)
+    }
+}
