@@ -52,7 +52,7 @@ pub struct Uses {
     pub read: Registers,
     /// General registers that it may change.
     pub written: Registers,
-    /// General registers that it always overwrites as a whole.
+    /// General registers that it always overwrites as a whole, and does not read.
     pub overwritten: Registers,
     /// Status flags whose old values it may need.
     pub flags_read: StatusFlags,
@@ -108,6 +108,8 @@ pub(super) fn find(
     let mut uses = Uses::default();
     let info = factory.info(instruction);
     info.used_registers().iter().for_each(|used| uses.add(used));
+    // `inc eax` is listed as a read of eax and a write of rax.
+    uses.overwritten = uses.overwritten.without(uses.read);
     uses.gs |= matches!(
         instruction.mnemonic(),
         Mnemonic::Rdgsbase | Mnemonic::Wrgsbase | Mnemonic::Swapgs | Mnemonic::Lgs

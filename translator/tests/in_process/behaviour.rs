@@ -11,7 +11,8 @@ use super::processor::Registers;
 
 /// Registers with which programs start.
 fn start(machine: &Machine) -> Registers {
-    let mut general = std::array::from_fn(|number| 0x1111_2222_3333_4444 * number as u64);
+    let mut general =
+        std::array::from_fn(|number| 0x1111_2222_3333_4444_u64.wrapping_mul(number as u64));
     general[4] = machine.stack_pointer();
     general[6] = machine.data.start;
     Registers { general, flags: 0x202, vectors: std::array::from_fn(|number| number as u128) }
@@ -62,6 +63,8 @@ fn a_loop_ends_as_in_plain_execution() {
     assert_eq!(runs[0].1.registers.general[0], 500_500);
     let numbers = &runs[3].0.numbers;
     assert_eq!(numbers.len(), 1001, "{numbers:?}");
+    // The start, the body of the loop, and what follows it.
+    assert_eq!(runs[2].0.answers, 3);
 }
 
 #[test]

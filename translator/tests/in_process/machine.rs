@@ -87,6 +87,7 @@ impl Machine {
     }
 
     fn prepare(&self, data: &[u8]) {
+        self.data.clear();
         self.data.write(0, data);
         self.stack.clear();
     }

@@ -8,7 +8,7 @@ use hmtt_translator::code::CodeBytes;
 use hmtt_translator::layout::{PAGE_BYTES, area, header, lookup, ring};
 
 /// Bytes of an arena.
-const ARENA_BYTES: u32 = 8 << 20;
+const ARENA_BYTES: u32 = 1 << 20;
 
 /// Maps memory that may be read, written and executed. `at` is the wanted address, or 0.
 fn map(at: u64, bytes: u64, flags: i32) -> Option<u64> {
@@ -42,7 +42,7 @@ impl Range {
     /// Maps memory near an address.
     pub fn near(at: u64, bytes: u64) -> Option<Range> {
         let step = u64::from(ARENA_BYTES);
-        let wanted = (1..100).map(|count| (at & !(PAGE_BYTES - 1)).checked_sub(count * step));
+        let wanted = (1..1400).map(|count| (at & !(PAGE_BYTES - 1)).checked_sub(count * step));
         let start = wanted.flatten().find_map(|at| map(at, bytes, libc::MAP_FIXED_NOREPLACE))?;
         Some(Range { start, bytes })
     }
@@ -109,6 +109,15 @@ impl Direct {
         let table = Range::low(lookup::BYTES);
         table.write(lookup::CALLS, &[lookup::AT_ONCE; 256]);
         Direct { table, arenas: Vec::new(), links: 0, away: 0 }
+    }
+}
+
+impl Drop for Direct {
+    fn drop(&mut self) {
+        for range in self.arenas.iter().chain([&self.table]) {
+            // SAFETY: no thread of the test uses the cache any more.
+            unsafe { libc::munmap(range.start as *mut _, range.bytes as usize) };
+        }
     }
 }
 
