@@ -1,6 +1,9 @@
 //! Runs translated code in the process of the test, and compares it with plain execution.
 
 mod behaviour;
+mod instructions;
 mod machine;
 mod memory;
 mod processor;
+mod programs;
+mod random;
