@@ -108,6 +108,21 @@ impl Machine {
         registers: &Registers,
         data: &[u8],
     ) -> CachedRun {
+        self.run_prepared(|| {}, cache, shared, controller, start, registers, data)
+    }
+
+    /// Runs a program through a cache, on a thread that is prepared first.
+    #[allow(clippy::too_many_arguments)]
+    pub fn run_prepared(
+        &self,
+        prepare: fn(),
+        cache: &mut Cache<Direct>,
+        shared: &Shared,
+        controller: Controller,
+        start: u64,
+        registers: &Registers,
+        data: &[u8],
+    ) -> CachedRun {
         self.prepare(data);
         let code = Code(self.code);
         let entry = cache.entry(&code, RunAddr(start)).expect("the start is translated");
@@ -125,6 +140,7 @@ impl Machine {
         let mut answers = 0;
         let registers = std::thread::scope(|scope| {
             let program = scope.spawn(|| {
+                prepare();
                 set_gs(shared.area.start);
                 let registers = self.processor.run(entry.address.0, &entered);
                 set_gs(0);

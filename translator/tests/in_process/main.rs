@@ -7,3 +7,4 @@ mod memory;
 mod processor;
 mod programs;
 mod random;
+mod steps;

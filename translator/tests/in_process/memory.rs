@@ -67,6 +67,12 @@ impl Range {
         unsafe { std::ptr::write_bytes(self.start as *mut u8, 0, self.bytes as usize) };
     }
 
+    /// Unmaps the memory, which nothing must use any more.
+    pub fn unmap(self) {
+        // SAFETY: the threads that used the memory have ended.
+        unsafe { libc::munmap(self.start as *mut _, self.bytes as usize) };
+    }
+
     /// A word that threads share.
     pub fn word(&self, at: u32) -> &'static AtomicU32 {
         // SAFETY: the memory stays mapped, and the address is aligned.
@@ -115,8 +121,7 @@ impl Direct {
 impl Drop for Direct {
     fn drop(&mut self) {
         for range in self.arenas.iter().chain([&self.table]) {
-            // SAFETY: no thread of the test uses the cache any more.
-            unsafe { libc::munmap(range.start as *mut _, range.bytes as usize) };
+            range.unmap();
         }
     }
 }
@@ -163,6 +168,12 @@ impl Shared {
         area.word(area::WHEN_FULL).store(when_full, Ordering::Relaxed);
         area.word(area::CHUNK_MASK).store(chunks as u32 - 1, Ordering::Relaxed);
         Shared { header, area }
+    }
+
+    /// Unmaps both.
+    pub fn unmap(self) {
+        self.header.unmap();
+        self.area.unmap();
     }
 
     /// Address of the first number of the chunk that the thread fills.

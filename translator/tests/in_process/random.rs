@@ -14,7 +14,7 @@ use super::programs::generate;
 const COUNT: &str = "HMTT_RANDOM_PROGRAMS";
 
 /// Number of programs of a test.
-fn count(usual: u64) -> u64 {
+pub fn count(usual: u64) -> u64 {
     std::env::var(COUNT).ok().and_then(|text| text.parse().ok()).unwrap_or(usual)
 }
 

@@ -1,0 +1,260 @@
+//! Executes programs step by step, plainly and in a cache: the state that the cache states for
+//! each instruction of its code must be one that plain execution has, in the same order.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
+
+use hmtt_probe::address::RunAddr;
+use hmtt_translator::cache::{Cache, Instrument};
+use hmtt_translator::layout::area;
+use hmtt_translator::state::{Flags, Rip};
+
+use super::machine::{Controller, Machine, new_cache};
+use super::memory::{Direct, Shared};
+use super::programs::{Program, generate};
+
+/// Most steps of a program; longer ones are left out.
+const MOST: usize = 60_000;
+/// The trap flag, and the flags that are compared.
+const TRAP: u64 = 0x100;
+const COMPARED: u64 = 0xcd5;
+
+/// State of a thread before an instruction.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Step {
+    rip: u64,
+    general: [u64; 16],
+    flags: u64,
+    /// The first fields of the thread area: saved registers, exit, target, answer, flags.
+    area: [u64; 20],
+}
+
+static STEPS: AtomicPtr<Step> = AtomicPtr::new(std::ptr::null_mut());
+static COUNT: AtomicUsize = AtomicUsize::new(0);
+static AREA: AtomicU64 = AtomicU64::new(0);
+static END: AtomicU64 = AtomicU64::new(0);
+/// The statics are used by one test at a time.
+static IN_USE: Mutex<()> = Mutex::new(());
+
+/// Numbers in a signal's context of the general registers, by their numbers in encodings.
+const CONTEXT: [i32; 16] = [
+    libc::REG_RAX,
+    libc::REG_RCX,
+    libc::REG_RDX,
+    libc::REG_RBX,
+    libc::REG_RSP,
+    libc::REG_RBP,
+    libc::REG_RSI,
+    libc::REG_RDI,
+    libc::REG_R8,
+    libc::REG_R9,
+    libc::REG_R10,
+    libc::REG_R11,
+    libc::REG_R12,
+    libc::REG_R13,
+    libc::REG_R14,
+    libc::REG_R15,
+];
+
+extern "C" fn note(_: i32, _: *mut libc::siginfo_t, context: *mut libc::ucontext_t) {
+    // SAFETY: the kernel passes a valid context, and the steps have room for MOST of them.
+    unsafe {
+        let registers = &mut (*context).uc_mcontext.gregs;
+        let value = |number: i32| registers[number as usize] as u64;
+        let mut step = Step {
+            rip: value(libc::REG_RIP),
+            general: CONTEXT.map(value),
+            flags: value(libc::REG_EFL),
+            area: [0; 20],
+        };
+        let area = AREA.load(Ordering::Relaxed) as *const [u64; 20];
+        if !area.is_null() {
+            step.area = std::ptr::read_volatile(area);
+        }
+        if step.rip == END.load(Ordering::Relaxed) {
+            registers[libc::REG_EFL as usize] &= !(TRAP as i64);
+        }
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        if count < MOST {
+            *STEPS.load(Ordering::Relaxed).add(count) = step;
+        }
+    }
+}
+
+/// Makes this thread handle steps on a stack of their own.
+fn handle_steps() {
+    let memory = vec![0u8; 1 << 16].leak();
+    let stack =
+        libc::stack_t { ss_sp: memory.as_mut_ptr().cast(), ss_flags: 0, ss_size: memory.len() };
+    // SAFETY: the stack is never freed, and the handler only writes memory that is meant for it.
+    unsafe {
+        assert_eq!(libc::sigaltstack(&stack, std::ptr::null_mut()), 0);
+        let mut action: libc::sigaction = std::mem::zeroed();
+        let handler: extern "C" fn(i32, *mut libc::siginfo_t, *mut libc::ucontext_t) = note;
+        action.sa_sigaction = handler as usize;
+        action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
+        assert_eq!(libc::sigaction(libc::SIGTRAP, &action, std::ptr::null_mut()), 0);
+    }
+}
+
+/// The steps of what runs.
+fn stepped(machine: &Machine, area: u64, run: impl FnOnce()) -> Option<Vec<Step>> {
+    let mut steps = vec![Step::default(); MOST];
+    STEPS.store(steps.as_mut_ptr(), Ordering::Relaxed);
+    COUNT.store(0, Ordering::Relaxed);
+    AREA.store(area, Ordering::Relaxed);
+    END.store(machine.processor.exit, Ordering::Relaxed);
+    run();
+    let count = COUNT.load(Ordering::Relaxed);
+    steps.truncate(count);
+    (count <= MOST).then_some(steps)
+}
+
+/// The original state at a step in the cache, if the cache knows it.
+fn original(cache: &Cache<Direct>, step: &Step) -> Option<(Step, bool)> {
+    let point = cache.state_at(RunAddr(step.rip))?;
+    let mut state = Step { area: [0; 20], ..*step };
+    for register in point.borrowed.iter() {
+        state.general[usize::from(register)] = step.area[usize::from(register)];
+    }
+    state.rip = match point.rip {
+        Rip::Address(address) => address.0,
+        Rip::InRcx => step.general[1],
+        Rip::InTarget => step.area[area::TARGET as usize / 8],
+    };
+    if point.rcx_is_rip {
+        state.general[1] = state.rip;
+    }
+    if point.flags == Flags::Saved {
+        let saved = step.area[area::FLAGS as usize / 8];
+        state.flags = saved >> 8 & 0xd5 | (saved & 1) << 11 | step.flags & 0x400;
+    }
+    state.flags &= COMPARED;
+    Some((state, point.flags != Flags::Dead))
+}
+
+/// Checks the steps in the cache against those of plain execution. Returns how many had a state.
+fn check(seed: u64, cache: &Cache<Direct>, plain: &[Step], cached: &[Step]) -> usize {
+    let (mut at, mut known, mut unknown) = (0, 0, 0);
+    for step in cached.iter().filter(|step| cache.contains(RunAddr(step.rip))) {
+        let Some((state, has_flags)) = original(cache, step) else {
+            unknown += 1;
+            assert!(unknown < 40, "seed {seed}: no state for 40 steps, at {:#x}", step.rip);
+            continue;
+        };
+        unknown = 0;
+        known += 1;
+        let is_same = |one: &Step| {
+            let is_same = one.rip == state.rip && one.general == state.general;
+            is_same && (!has_flags || one.flags == state.flags)
+        };
+        // An instruction may have no step of its own in the cache: the address of a
+        // call in a register, for example.
+        let ahead = plain[at..].iter().take(3).position(is_same);
+        // Processors report no step directly after a system call.
+        if ahead.is_none() && plain[at].rip + 2 == state.rip && state.general[1] == state.rip {
+            continue;
+        }
+        let Some(ahead) = ahead else {
+            panic!(
+                "seed {seed}, at {:#x}:\n{state:x?}\nis not\n{:x?}",
+                step.rip,
+                &plain[at..][..1]
+            );
+        };
+        at += ahead;
+    }
+    known
+}
+
+/// Checks that the blocks whose numbers were written are those that were executed.
+fn check_blocks(
+    seed: u64,
+    machine: &Machine,
+    cache: &Cache<Direct>,
+    plain: &[Step],
+    numbers: &[u32],
+) {
+    let mut executed = Vec::new();
+    for step in plain {
+        executed.push(step.rip);
+        let rest = step.rip.checked_sub(machine.code.start).map(|at| at as usize);
+        let is_call = rest.and_then(|at| machine.code.bytes().get(at..at + 2));
+        if is_call == Some(&[0x0f, 0x05]) {
+            executed.push(step.rip + 2);
+        }
+    }
+    // A repeated string instruction has a step for each repetition.
+    executed.dedup();
+    let mut at = 0;
+    for number in numbers {
+        let block = cache.block(*number).expect("the number of a block");
+        assert_eq!(block.start.0, executed[at], "seed {seed}, block {number}");
+        at += usize::from(block.instructions);
+    }
+    assert_eq!(at, executed.len() - 1, "seed {seed}: the last one is at the exit");
+}
+
+fn run_plainly(machine: &Machine, program: &Program) -> Option<Vec<Step>> {
+    let mut registers = program.registers;
+    registers.flags |= TRAP;
+    let steps = stepped(machine, 0, || {
+        std::thread::scope(|scope| {
+            let run = || {
+                handle_steps();
+                machine.run(program.start, &registers, &program.data);
+            };
+            scope.spawn(run).join().expect("the program ends");
+        });
+    })?;
+    let is_inside = |step: &&Step| step.rip != machine.processor.exit;
+    let first = steps.iter().position(|step| step.rip == program.start)?;
+    let count = steps[first..].iter().take_while(is_inside).count();
+    let mut steps = steps[first..=first + count].to_vec();
+    steps.iter_mut().for_each(|step| step.flags &= COMPARED);
+    Some(steps)
+}
+
+#[test]
+fn every_state_in_the_cache_is_one_of_plain_execution() {
+    let _guard = IN_USE.lock().expect("no other test has failed");
+    let machine = Machine::new();
+    let mut known = 0;
+    let mut checked = 0;
+    for seed in 0..super::random::count(60) {
+        let program = generate(&machine, seed, false);
+        let Some(plain) = run_plainly(&machine, &program) else { continue };
+        for instrument in [Instrument::None, Instrument::Ring] {
+            let shared = Shared::new(2, area::WAIT);
+            let away = if seed % 3 == 0 { 0x7000_0000 } else { 0 };
+            let mut cache = new_cache(&machine, instrument, 64, away);
+            let mut registers = program.registers;
+            registers.flags |= TRAP;
+            let mut numbers = Vec::new();
+            let steps = stepped(&machine, shared.area.start, || {
+                let (at, data) = (program.start, &program.data);
+                let controller = Controller::Alive;
+                numbers = machine
+                    .run_prepared(
+                        handle_steps,
+                        &mut cache,
+                        &shared,
+                        controller,
+                        at,
+                        &registers,
+                        data,
+                    )
+                    .numbers;
+            });
+            if let Some(steps) = steps {
+                known += check(seed, &cache, &plain, &steps);
+                checked += 1;
+                if instrument == Instrument::Ring {
+                    check_blocks(seed, &machine, &cache, &plain, &numbers);
+                }
+            }
+            shared.unmap();
+        }
+    }
+    assert!(checked >= 60 && known > 20_000, "{checked} programs, {known} states");
+}
