@@ -10,7 +10,7 @@ use super::memory::Shared;
 use super::processor::Registers;
 
 /// Registers with which programs start.
-fn start(machine: &Machine) -> Registers {
+pub fn start(machine: &Machine) -> Registers {
     let mut general =
         std::array::from_fn(|number| 0x1111_2222_3333_4444_u64.wrapping_mul(number as u64));
     general[4] = machine.stack_pointer();

@@ -1,10 +1,12 @@
 //! Runs translated code in the process of the test, and compares it with plain execution.
 
 mod behaviour;
+mod hostile;
 mod instructions;
 mod machine;
 mod memory;
 mod processor;
 mod programs;
 mod random;
+mod ring;
 mod steps;
