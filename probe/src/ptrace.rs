@@ -34,9 +34,8 @@ use nix::unistd::Pid;
 
 use crate::address::RunAddr;
 
-pub(crate) use delivery::{
-    Delivery, Disposition, enter_handler, replace_fault_address, signal_code,
-};
+pub(crate) use delivery::signal_code;
+pub use delivery::{Delivery, Disposition, enter_handler, replace_fault_address};
 pub use handlers::HandlerReturn;
 pub use inherited::ignore_file_size_signal;
 pub use launch::launch;
@@ -45,10 +44,10 @@ pub use mapped::{
 };
 pub use maps::{FileId, Mapping, mappings};
 pub use obstacle::{MissingRight, Obstacle, command, obstacle};
-pub(crate) use stop::{detach, interrupt, listen};
+pub use stop::{detach, interrupt, listen};
 pub use stopped::{ReadMemory, Stopped, StoppedThread};
-pub use wait::{SignalNumber, wait_for_end};
-pub(crate) use wait::{Status, is_waitable, resume, wait};
+pub(crate) use wait::is_waitable;
+pub use wait::{SignalNumber, Status, resume, resume_to_call, step, wait, wait_for_end};
 
 /// Why a process cannot be traced.
 #[derive(Debug, thiserror::Error)]
@@ -132,7 +131,7 @@ fn size(bytes: u64) -> String {
 
 impl PtraceError {
     /// Makes the error for a failed operation: [`PtraceError::Ended`] for `ESRCH`.
-    pub(crate) fn new(pid: Pid, operation: &'static str) -> impl Fn(Errno) -> PtraceError {
+    pub fn new(pid: Pid, operation: &'static str) -> impl Fn(Errno) -> PtraceError {
         move |error| match error {
             Errno::ESRCH => PtraceError::Ended(pid),
             _ => PtraceError::System { pid, operation, source: error.into() },
@@ -178,7 +177,7 @@ impl Child {
     /// # Errors
     /// [`PtraceError::Ended`] if the thread was killed meanwhile; otherwise
     /// [`PtraceError::System`].
-    pub(crate) fn from_event(thread: Pid, event: i32) -> Result<Option<Child>, PtraceError> {
+    pub fn from_event(thread: Pid, event: i32) -> Result<Option<Child>, PtraceError> {
         let is_waited_for = event == libc::PTRACE_EVENT_VFORK;
         let events = [libc::PTRACE_EVENT_VFORK, libc::PTRACE_EVENT_FORK, libc::PTRACE_EVENT_CLONE];
         if !events.contains(&event) {
@@ -280,7 +279,7 @@ pub struct Process {
     pub forked: Vec<Child>,
     /// Events of threads that arrived while the process was being stopped. The user of this type
     /// must handle each once, before it waits for later ones.
-    pub(crate) queued_events: Vec<Status>,
+    pub queued_events: Vec<Status>,
     /// `gs` of threads that ended while the process was being stopped, until it is evaluated.
     pub(crate) last_gs: Vec<(Pid, RunAddr)>,
     /// Risks that are accepted for this process.
@@ -303,7 +302,7 @@ impl Process {
     ///
     /// # Errors
     /// [`PtraceError::System`] if the memory of the process cannot be opened.
-    pub(crate) fn from_traced(pid: Pid) -> Result<Self, PtraceError> {
+    pub fn from_traced(pid: Pid) -> Result<Self, PtraceError> {
         let path = format!("/proc/{pid}/mem");
         let memory = File::options().read(true).write(true).open(path);
         let memory = memory.map_err(|source| PtraceError::System {

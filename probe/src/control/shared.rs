@@ -17,7 +17,7 @@ pub mod counts;
 pub(crate) mod drain;
 pub mod log;
 pub mod marks;
-mod memory;
+pub mod memory;
 pub mod slots;
 #[cfg(test)]
 mod tests;

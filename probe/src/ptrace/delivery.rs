@@ -22,7 +22,7 @@ const ADDRESS_AT: usize = 16;
 
 /// The effect of a signal on a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Disposition {
+pub enum Disposition {
     /// A handler is called.
     Caught,
     /// The process ends.
@@ -41,7 +41,7 @@ fn has(text: &str, set: &str, signal: SignalNumber) -> bool {
 impl Process {
     /// The effect that a signal would have on a thread. It is read each time, because threads
     /// change it without a stop.
-    pub(crate) fn disposition(&mut self, thread: Pid, signal: SignalNumber) -> Disposition {
+    pub fn disposition(&mut self, thread: Pid, signal: SignalNumber) -> Disposition {
         let text = self.status.read(thread).unwrap_or_default();
         let harmless = [
             Signal::SIGCHLD,
@@ -68,7 +68,7 @@ impl Process {
     ///
     /// # Errors
     /// [`PtraceError`] if the kernel refuses, or if the thread or process has ended.
-    pub(crate) fn avoid_restart_syscall(
+    pub fn avoid_restart_syscall(
         &mut self,
         thread: Pid,
         signal: SignalNumber,
@@ -87,7 +87,7 @@ impl Process {
 
 /// Result of delivering a signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Delivery {
+pub enum Delivery {
     /// The thread is stopped before its handler's first instruction. Its stack pointer is the
     /// address of the signal frame.
     Entered,
@@ -103,7 +103,7 @@ pub(crate) enum Delivery {
 ///
 /// # Errors
 /// [`PtraceError`] if the kernel refuses, or if the thread or process has ended.
-pub(crate) fn enter_handler(thread: Pid, signal: SignalNumber) -> Result<Delivery, PtraceError> {
+pub fn enter_handler(thread: Pid, signal: SignalNumber) -> Result<Delivery, PtraceError> {
     let failed = PtraceError::new(thread, "deliver a signal");
     match restart_thread(libc::PTRACE_SINGLESTEP, thread, Some(signal)) {
         Err(Errno::ESRCH) => return Ok(Delivery::Ended),
@@ -143,7 +143,7 @@ pub(crate) fn signal_code(thread: Pid) -> Result<i32, PtraceError> {
 ///
 /// # Errors
 /// [`PtraceError`] if the kernel refuses, or if the thread or process has ended.
-pub(crate) fn replace_fault_address(
+pub fn replace_fault_address(
     thread: Pid,
     signal: SignalNumber,
     replacement: impl Fn(RunAddr) -> Option<RunAddr>,

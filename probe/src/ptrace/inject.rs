@@ -23,9 +23,8 @@ use crate::address::RunAddr;
 
 /// Results from here on are negative error numbers (x86-64 psABI, A.2.1).
 const ERRORS: u64 = -4095i64 as u64;
-/// Status of a thread that stops at the start or end of a system call (ptrace(2),
-/// `PTRACE_O_TRACESYSGOOD`). It is not a signal, so that the thread gets none if the tracer dies.
-const SYSTEM_CALL: SignalNumber = SignalNumber(Signal::SIGTRAP as i32 | 0x80);
+/// Status of a thread that stops at the start or end of a system call.
+const SYSTEM_CALL: SignalNumber = SignalNumber::SYSTEM_CALL;
 /// A set of all signals.
 const ALL: Mask = !0;
 

@@ -55,7 +55,7 @@ pub(super) fn wait_for_exec(child: Pid) -> Result<(), PtraceError> {
 ///
 /// # Errors
 /// [`PtraceError`] if the kernel refuses, or if the thread or process has ended.
-pub(crate) fn interrupt(thread: Pid) -> Result<(), PtraceError> {
+pub fn interrupt(thread: Pid) -> Result<(), PtraceError> {
     ptrace::interrupt(thread).map_err(PtraceError::new(thread, "stop it"))
 }
 
@@ -64,7 +64,7 @@ pub(crate) fn interrupt(thread: Pid) -> Result<(), PtraceError> {
 ///
 /// # Errors
 /// [`PtraceError::System`] if the kernel refuses.
-pub(crate) fn listen(thread: Pid) -> Result<(), PtraceError> {
+pub fn listen(thread: Pid) -> Result<(), PtraceError> {
     match restart_thread(libc::PTRACE_LISTEN, thread, None) {
         Err(Errno::ESRCH | Errno::EIO) => Ok(()),
         other => other.map_err(PtraceError::new(thread, "leave it stopped")),
@@ -75,7 +75,7 @@ pub(crate) fn listen(thread: Pid) -> Result<(), PtraceError> {
 ///
 /// # Errors
 /// [`PtraceError::System`] if the kernel refuses.
-pub(crate) fn detach(thread: Pid, signal: Option<SignalNumber>) -> Result<(), PtraceError> {
+pub fn detach(thread: Pid, signal: Option<SignalNumber>) -> Result<(), PtraceError> {
     match restart_thread(libc::PTRACE_DETACH, thread, signal) {
         Err(Errno::ESRCH) => Ok(()),
         other => other.map_err(PtraceError::new(thread, "let it go")),
@@ -145,6 +145,17 @@ impl Process {
     /// is in `queued_events`.
     pub fn stop(&mut self) -> Result<Stopped<'_>, PtraceError> {
         self.stop_all_but(BTreeMap::new(), &BTreeSet::new())
+    }
+
+    /// Stops all threads except those that are stopped already.
+    ///
+    /// # Errors
+    /// As [`Process::stop`].
+    pub fn stop_beside(
+        &mut self,
+        state: BTreeMap<Pid, StopState>,
+    ) -> Result<Stopped<'_>, PtraceError> {
+        self.stop_all_but(state, &BTreeSet::new())
     }
 
     /// Stops all threads except those that are stopped already, and except `others`: threads of

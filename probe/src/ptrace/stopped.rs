@@ -192,7 +192,7 @@ impl Process {
     }
 
     /// Access to a thread that has reported an event and was not resumed since.
-    pub(crate) fn thread_at_event(&self, thread: Pid) -> StoppedThread<'_> {
+    pub fn thread_at_event(&self, thread: Pid) -> StoppedThread<'_> {
         StoppedThread { process: self, thread }
     }
 }

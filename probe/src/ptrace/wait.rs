@@ -30,6 +30,13 @@ pub(super) const OPTIONS: Options = Options::PTRACE_O_TRACECLONE
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SignalNumber(pub i32);
 
+impl SignalNumber {
+    /// What a thread reports when it stops at the start or end of a system call (ptrace(2),
+    /// `PTRACE_O_TRACESYSGOOD`). It is not a signal, so that the thread gets none if the tracer
+    /// dies.
+    pub const SYSTEM_CALL: SignalNumber = SignalNumber(Signal::SIGTRAP as i32 | 0x80);
+}
+
 impl PartialEq<Signal> for SignalNumber {
     fn eq(&self, other: &Signal) -> bool {
         self.0 == *other as i32
@@ -47,7 +54,7 @@ impl fmt::Display for SignalNumber {
 
 /// An event of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Status {
+pub enum Status {
     /// The thread has ended, with this exit status.
     Exited(Pid, i32),
     /// A signal has ended the thread.
@@ -86,7 +93,7 @@ pub(crate) fn is_waitable(pid: Pid) -> bool {
 ///
 /// # Errors
 /// The error of waitpid(2): `ECHILD` if there is nothing to wait for.
-pub(crate) fn wait(thread: Option<Pid>, flags: WaitPidFlag) -> nix::Result<Status> {
+pub fn wait(thread: Option<Pid>, flags: WaitPidFlag) -> nix::Result<Status> {
     let mut status = 0;
     let thread = thread.map_or(-1, Pid::as_raw);
     // SAFETY: the kernel writes to an integer that outlives the call.
@@ -169,6 +176,30 @@ pub fn wait_for_end(child: Pid) -> Option<Result<i32, SignalNumber>> {
     }
 }
 
+/// Resumes a stopped thread until it starts or ends a system call: it then stops with
+/// [`SignalNumber::SYSTEM_CALL`]. Ignored if the thread has ended.
+///
+/// # Errors
+/// [`PtraceError::System`] if the kernel refuses.
+pub fn resume_to_call(thread: Pid, signal: Option<SignalNumber>) -> Result<(), PtraceError> {
+    match restart_thread(libc::PTRACE_SYSCALL, thread, signal) {
+        Err(Errno::ESRCH) => Ok(()),
+        other => other.map_err(PtraceError::new(thread, "continue to a system call")),
+    }
+}
+
+/// Lets a stopped thread execute one instruction, after which it stops with `SIGTRAP`. If the tracer
+/// dies in between, that signal may end the program. Ignored if the thread has ended.
+///
+/// # Errors
+/// [`PtraceError::System`] if the kernel refuses.
+pub fn step(thread: Pid) -> Result<(), PtraceError> {
+    match restart_thread(libc::PTRACE_SINGLESTEP, thread, None) {
+        Err(Errno::ESRCH) => Ok(()),
+        other => other.map_err(PtraceError::new(thread, "execute one instruction")),
+    }
+}
+
 fn meaning(pid: Pid, status: i32) -> Status {
     if pid.as_raw() == 0 {
         Status::StillAlive
@@ -206,7 +237,7 @@ pub(super) fn restart_thread(
 ///
 /// # Errors
 /// [`PtraceError::System`] if the kernel refuses.
-pub(crate) fn resume(thread: Pid, signal: Option<SignalNumber>) -> Result<(), PtraceError> {
+pub fn resume(thread: Pid, signal: Option<SignalNumber>) -> Result<(), PtraceError> {
     match restart_thread(libc::PTRACE_CONT, thread, signal) {
         Err(Errno::ESRCH) => Ok(()),
         other => other.map_err(PtraceError::new(thread, "continue")),

@@ -26,7 +26,9 @@ use crate::ptrace::{FileId, PtraceError, Stopped, mappings};
 const PREFIX: &str = "hmtt-tag-";
 const DIGITS: usize = 16;
 /// Seals that fix the size of the file: mapped pages stay valid.
-const SEALS: libc::c_int = libc::F_SEAL_GROW | libc::F_SEAL_SHRINK | libc::F_SEAL_SEAL;
+const SIZE_SEALS: libc::c_int = libc::F_SEAL_GROW | libc::F_SEAL_SHRINK;
+/// The same, and nothing can be sealed later.
+const SEALS: libc::c_int = SIZE_SEALS | libc::F_SEAL_SEAL;
 
 /// Whether a path in `/proc` is that of memory shared with tags.
 pub fn is_tag_memory(path: &Path) -> bool {
@@ -36,6 +38,7 @@ pub fn is_tag_memory(path: &Path) -> bool {
 }
 
 /// A file in memory that a process has open.
+#[derive(Debug)]
 pub struct Backing {
     pid: Pid,
     /// Number of the descriptor in the process.
@@ -43,6 +46,19 @@ pub struct Backing {
     /// The controller's own descriptor.
     pub file: File,
     bytes: u64,
+}
+
+/// A part of the file that a process maps at an address where nothing is mapped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MappedPart {
+    /// Address in the process, whole pages.
+    pub at: RunAddr,
+    /// Offset in the file, whole pages.
+    pub offset: u64,
+    /// Number of bytes. Parts that are neighbours in the file must not be neighbours in memory.
+    pub bytes: u64,
+    /// `PROT_READ` and the like (mmap(2)).
+    pub protection: libc::c_int,
 }
 
 /// Error for a false report of the process.
@@ -56,6 +72,22 @@ impl Backing {
     /// # Errors
     /// [`TagError::Answer`] if the process reports another file; that file is unchanged.
     pub fn new(process: &mut Stopped<'_>, bytes: u64) -> Result<Self, TagError> {
+        Backing::with_seals(process, bytes, SEALS)
+    }
+
+    /// Like [`new`](Self::new), but [`seal_writes`](Self::seal_writes) is to be called later.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn unsealed(process: &mut Stopped<'_>, bytes: u64) -> Result<Self, TagError> {
+        Backing::with_seals(process, bytes, SIZE_SEALS)
+    }
+
+    fn with_seals(
+        process: &mut Stopped<'_>,
+        bytes: u64,
+        seals: libc::c_int,
+    ) -> Result<Self, TagError> {
         let (pid, operation) = (process.pid, "make memory to share");
         let name = format!("{PREFIX}{:016x}", u64::from_le_bytes(new_id()));
         let text = format!("{name}\0").into_bytes();
@@ -74,7 +106,7 @@ impl Backing {
             });
         let file = taken?;
         let backing = Backing { pid, descriptor, file, bytes };
-        if let Err(source) = backing.size() {
+        if let Err(source) = backing.size(seals) {
             let _ = backing.close(process);
             return Err(TagError::Shared {
                 pid,
@@ -86,16 +118,68 @@ impl Backing {
     }
 
     /// Sets and seals the size of the file.
-    fn size(&self) -> io::Result<()> {
+    fn size(&self, seals: libc::c_int) -> io::Result<()> {
         self.file.set_len(self.bytes)?;
-        // SAFETY: the arguments are numbers.
-        let sealed = unsafe { libc::fcntl(self.file.as_raw_fd(), libc::F_ADD_SEALS, SEALS) };
-        Errno::result(sealed)?;
+        self.seal(seals)?;
         match self.file.metadata()?.len() {
             len if len == self.bytes => Ok(()),
             // The process could change the size before it was sealed.
             len => Err(io::Error::other(format!("{len} bytes instead of {}", self.bytes))),
         }
+    }
+
+    fn seal(&self, seals: libc::c_int) -> io::Result<()> {
+        // SAFETY: the arguments are numbers.
+        let sealed = unsafe { libc::fcntl(self.file.as_raw_fd(), libc::F_ADD_SEALS, seals) };
+        Ok(Errno::result(sealed).map(drop)?)
+    }
+
+    /// Forbids writing to the file, except through mappings that exist already: those of the controller.
+    ///
+    /// # Errors
+    /// [`TagError::Shared`] if the kernel refuses.
+    pub fn seal_writes(&self) -> Result<(), TagError> {
+        /// `F_SEAL_FUTURE_WRITE` (fcntl(2)).
+        const FUTURE_WRITE: libc::c_int = 0x10;
+        let (pid, operation) = (self.pid, "seal memory to share");
+        let sealed = self.seal(FUTURE_WRITE | libc::F_SEAL_SEAL);
+        sealed.map_err(|source| TagError::Shared { pid, operation, source })
+    }
+
+    /// Makes the process map a part of the file.
+    ///
+    /// # Errors
+    /// [`TagError::Answer`] if that part is not mapped there.
+    pub fn map_part(&self, process: &mut Stopped<'_>, part: MappedPart) -> Result<(), TagError> {
+        let (pid, operation) = (self.pid, "map a part of memory to share");
+        let flags = libc::MAP_SHARED | libc::MAP_NORESERVE | libc::MAP_FIXED_NOREPLACE;
+        let protection = part.protection as u64;
+        let arguments =
+            [part.at.0, part.bytes, protection, flags as u64, self.descriptor, part.offset];
+        let start = RunAddr(process.call((libc::SYS_mmap, operation), arguments)?);
+        let status = self.file.metadata();
+        let status = status.map_err(|source| TagError::Shared { pid, operation, source })?;
+        let file = Some(FileId::from_status(&status));
+        let is_it = mappings(pid)?.iter().any(|one| {
+            one.start == part.at
+                && part.at.checked_add(part.bytes) == Some(one.end)
+                && (one.file, one.offset) == (file, part.offset)
+                && one.shared
+                && one.writable == (part.protection & libc::PROT_WRITE != 0)
+                && one.executable == (part.protection & libc::PROT_EXEC != 0)
+        });
+        if !is_it || start != part.at {
+            let found = format!("{start:x}, where that memory is not mapped");
+            return Err(false_answer(pid, operation, found));
+        }
+        for (advice, operation) in [
+            (libc::MADV_DONTDUMP, "keep shared memory out of core files"),
+            (libc::MADV_DONTFORK, "keep shared memory out of children"),
+        ] {
+            let arguments = [part.at.0, part.bytes, advice as u64, 0, 0, 0];
+            process.call((libc::SYS_madvise, operation), arguments)?;
+        }
+        Ok(())
     }
 
     /// Makes the process map the whole file: at the address `over`, in place of what is mapped there, or at an address
@@ -143,6 +227,9 @@ impl Backing {
     }
 
     /// Makes the process close the file; mappings stay.
+    ///
+    /// # Errors
+    /// [`TagError::Answer`] if it is still open.
     pub fn close(&self, process: &mut Stopped<'_>) -> Result<(), TagError> {
         let operation = "close the shared memory's file";
         process.call((libc::SYS_close, operation), [self.descriptor, 0, 0, 0, 0, 0])?;
@@ -266,7 +353,7 @@ mod tests {
     fn the_size_is_sealed() {
         let file = memory(NAME, libc::MFD_ALLOW_SEALING);
         let backing = Backing { pid: Pid::this(), descriptor: 0, file, bytes: 8192 };
-        backing.size().unwrap();
+        backing.size(SEALS).unwrap();
         assert!(backing.file.set_len(0).is_err());
         assert!(backing.file.set_len(16384).is_err());
         assert_eq!(backing.file.metadata().unwrap().len(), 8192);

@@ -28,11 +28,17 @@ unsafe impl Sync for Memory {}
 
 impl Memory {
     /// Maps the start of a file.
+    ///
+    /// # Errors
+    /// The error of mmap(2).
     pub fn map(file: &File, bytes: u64) -> io::Result<Self> {
         Memory::map_at(file, bytes, 0)
     }
 
     /// Maps a part of a file. `offset`: whole pages.
+    ///
+    /// # Errors
+    /// The error of mmap(2).
     pub fn map_at(file: &File, bytes: u64, offset: u64) -> io::Result<Self> {
         let offset = offset.try_into().map_err(|_| io::ErrorKind::InvalidInput)?;
         let protection = libc::PROT_READ | libc::PROT_WRITE;
