@@ -5,6 +5,9 @@
 //! state of a thread is found that was interrupted in generated code, and [`layout`] the memory that
 //! generated code shares with the controller.
 //!
+//! [`control`] starts a process, shares memory with it and follows its threads. [`monitor`] reads what they write to
+//! [`shared`] rings, and [`profile`] is the result.
+//!
 //! Invariant: original code is never changed, and the program's own memory and stack have the
 //! contents that they would have without the translator.
 
@@ -13,7 +16,11 @@
 pub mod block;
 pub mod cache;
 pub mod code;
+pub mod control;
 mod emit;
 pub mod layout;
+pub mod monitor;
+pub mod profile;
+pub mod shared;
 pub mod state;
 mod stubs;

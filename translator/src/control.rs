@@ -1,0 +1,117 @@
+//! Runs a process from a code cache: shares memory with it, translates on request, and follows its threads.
+//!
+//! Three threads of the controller share their state (`Shared`). The **tracer** (`tracer`) is the thread that has started
+//! the process: it handles what ptrace reports, and moves threads between the original code and the cache. The
+//! **translator** (`translator`) answers threads that wait in the cache for a block. The **monitor**
+//! ([`crate::monitor`]) reads the rings.
+//!
+//! A thread is in the cache, or it is native: it executes original code, and stops at each system call, after which it
+//! enters the cache again. System calls that start threads or processes, return from signal handlers, execute programs
+//! or change code are made natively.
+//!
+//! Invariant: a native thread has its original registers, and so have signal frames, new threads and children. A
+//! thread in the cache needs the controller only for blocks that are not translated; without a controller it goes on
+//! in original code from there.
+
+mod calls;
+mod code;
+mod error;
+mod gaps;
+mod memory;
+mod original;
+mod setup;
+mod signals;
+mod stopping;
+mod tracer;
+mod translator;
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use hmtt_probe::ptrace::SignalNumber;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+pub use code::Files;
+pub use error::ControlError;
+pub use tracer::{Options, run};
+use translator::Translation;
+
+use crate::profile::Profile;
+use crate::shared::{Rings, THREADS};
+
+/// How a followed process has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// With this exit status.
+    Exited(i32),
+    /// By this signal.
+    Signaled(SignalNumber),
+    /// The process has executed another program, which is not followed.
+    Replaced,
+    /// The process goes on natively.
+    Detached,
+}
+
+/// The result of following a process.
+#[derive(Debug)]
+pub struct Outcome {
+    /// What the process has executed.
+    pub profile: Profile,
+    /// How it has ended.
+    pub ending: Ending,
+    /// Why the controller has detached without being asked.
+    pub left: Option<&'static str>,
+}
+
+/// A waiting thread that the tracer makes native.
+#[derive(Clone, Copy, Debug)]
+struct Request {
+    /// Number of its area.
+    area: usize,
+    /// Whether it is about to make a system call.
+    is_call: bool,
+}
+
+/// What the threads of the controller share.
+struct Shared {
+    /// Memory of the threads of the process.
+    rings: Arc<Rings>,
+    /// The cache and the original code.
+    translation: Mutex<Translation>,
+    /// Areas whose threads wait for the tracer.
+    handed_over: [AtomicBool; THREADS],
+    requests: Mutex<VecDeque<Request>>,
+    /// Whether the process is no longer followed.
+    is_over: AtomicBool,
+}
+
+impl Shared {
+    fn new(rings: Arc<Rings>, translation: Translation) -> Self {
+        Shared {
+            rings,
+            translation: Mutex::new(translation),
+            handed_over: [const { AtomicBool::new(false) }; THREADS],
+            requests: Mutex::default(),
+            is_over: AtomicBool::new(false),
+        }
+    }
+
+    /// Exclusive use of the cache. A request is answered, and a waiting thread moved, only by the thread that has it.
+    fn translation(&self) -> MutexGuard<'_, Translation> {
+        self.translation.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes the next request to the tracer.
+    fn next_request(&self) -> Option<Request> {
+        self.requests.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
+    }
+
+    /// Hands a waiting thread over to the tracer, which waits for a signal like that of a child.
+    fn hand_over(&self, request: Request) {
+        self.handed_over[request.area].store(true, Ordering::SeqCst);
+        self.requests.lock().unwrap_or_else(PoisonError::into_inner).push_back(request);
+        let _ = kill(Pid::this(), Signal::SIGCHLD);
+    }
+}

@@ -1,0 +1,143 @@
+//! Decides which system calls a thread in the cache makes itself.
+//!
+//! | system calls | made | why |
+//! |---|---|---|
+//! | all others | in the cache, at once | |
+//! | that change mappings | in the cache if no code is concerned, otherwise natively | blocks are removed before |
+//! | that start threads or processes, execute programs, return from handlers | natively | registers of the original code are needed |
+//! | that use `gs`, restrict system calls, or change the meaning of code | natively, and all threads leave the cache | the cache would not work any more |
+
+use std::ops::Range;
+
+use hmtt_probe::address::RunAddr;
+
+use crate::layout::PAGE_BYTES;
+
+/// What a system call needs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Need {
+    /// Nothing.
+    Nothing,
+    /// It changes what is mapped in a range. `adds_code`: it may make a range executable.
+    Mappings {
+        /// The range.
+        range: Range<RunAddr>,
+        /// Whether something becomes executable.
+        adds_code: bool,
+    },
+    /// It is made in the original code.
+    Native,
+    /// The process is no longer followed.
+    Leave(&'static str),
+}
+
+/// `ARCH_SET_GS`, `ARCH_GET_GS` (arch_prctl(2)), and the first operation on shadow stacks.
+const GS_OPERATIONS: [u64; 2] = [0x1001, 0x1004];
+const SHADOW_STACKS: u64 = 0x5001;
+/// `PR_SET_SYSCALL_USER_DISPATCH` (prctl(2)).
+const USER_DISPATCH: u64 = 59;
+/// `SHM_REMAP` (shmat(2)).
+const SHM_REMAP: u64 = 0o40000;
+
+/// What a system call with these arguments needs.
+pub fn need(number: u64, arguments: [u64; 6]) -> Need {
+    let [first, second, third, fourth, fifth, _] = arguments;
+    let range = |start: u64, bytes: u64| {
+        let end = start.saturating_add(bytes).checked_next_multiple_of(PAGE_BYTES);
+        RunAddr(start)..RunAddr(end.unwrap_or(u64::MAX))
+    };
+    let is_code = third & libc::PROT_EXEC as u64 != 0;
+    match number as i64 {
+        libc::SYS_mmap => {
+            let is_fixed = fourth & libc::MAP_FIXED as u64 != 0;
+            let range = if is_fixed { range(first, second) } else { range(0, 0) };
+            Need::Mappings { range, adds_code: is_code }
+        }
+        libc::SYS_mprotect | libc::SYS_pkey_mprotect => {
+            Need::Mappings { range: range(first, second), adds_code: is_code }
+        }
+        libc::SYS_munmap => Need::Mappings { range: range(first, second), adds_code: false },
+        libc::SYS_mremap if fourth & libc::MREMAP_FIXED as u64 != 0 => {
+            let both = range(fifth.min(first), fifth.max(first).saturating_add(second.max(third)));
+            Need::Mappings { range: both, adds_code: false }
+        }
+        libc::SYS_mremap => Need::Mappings { range: range(first, second), adds_code: false },
+        libc::SYS_shmat if third & SHM_REMAP != 0 => Need::Native,
+        libc::SYS_rt_sigreturn
+        | libc::SYS_clone
+        | libc::SYS_clone3
+        | libc::SYS_fork
+        | libc::SYS_vfork
+        | libc::SYS_execve
+        | libc::SYS_execveat => Need::Native,
+        libc::SYS_seccomp => Need::Leave("it restricts its system calls by seccomp"),
+        libc::SYS_prctl if first == libc::PR_SET_SECCOMP as u64 => {
+            Need::Leave("it restricts its system calls by seccomp")
+        }
+        libc::SYS_prctl if first == USER_DISPATCH => Need::Leave("it dispatches its system calls"),
+        libc::SYS_modify_ldt => Need::Leave("it changes its segments"),
+        libc::SYS_arch_prctl if GS_OPERATIONS.contains(&first) => Need::Leave("it uses gs"),
+        libc::SYS_arch_prctl if first >= SHADOW_STACKS => Need::Leave("it uses a shadow stack"),
+        _ => Need::Nothing,
+    }
+}
+
+/// Whether a system call may need something, whatever its arguments are.
+fn may_need(number: u64) -> bool {
+    let arguments = [
+        [0; 6],
+        [libc::PR_SET_SECCOMP as u64, 0, SHM_REMAP, 0, 0, 0],
+        [USER_DISPATCH, 0, 0, 0, 0, 0],
+        [GS_OPERATIONS[0], 0, 0, 0, 0, 0],
+    ];
+    arguments.into_iter().any(|arguments| need(number, arguments) != Need::Nothing)
+}
+
+/// For each value of the low 8 bits of a number: whether the controller is asked first.
+pub fn asked() -> [bool; 256] {
+    /// Numbers beyond all that Linux has; the table of the processor's other modes is not used.
+    const NUMBERS: u64 = 1024;
+    let mut all = [false; 256];
+    (0..NUMBERS)
+        .filter(|number| may_need(*number))
+        .for_each(|number| all[number as usize & 255] = true);
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_that_need_the_controller_are_asked_for() {
+        let asked = asked();
+        let is_asked = |number: i64| asked[number as usize & 255];
+        for number in [
+            libc::SYS_clone3,
+            libc::SYS_execveat,
+            libc::SYS_rt_sigreturn,
+            libc::SYS_munmap,
+            libc::SYS_seccomp,
+            libc::SYS_prctl,
+            libc::SYS_arch_prctl,
+            libc::SYS_shmat,
+        ] {
+            assert!(is_asked(number), "{number}");
+        }
+        for number in [libc::SYS_read, libc::SYS_write, libc::SYS_futex, libc::SYS_exit_group] {
+            assert!(!is_asked(number), "{number}");
+        }
+    }
+
+    #[test]
+    fn a_mapping_changes_what_was_mapped_at_its_address_only() {
+        let fixed = libc::MAP_FIXED as u64;
+        let execute = libc::PROT_EXEC as u64;
+        let mmap = libc::SYS_mmap as u64;
+        let range = RunAddr(0x1000)..RunAddr(0x3000);
+        let expected = Need::Mappings { range, adds_code: true };
+        assert_eq!(need(mmap, [0x1000, 0x1001, execute, fixed, 0, 0]), expected);
+        let nothing = Need::Mappings { range: RunAddr(0)..RunAddr(0), adds_code: false };
+        assert_eq!(need(mmap, [0x1000, 0x1001, 1, 2, 0, 0]), nothing);
+    }
+}

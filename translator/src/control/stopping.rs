@@ -1,0 +1,93 @@
+//! Finds the original registers of threads that are stopped in the cache.
+//!
+//! Most instructions of the cache have a known original state. A thread that is at another one is stepped to the next. A
+//! signal that is pending meanwhile is delivered afterwards; all others are blocked.
+
+use hmtt_probe::address::RunAddr;
+use hmtt_probe::ptrace::{PtraceError, Status, step, wait};
+use libc::user_regs_struct;
+use nix::errno::Errno;
+use nix::sys::ptrace;
+use nix::sys::signal::Signal;
+use nix::sys::wait::WaitPidFlag;
+use nix::unistd::Pid;
+
+use super::error::ControlError;
+use super::original::original;
+use super::tracer::Tracer;
+
+/// Most steps to an instruction with a known state.
+const STEPS: usize = 200;
+
+/// Reads or sets the signal mask of a stopped thread.
+fn signal_mask(thread: Pid, request: libc::c_uint, mask: &mut u64) -> Result<(), PtraceError> {
+    // SAFETY: the kernel reads or writes a set of the given size.
+    let result =
+        unsafe { libc::ptrace(request, thread.as_raw(), size_of::<u64>(), &raw mut *mask) };
+    Errno::result(result).map(drop).map_err(PtraceError::new(thread, "use its signal mask"))
+}
+
+impl Tracer {
+    /// Registers of a stopped thread, and its original ones; `None` if it is not in the cache, or has ended.
+    pub(super) fn original_registers(
+        &mut self,
+        thread: Pid,
+    ) -> Result<Option<(user_regs_struct, user_regs_struct)>, ControlError> {
+        let now = self.process.thread_at_event(thread).registers()?;
+        let rip = RunAddr(now.rip);
+        if !self.shared.translation().contains(rip) {
+            return Ok(None);
+        }
+        let is_known = self.shared.translation().state_at(rip).is_some();
+        if !is_known && !self.step_to_state(thread)? {
+            return Ok(None);
+        }
+        let now = self.process.thread_at_event(thread).registers()?;
+        let area = self.threads.get(&thread).and_then(|one| one.area);
+        let point = self.shared.translation().state_at(RunAddr(now.rip));
+        let (Some(area), Some(point)) = (area, point) else { return Ok(None) };
+        self.record_interruption(RunAddr(now.rip));
+        Ok(Some((now, original(&point, &now, self.shared.rings.areas.area(area)))))
+    }
+
+    /// Records that a thread does not execute the rest of its block in the cache.
+    pub(super) fn record_interruption(&mut self, at: RunAddr) {
+        let point = self.shared.translation().state_at(at);
+        if let Some(inside) = point.and_then(|point| point.inside) {
+            *self.interrupted.entry(inside).or_default() += 1;
+        }
+    }
+
+    /// Steps a thread until its original state is known. Returns whether it is; otherwise the thread has ended.
+    fn step_to_state(&mut self, thread: Pid) -> Result<bool, ControlError> {
+        let information = ptrace::getsiginfo(thread).ok();
+        let mut mask = 0;
+        signal_mask(thread, libc::PTRACE_GETSIGMASK, &mut mask)?;
+        let mut blocked = !(1 << (Signal::SIGTRAP as u32 - 1));
+        signal_mask(thread, libc::PTRACE_SETSIGMASK, &mut blocked)?;
+        let mut is_known = false;
+        for _ in 0..STEPS {
+            step(thread)?;
+            match wait(Some(thread), WaitPidFlag::__WALL) {
+                Ok(Status::Stopped(_, signal)) if signal == Signal::SIGTRAP => {}
+                Ok(status) => {
+                    self.pending.push_back(status);
+                    return Ok(false);
+                }
+                Err(Errno::EINTR) => continue,
+                Err(_) => return Ok(false),
+            }
+            let rip = RunAddr(self.process.thread_at_event(thread).registers()?.rip);
+            if self.shared.translation().state_at(rip).is_some() {
+                is_known = true;
+                break;
+            }
+        }
+        signal_mask(thread, libc::PTRACE_SETSIGMASK, &mut mask)?;
+        if let Some(information) = information {
+            let set = ptrace::setsiginfo(thread, &information);
+            set.map_err(PtraceError::new(thread, "set the information of a signal"))?;
+        }
+        Ok(is_known)
+    }
+}

@@ -1,0 +1,266 @@
+//! The tracer: handles what ptrace reports about the threads of a process, and moves them into the cache and out of it.
+
+mod ends;
+mod events;
+mod thread;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Sender, channel};
+use std::time::Duration;
+
+use hmtt_probe::address::RunAddr;
+use hmtt_probe::ptrace::{Process, PtraceError, Status, wait};
+use nix::errno::Errno;
+use nix::sys::signal::{SigSet, Signal};
+use nix::sys::wait::WaitPidFlag;
+use nix::unistd::Pid;
+
+use super::code::ProcessCode;
+use super::error::ControlError;
+use super::translator::{Translation, serve};
+use super::{Ending, Outcome, Shared, calls, setup};
+use crate::cache::{Cache, Instrument, Settings};
+use crate::layout::{area, lookup};
+use crate::monitor::{Counts, Finished, watch};
+use crate::profile::{BlockCount, NativeCode, Profile};
+use crate::shared::Rings;
+use thread::Thread;
+
+/// Most events that are handled before signals to the controller are checked.
+const EVENTS: usize = 64;
+/// How often threads are checked when no signal reports an event.
+const TICK: Duration = Duration::from_millis(20);
+/// Most blocks that are translated for one request.
+const BATCH: usize = 32;
+/// `cs` of 64-bit code.
+const CS: u64 = 0x33;
+
+/// How a process is followed.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// Whether threads drop block numbers when their ring is full, instead of waiting.
+    pub drops: bool,
+    /// Signals to the controller, which are blocked, that end following.
+    pub signals: SigSet,
+}
+
+/// State of following a process.
+pub(super) struct Tracer {
+    pub process: Process,
+    pub shared: Arc<Shared>,
+    pub threads: BTreeMap<Pid, Thread>,
+    /// Events that were received while other threads were handled.
+    pub pending: VecDeque<Status>,
+    /// For the monitor.
+    pub finished: Sender<Finished>,
+    /// Blocks that were interrupted: number, executed instructions, and how often.
+    pub interrupted: BTreeMap<(u32, u16), u64>,
+    /// Counts of threads, children and signals.
+    pub seen: Profile,
+    /// Why the process is to be left.
+    pub left: Option<&'static str>,
+    pub ending: Option<Ending>,
+    /// Memory in the process that is unmapped at the end.
+    pub mapped: Vec<(RunAddr, u64)>,
+}
+
+/// Runs a process that was just started and has not executed an instruction, until it ends or a signal to the controller
+/// arrives.
+///
+/// # Errors
+/// [`ControlError`] if the process cannot be followed. It is stopped or runs natively.
+pub fn run(mut process: Process, options: &Options) -> Result<Outcome, ControlError> {
+    process.check_filters()?;
+    let pid = process.pid;
+    let mut stopped = process.stopped()?;
+    let registers = stopped.registers(pid)?;
+    if registers.cs != CS {
+        return Err(ControlError::Bits32);
+    }
+    let entry = RunAddr(registers.rip);
+    let when_full = if options.drops { area::DROP } else { area::WAIT };
+    let mut memory = setup::share(&mut stopped, entry, when_full)?;
+    for (low, is_asked) in calls::asked().into_iter().enumerate() {
+        memory.code.set_call(low as u8, if is_asked { lookup::ASKED } else { lookup::AT_ONCE });
+    }
+    let failed = |source| ControlError::System { operation: "read the program's memory", source };
+    let code = ProcessCode::open(pid).map_err(failed)?;
+    let settings = Settings { table: memory.table, instrument: Instrument::Ring, batch: BATCH };
+    let cache = Cache::new(memory.code, settings, entry)?;
+    let rings = Arc::new(Rings::new(memory.areas));
+    let shared = Arc::new(Shared::new(rings, Translation::new(cache, code)));
+    let (finished, received) = channel();
+    let tracer = Tracer {
+        process,
+        shared,
+        threads: BTreeMap::new(),
+        pending: VecDeque::new(),
+        finished,
+        interrupted: BTreeMap::new(),
+        seen: Profile::default(),
+        left: None,
+        ending: None,
+        mapped: memory.mapped,
+    };
+    follow(tracer, options, received)
+}
+
+/// Follows the process with the help of the other two threads.
+fn follow(
+    tracer: Tracer,
+    options: &Options,
+    received: std::sync::mpsc::Receiver<Finished>,
+) -> Result<Outcome, ControlError> {
+    let shared = tracer.shared.clone();
+    let (ready, started) = channel();
+    let translator_shared = shared.clone();
+    let translator = std::thread::spawn(move || {
+        serve(&translator_shared, || {
+            let _ = ready.send(());
+        });
+    });
+    let rings = shared.rings.clone();
+    let monitor = std::thread::spawn(move || watch(&rings, &received));
+    // An error means that the translator has ended: the process then runs natively.
+    let _ = started.recv();
+    let followed = events(tracer, options);
+    shared.is_over.store(true, Ordering::SeqCst);
+    let counts = monitor.join().unwrap_or_default();
+    let _ = translator.join();
+    let Followed { seen, interrupted, ending, left } = followed?;
+    let profile = profile(&shared.translation(), counts, &interrupted, seen);
+    Ok(Outcome { profile, ending, left })
+}
+
+/// What the tracer knows at the end.
+struct Followed {
+    seen: Profile,
+    interrupted: BTreeMap<(u32, u16), u64>,
+    ending: Ending,
+    left: Option<&'static str>,
+}
+
+/// Handles events until the process has ended, or is left.
+fn events(mut tracer: Tracer, options: &Options) -> Result<Followed, ControlError> {
+    let followed = tracer.start().and_then(|()| tracer.follow(&options.signals));
+    let ending = match (followed, tracer.ending) {
+        (_, Some(ending)) => ending,
+        (Ok(()), None) => tracer.leave()?,
+        (Err(error), None) => {
+            // The process goes on natively, as far as that is possible.
+            let _ = tracer.leave();
+            return Err(error);
+        }
+    };
+    let Tracer { seen, interrupted, left, .. } = tracer;
+    Ok(Followed { seen, interrupted, ending, left })
+}
+
+impl Tracer {
+    /// Handles events until the process has ended, or is to be left.
+    fn follow(&mut self, signals: &SigSet) -> Result<(), ControlError> {
+        let mut waited = *signals;
+        waited.add(Signal::SIGCHLD);
+        loop {
+            let mut is_all = false;
+            for _ in 0..EVENTS {
+                let Some(status) = self.next_event()? else {
+                    is_all = true;
+                    break;
+                };
+                unless_ended(self.handle(status))?;
+                if self.ending.is_some() || self.left.is_some() {
+                    return Ok(());
+                }
+            }
+            self.serve_requests()?;
+            let at_most = if is_all { TICK } else { Duration::ZERO };
+            let signal =
+                wait_for(&waited, at_most).map_err(PtraceError::new(self.process.pid, "wait"))?;
+            if signal.is_some_and(|signal| signal != Signal::SIGCHLD) {
+                return Ok(());
+            }
+        }
+    }
+
+    fn next_event(&mut self) -> Result<Option<Status>, PtraceError> {
+        if let Some(status) = self.pending.pop_front() {
+            return Ok(Some(status));
+        }
+        let flags = WaitPidFlag::__WALL | WaitPidFlag::__WNOTHREAD | WaitPidFlag::WNOHANG;
+        match wait(None, flags) {
+            Ok(Status::StillAlive) | Err(Errno::EINTR) => Ok(None),
+            Err(Errno::ECHILD) => {
+                self.ending = self.ending.or(Some(Ending::Detached));
+                Ok(None)
+            }
+            status => status.map(Some).map_err(PtraceError::new(self.process.pid, "wait")),
+        }
+    }
+}
+
+/// Ignores that a thread has ended while its event was handled: its end is reported later.
+pub(super) fn unless_ended(result: Result<(), ControlError>) -> Result<(), ControlError> {
+    match result {
+        Err(ControlError::Ptrace(PtraceError::Ended(_))) => Ok(()),
+        other => other,
+    }
+}
+
+/// The first of some signals to arrive; `None` if none arrives within `at_most`.
+fn wait_for(signals: &SigSet, at_most: Duration) -> nix::Result<Option<Signal>> {
+    let timeout = libc::timespec {
+        tv_sec: at_most.as_secs() as i64,
+        tv_nsec: i64::from(at_most.subsec_nanos()),
+    };
+    // SAFETY: the kernel reads a set and a time that outlive the call, and writes nothing.
+    let signal =
+        unsafe { libc::sigtimedwait(signals.as_ref(), std::ptr::null_mut(), &raw const timeout) };
+    match Errno::result(signal) {
+        Ok(number) => Signal::try_from(number).map(Some),
+        Err(Errno::EAGAIN | Errno::EINTR) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Puts together what all threads of the controller have found.
+fn profile(
+    translation: &Translation,
+    counts: Counts,
+    interrupted: &BTreeMap<(u32, u16), u64>,
+    seen: Profile,
+) -> Profile {
+    let executed = counts.blocks.iter().enumerate().filter(|(_, count)| **count > 0);
+    let blocks = executed.filter_map(|(number, executions)| {
+        let number = number as u32;
+        let (block, files) = translation.block(number)?;
+        let instructions = u64::from(block.instructions);
+        let parts = interrupted.range((number, 0)..=(number, u16::MAX));
+        let unexecuted = parts
+            .map(|((_, done), times)| (instructions - u64::from(*done).min(instructions)) * times);
+        let contains =
+            |one: &&hmtt_probe::ptrace::Mapping| (one.start..one.end).contains(&block.start);
+        Some(BlockCount {
+            number,
+            start: block.start,
+            bytes: block.bytes.len() as u64,
+            instructions,
+            executions: *executions,
+            unexecuted: unexecuted.sum(),
+            mapping: files.iter().find(contains).cloned(),
+        })
+    });
+    let native = translation.native().iter();
+    let native =
+        native.map(|((at, why), times)| NativeCode { at: *at, why: why.clone(), times: *times });
+    Profile {
+        blocks: blocks.collect(),
+        native: native.collect(),
+        dropped: counts.dropped,
+        invalid: counts.invalid,
+        cut_threads: counts.cut_threads,
+        ..seen
+    }
+}

@@ -1,0 +1,101 @@
+//! Lets a process go on natively.
+
+use std::sync::atomic::Ordering;
+
+use hmtt_probe::ptrace::{Process, PtraceError, SignalNumber, Status, StopState, wait};
+use nix::sys::wait::WaitPidFlag;
+use nix::unistd::Pid;
+
+use super::super::Ending;
+use super::super::error::ControlError;
+use super::{Tracer, unless_ended};
+
+impl Tracer {
+    /// Stops all threads, moves them out of the cache, removes the shared memory and detaches.
+    ///
+    /// # Errors
+    /// [`ControlError`] if threads cannot be stopped. Those that are in the cache stay there.
+    pub(super) fn leave(&mut self) -> Result<Ending, ControlError> {
+        self.process.queued_events.extend(self.pending.drain(..));
+        let stopped = std::mem::take(&mut self.process.threads);
+        let is_over = match self.process.stop_beside(stopped) {
+            Ok(_) => false,
+            Err(PtraceError::Ended(_)) => true,
+            Err(error) => return Err(error.into()),
+        };
+        self.seen.children += self.process.forked.len() as u64;
+        for child in std::mem::take(&mut self.process.forked) {
+            let _ = wait(Some(child.pid), WaitPidFlag::__WALL);
+            let _ = hmtt_probe::ptrace::detach(child.pid, None);
+        }
+        let queued = std::mem::take(&mut self.process.queued_events);
+        if is_over {
+            return self.end_of(queued);
+        }
+        let states: Vec<(Pid, StopState)> =
+            self.process.threads.iter().map(|(thread, state)| (*thread, *state)).collect();
+        for (thread, state) in states {
+            unless_ended(self.leave_thread(thread, state))?;
+        }
+        self.unmap();
+        let mut process = Process::from_traced(self.process.pid)?;
+        process.threads = std::mem::take(&mut self.process.threads);
+        process.detach()?;
+        let rest: Vec<Pid> = self.threads.keys().copied().collect();
+        rest.into_iter().for_each(|thread| self.finish_ring(thread, None));
+        Ok(Ending::Detached)
+    }
+
+    /// Moves a stopped thread out of the cache.
+    fn leave_thread(&mut self, thread: Pid, state: StopState) -> Result<(), ControlError> {
+        // What looks like a signal here is a stop at a system call.
+        if state.signal() == Some(SignalNumber::SYSTEM_CALL) {
+            self.process.threads.insert(thread, StopState::InSyscall);
+        }
+        let pointer = match self.original_registers(thread)? {
+            Some((now, original)) => {
+                self.become_native(thread, &now, original)?;
+                Some(now.r15)
+            }
+            None => {
+                let native = self.threads.get(&thread).filter(|one| one.is_native);
+                native.map(|one| one.pointer)
+            }
+        };
+        self.finish_ring(thread, pointer);
+        let at_event = self.process.thread_at_event(thread);
+        let mut registers = at_event.registers()?;
+        registers.gs_base = 0;
+        Ok(at_event.set_registers(registers)?)
+    }
+
+    /// Removes the shared memory, if a thread can make system calls. What cannot be removed stays, and is not used.
+    fn unmap(&mut self) {
+        let mapped = std::mem::take(&mut self.mapped);
+        let Ok(mut stopped) = self.process.stopped() else { return };
+        for (start, bytes) in mapped {
+            let call = (libc::SYS_munmap, "remove shared memory");
+            if stopped.call(call, [start.0, bytes, 0, 0, 0, 0]).is_err() {
+                return;
+            }
+        }
+    }
+
+    /// Waits for the end of a process that has ended while it was being stopped.
+    fn end_of(&mut self, queued: Vec<Status>) -> Result<Ending, ControlError> {
+        self.pending.extend(queued);
+        while self.ending.is_none() {
+            let status = match self.pending.pop_front() {
+                Some(status) => Ok(status),
+                None => wait(None, WaitPidFlag::__WALL | WaitPidFlag::__WNOTHREAD),
+            };
+            match status {
+                Ok(status) => unless_ended(self.handle(status))?,
+                Err(nix::errno::Errno::EINTR) => {}
+                Err(_) => break,
+            }
+        }
+        self.shared.is_over.store(true, Ordering::SeqCst);
+        Ok(self.ending.unwrap_or(Ending::Detached))
+    }
+}

@@ -1,0 +1,172 @@
+//! Handles what a thread of the process reports: system calls, stops, new threads and children, its end.
+
+use std::sync::atomic::Ordering;
+
+use hmtt_probe::address::RunAddr;
+use hmtt_probe::ptrace::{SignalNumber, Status, StopState, detach, interrupt, listen, resume};
+use nix::sys::signal::Signal;
+use nix::unistd::Pid;
+
+use super::super::calls::{Need, need};
+use super::super::error::ControlError;
+use super::super::{Ending, Request};
+use super::Tracer;
+
+/// Values of `rax` after a system call that the kernel will make again (Linux, `include/linux/errno.h`).
+const RESTARTS: [i64; 4] = [-512, -513, -514, -516];
+
+/// Whether a thread belongs to a process.
+fn belongs_to(thread: Pid, pid: Pid) -> bool {
+    std::path::Path::new(&format!("/proc/{pid}/task/{thread}")).exists()
+}
+
+impl Tracer {
+    /// Lets the process begin in the cache.
+    pub(super) fn start(&mut self) -> Result<(), ControlError> {
+        let pid = self.process.pid;
+        self.process.threads.clear();
+        self.add_thread(pid);
+        self.enter(pid)?;
+        self.continue_thread(pid, None)
+    }
+
+    pub(super) fn handle(&mut self, status: Status) -> Result<(), ControlError> {
+        let Some(thread) = status.thread() else { return Ok(()) };
+        if !self.threads.contains_key(&thread) && !self.is_adopted(thread, status)? {
+            return Ok(());
+        }
+        match status {
+            Status::Exited(_, code) => self.handle_end(thread, Ending::Exited(code)),
+            Status::Signaled(_, signal) => self.handle_end(thread, Ending::Signaled(signal)),
+            Status::Stopped(_, SignalNumber::SYSTEM_CALL) => self.handle_call(thread),
+            Status::Stopped(_, signal) => self.handle_signal(thread, signal),
+            Status::Event(_, _, libc::PTRACE_EVENT_EXEC) => self.handle_exec(thread),
+            Status::Event(_, _, libc::PTRACE_EVENT_EXIT) => self.handle_exit_stop(thread),
+            Status::Event(_, signal, libc::PTRACE_EVENT_STOP) if signal == Signal::SIGTRAP => {
+                self.handle_stop(thread)
+            }
+            Status::Event(_, _, libc::PTRACE_EVENT_STOP) => Ok(listen(thread)?),
+            // The start of a thread or a process: the new one reports its first stop.
+            _ => self.continue_thread(thread, None),
+        }
+    }
+
+    /// Adds a new thread of the process at its first stop. A new process goes on natively, as it was started, and is
+    /// not followed. Returns whether the event is to be handled.
+    fn is_adopted(&mut self, thread: Pid, status: Status) -> Result<bool, ControlError> {
+        let signal = match status {
+            Status::Exited(..) | Status::Signaled(..) => return Ok(false),
+            Status::Stopped(_, signal) => Some(signal),
+            _ => None,
+        };
+        if belongs_to(thread, self.process.pid) {
+            self.add_thread(thread);
+            if signal.is_none() {
+                self.enter(thread)?;
+            }
+            return Ok(true);
+        }
+        self.seen.children += 1;
+        let at_event = self.process.thread_at_event(thread);
+        if let Ok(mut registers) = at_event.registers() {
+            registers.gs_base = 0;
+            let _ = at_event.set_registers(registers);
+        }
+        detach(thread, signal)?;
+        Ok(false)
+    }
+
+    /// A native thread starts or ends a system call.
+    fn handle_call(&mut self, thread: Pid) -> Result<(), ControlError> {
+        let registers = self.process.thread_at_event(thread).registers()?;
+        let Some(state) = self.threads.get_mut(&thread) else { return Ok(()) };
+        let Some(ended) = state.call.take() else {
+            let one = &registers;
+            let arguments = [one.rdi, one.rsi, one.rdx, one.r10, one.r8, one.r9];
+            let need = need(one.orig_rax, arguments);
+            if let Need::Leave(why) = need {
+                self.left = Some(why);
+                self.process.threads.insert(thread, StopState::InSyscall);
+                return Ok(());
+            }
+            self.shared.translation().change(&need);
+            state.call = Some(need);
+            return self.continue_thread(thread, None);
+        };
+        self.shared.translation().changed(&ended);
+        let is_call = registers.orig_rax.cast_signed() >= 0;
+        if !(is_call && RESTARTS.contains(&registers.rax.cast_signed())) {
+            self.enter(thread)?;
+        }
+        self.continue_thread(thread, None)
+    }
+
+    /// A thread is stopped because it is new, because that was requested, or after a job-control stop.
+    fn handle_stop(&mut self, thread: Pid) -> Result<(), ControlError> {
+        let request = self.threads.get_mut(&thread).and_then(|one| one.request.take());
+        let area = self.threads.get(&thread).and_then(|one| one.area);
+        if let (Some(is_call), Some(number)) = (request, area) {
+            // If the thread is not made native now, the translator sees its request again.
+            self.shared.handed_over[number].store(false, Ordering::SeqCst);
+            if self.shared.rings.areas.area(number).is_asking()
+                && let Some((now, original)) = self.original_registers(thread)?
+            {
+                self.become_native(thread, &now, original)?;
+                if !is_call {
+                    self.enter(thread)?;
+                }
+            }
+        }
+        self.continue_thread(thread, None)
+    }
+
+    /// Stops the threads that the translator has handed over.
+    pub(super) fn serve_requests(&mut self) -> Result<(), ControlError> {
+        while let Some(Request { area, is_call }) = self.shared.next_request() {
+            let mut threads = self.threads.iter_mut();
+            let Some((thread, state)) = threads.find(|(_, one)| one.area == Some(area)) else {
+                continue;
+            };
+            if !state.is_native && self.shared.handed_over[area].load(Ordering::SeqCst) {
+                state.request = Some(is_call);
+                let _ = interrupt(*thread);
+            }
+        }
+        Ok(())
+    }
+
+    /// A thread is stopped where it ends.
+    fn handle_exit_stop(&mut self, thread: Pid) -> Result<(), ControlError> {
+        let registers = self.process.thread_at_event(thread).registers();
+        if let (Ok(registers), Some(state)) = (registers, self.threads.get(&thread)) {
+            let pointer = if state.is_native { state.pointer } else { registers.r15 };
+            if !state.is_native {
+                self.record_interruption(RunAddr(registers.rip));
+            }
+            self.finish_ring(thread, Some(pointer));
+        }
+        Ok(resume(thread, None)?)
+    }
+
+    /// A thread has ended.
+    fn handle_end(&mut self, thread: Pid, ending: Ending) -> Result<(), ControlError> {
+        self.finish_ring(thread, None);
+        self.threads.remove(&thread);
+        if thread == self.process.pid {
+            self.ending = Some(ending);
+        }
+        Ok(())
+    }
+
+    /// The process has executed another program, natively: only its first thread is left.
+    fn handle_exec(&mut self, thread: Pid) -> Result<(), ControlError> {
+        let caller = self.threads.iter().find(|(_, one)| one.call.is_some() && one.area.is_some());
+        let caller = caller.map_or(thread, |(caller, _)| *caller);
+        let pointer = self.threads.get(&caller).map(|one| one.pointer);
+        self.finish_ring(caller, pointer);
+        let others: Vec<Pid> = self.threads.keys().copied().collect();
+        others.into_iter().for_each(|other| self.finish_ring(other, None));
+        self.ending = Some(Ending::Replaced);
+        Ok(detach(thread, None)?)
+    }
+}

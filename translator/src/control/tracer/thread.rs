@@ -1,0 +1,129 @@
+//! Moves a thread into the cache and out of it.
+
+use std::sync::atomic::Ordering;
+
+use hmtt_probe::address::RunAddr;
+use hmtt_probe::ptrace::{SignalNumber, interrupt, resume, resume_to_call};
+use libc::user_regs_struct;
+use nix::unistd::Pid;
+
+use super::super::calls::Need;
+use super::super::error::ControlError;
+use super::super::original::R15;
+use super::Tracer;
+use crate::layout::area;
+use crate::monitor::Finished;
+use crate::shared::THREADS;
+
+/// A thread of the process.
+#[derive(Clone, Debug, Default)]
+pub struct Thread {
+    /// Number of its area; `None` if it is always native.
+    pub area: Option<usize>,
+    /// The ring's pointer while it is native.
+    pub pointer: u64,
+    /// Whether it is native: executes original code.
+    pub is_native: bool,
+    /// What the system call needs that it makes natively; `None` outside.
+    pub call: Option<Need>,
+    /// Whether it was stopped to be made native, and is about to make a system call.
+    pub request: Option<bool>,
+}
+
+impl Tracer {
+    /// A thread of the process, with an area if there is a free one.
+    pub fn add_thread(&mut self, thread: Pid) {
+        let rings = &self.shared.rings;
+        let is_free = |number: &usize| !rings.used[*number].load(Ordering::SeqCst);
+        let number = (0..THREADS).find(is_free);
+        let mut added = Thread { area: number, is_native: true, ..Thread::default() };
+        match number {
+            Some(number) => {
+                added.pointer = rings.areas.area(number).prepare();
+                self.shared.handed_over[number].store(false, Ordering::SeqCst);
+                rings.used[number].store(true, Ordering::SeqCst);
+                self.seen.threads += 1;
+            }
+            None => self.seen.native_threads += 1,
+        }
+        self.threads.insert(thread, added);
+    }
+
+    /// A thread has ended, or is native for good: its ring is read to the end. `pointer`: the ring's pointer, if known.
+    pub fn finish_ring(&mut self, thread: Pid, pointer: Option<u64>) {
+        let number = self.threads.get_mut(&thread).and_then(|one| one.area.take());
+        if let Some(area) = number {
+            // The monitor ends only after this sender is dropped.
+            let _ = self.finished.send(Finished { area, pointer });
+        }
+    }
+
+    /// Moves a stopped native thread into the cache, if its next instruction is translated; otherwise it stays native.
+    pub fn enter(&mut self, thread: Pid) -> Result<(), ControlError> {
+        let at_event = self.process.thread_at_event(thread);
+        let registers = at_event.registers()?;
+        let Some(state) = self.threads.get_mut(&thread) else { return Ok(()) };
+        let Some(number) = state.area else { return Ok(()) };
+        let mut translation = self.shared.translation();
+        let Ok(entry) = translation.entry(RunAddr(registers.rip)) else { return Ok(()) };
+        self.shared.rings.blocks.store(translation.blocks(), Ordering::SeqCst);
+        let area = self.shared.rings.areas.area(number);
+        area.set(area::save(R15), registers.r15);
+        area.word(area::ASK).store(area::IDLE, Ordering::SeqCst);
+        self.shared.handed_over[number].store(false, Ordering::SeqCst);
+        at_event.set_registers(user_regs_struct {
+            rip: entry.address.0,
+            r15: state.pointer,
+            gs_base: area.address.0,
+            ..registers
+        })?;
+        state.is_native = false;
+        state.call = None;
+        Ok(())
+    }
+
+    /// Lets a thread continue: in the cache, or natively until its next system call. A stop that was requested before is
+    /// requested again, because another stop has cancelled it (Linux, `ptrace_stop`).
+    pub fn continue_thread(
+        &self,
+        thread: Pid,
+        signal: Option<SignalNumber>,
+    ) -> Result<(), ControlError> {
+        let is_native = self.threads.get(&thread).is_some_and(|one| one.is_native);
+        if self.threads.get(&thread).is_some_and(|one| one.request.is_some()) {
+            interrupt(thread)?;
+        }
+        match is_native {
+            true => resume_to_call(thread, signal)?,
+            false => resume(thread, signal)?,
+        }
+        Ok(())
+    }
+
+    /// Records that a thread in the cache becomes native with these original registers, which are set.
+    pub fn become_native(
+        &mut self,
+        thread: Pid,
+        now: &user_regs_struct,
+        original: user_regs_struct,
+    ) -> Result<(), ControlError> {
+        self.process.thread_at_event(thread).set_registers(original)?;
+        let Some(state) = self.threads.get_mut(&thread) else { return Ok(()) };
+        state.pointer = now.r15;
+        state.is_native = true;
+        state.call = None;
+        state.request = None;
+        if let Some(number) = state.area {
+            // The translator answers only while it has the cache.
+            let _translation = self.shared.translation();
+            self.shared
+                .rings
+                .areas
+                .area(number)
+                .word(area::ASK)
+                .store(area::IDLE, Ordering::SeqCst);
+            self.shared.handed_over[number].store(false, Ordering::SeqCst);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,194 @@
+//! The translator thread: answers threads that wait in the cache.
+//!
+//! The kernel marks the header's word when this thread dies: the thread has a list of robust futexes (set_robust_list(2))
+//! whose only entry leads to that word. So threads of the process learn that nobody answers any more, even if the
+//! controller is killed.
+
+mod robust;
+
+use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use hmtt_probe::address::RunAddr;
+
+use super::calls::{Need, need};
+use super::code::{Files, ProcessCode};
+use super::memory::CodeMemory;
+use super::{Request, Shared};
+use crate::cache::{Answer, BlockInfo, Cache, CacheError, Entry};
+use crate::layout::{area, header};
+use crate::shared::{Area, THREADS, wait, wake};
+use crate::state::Point;
+use robust::Robust;
+
+/// How long the translator sleeps at most.
+const SLEEP: Duration = Duration::from_millis(50);
+/// Most addresses that are recorded as native.
+const NATIVE: usize = 1 << 12;
+/// Registers of the number and the arguments of a system call.
+const RAX: u8 = 0;
+const ARGUMENTS: [u8; 6] = [7, 6, 2, 10, 8, 9];
+
+/// The cache, and where its blocks come from.
+pub struct Translation {
+    cache: Cache<CodeMemory>,
+    code: ProcessCode,
+    /// The files that were mapped when each block was translated, by number.
+    files: Vec<Files>,
+    /// Addresses at which threads became native, with the reason, and how often.
+    native: BTreeMap<(RunAddr, String), u64>,
+}
+
+impl Translation {
+    /// An empty cache.
+    pub fn new(cache: Cache<CodeMemory>, code: ProcessCode) -> Self {
+        Translation { cache, code, files: Vec::new(), native: BTreeMap::new() }
+    }
+
+    /// Number of blocks.
+    pub fn blocks(&self) -> u32 {
+        self.files.len() as u32
+    }
+
+    /// A block, and the files that were mapped when it was translated.
+    pub fn block(&self, number: u32) -> Option<(&BlockInfo, &Files)> {
+        let files = self.files.get(number.checked_sub(1)? as usize)?;
+        Some((self.cache.block(number)?, files))
+    }
+
+    /// Addresses at which threads became native, with the reason, and how often.
+    pub fn native(&self) -> &BTreeMap<(RunAddr, String), u64> {
+        &self.native
+    }
+
+    /// The block at an address.
+    ///
+    /// # Errors
+    /// It cannot be translated. This is recorded.
+    pub fn entry(&mut self, at: RunAddr) -> Result<Entry, CacheError> {
+        let mut entry = self.cache.entry(&self.code, at);
+        if entry.is_err() {
+            self.code.forget();
+            entry = self.cache.entry(&self.code, at);
+        }
+        self.record_blocks();
+        if let Err(error) = &entry
+            && self.native.len() < NATIVE
+        {
+            *self.native.entry((at, error.to_string())).or_default() += 1;
+        }
+        entry
+    }
+
+    /// The answer to a request.
+    fn answer(&mut self, exit: u32, target: u64) -> Answer {
+        let mut answer = self.cache.answer(&self.code, exit, target);
+        if matches!(answer, Answer::Native(_)) {
+            self.code.forget();
+            answer = self.cache.answer(&self.code, exit, target);
+        }
+        self.record_blocks();
+        answer
+    }
+
+    fn record_blocks(&mut self) {
+        while self.cache.block(self.blocks() + 1).is_some() {
+            self.files.push(self.code.files());
+        }
+    }
+
+    /// Whether an address is in the cache.
+    pub fn contains(&self, address: RunAddr) -> bool {
+        self.cache.contains(address)
+    }
+
+    /// The original state of a thread at an address of the cache.
+    pub fn state_at(&self, address: RunAddr) -> Option<Point> {
+        self.cache.state_at(address)
+    }
+
+    /// Prepares for a system call, or completes it: blocks whose code it may change are removed. Returns whether code
+    /// is concerned.
+    pub fn change(&mut self, need: &Need) -> bool {
+        let Need::Mappings { range, adds_code } = need else { return false };
+        let is_code = !range.is_empty() && self.code.is_code(range);
+        if is_code {
+            self.cache.invalidate(range.clone());
+        }
+        if is_code || *adds_code {
+            self.code.forget();
+        }
+        is_code || *adds_code
+    }
+
+    /// Blocks whose code a system call may have changed are removed, whatever is mapped now.
+    pub fn changed(&mut self, need: &Need) {
+        if let Need::Mappings { range, .. } = need {
+            self.cache.invalidate(range.clone());
+            self.code.forget();
+        }
+    }
+}
+
+/// The system call that a waiting thread is about to make.
+fn call_need(area: Area<'_>) -> Need {
+    let value = |register| area.get(area::save(register)).any();
+    need(value(RAX), ARGUMENTS.map(value))
+}
+
+/// Answers requests until the process is no longer followed. `started`: called when threads may wait for answers.
+pub fn serve(shared: &Shared, started: impl FnOnce()) {
+    let areas = &shared.rings.areas;
+    let robust = Robust::register(areas.header(header::CONTROLLER));
+    started();
+    while !shared.is_over.load(Ordering::SeqCst) {
+        let seen = areas.header(header::REQUESTS).load(Ordering::SeqCst);
+        let mut has_answered = false;
+        for number in 0..THREADS {
+            let is_used = shared.rings.used[number].load(Ordering::SeqCst);
+            let is_here = is_used && !shared.handed_over[number].load(Ordering::SeqCst);
+            if is_here && areas.area(number).is_asking() {
+                answer(shared, number);
+                has_answered = true;
+            }
+        }
+        if !has_answered {
+            areas.header(header::SLEEPS).store(1, Ordering::SeqCst);
+            wait(areas.header(header::REQUESTS), seen, SLEEP);
+            areas.header(header::SLEEPS).store(0, Ordering::SeqCst);
+        }
+    }
+    robust.unregister(areas.header(header::CONTROLLER));
+}
+
+/// Answers the thread with an area, or hands it over to the tracer.
+fn answer(shared: &Shared, number: usize) {
+    let area = shared.rings.areas.area(number);
+    let mut translation = shared.translation();
+    if !area.is_asking() {
+        return;
+    }
+    let exit = area.word(area::EXIT).load(Ordering::SeqCst);
+    let answer = translation.answer(exit, area.get(area::TARGET).any());
+    shared.rings.blocks.store(translation.blocks(), Ordering::SeqCst);
+    let address = match answer {
+        Answer::Cached(address) => address,
+        Answer::Native(_) => return shared.hand_over(Request { area: number, is_call: false }),
+        Answer::Call { cached, .. } => {
+            let need = call_need(area);
+            let stays = match need {
+                Need::Nothing => true,
+                Need::Mappings { .. } => !translation.change(&need),
+                Need::Native | Need::Leave(_) => false,
+            };
+            if !stays {
+                return shared.hand_over(Request { area: number, is_call: true });
+            }
+            cached
+        }
+    };
+    area.set(area::CONTINUE, address.0);
+    area.word(area::ASK).store(area::CACHED, Ordering::SeqCst);
+    wake(area.word(area::ASK));
+}

@@ -1,0 +1,129 @@
+//! The areas of threads in memory that the process shares, and its header.
+//!
+//! ```text
+//! header | ... | area 0, with its chunks | area 1 | ...
+//! 0            STRIDE (16 MiB)           + AREA_BYTES
+//! ```
+//!
+//! Invariant: everything that is read from here may have been written by the program. Offsets are those of the layout
+//! and of area numbers, never values that were read.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use hmtt_probe::address::RunAddr;
+use hmtt_probe::control::{Memory, Untrusted};
+
+use crate::layout::{area, ring};
+
+/// Most threads that are in the cache at the same time.
+pub const THREADS: usize = 64;
+/// Chunks of the ring of a thread.
+pub const CHUNKS: u64 = 8;
+/// Distance between areas.
+const AREA_STRIDE: u64 = (CHUNKS + 1) * ring::CHUNK_STRIDE;
+/// Bytes of the header and all areas. Most are never accessed.
+pub const BYTES: u64 = ring::CHUNK_STRIDE + THREADS as u64 * AREA_STRIDE;
+/// After this time a waiting thread checks whether the controller lives.
+const CHECK_NANOSECONDS: u64 = 10_000_000;
+
+/// Header and areas.
+pub struct Areas {
+    memory: Memory,
+    /// Address in the process.
+    base: RunAddr,
+    /// Policy for full rings.
+    when_full: u32,
+}
+
+impl Areas {
+    /// Header and areas that the process has at an address. `when_full`: [`area::WAIT`] or [`area::DROP`].
+    pub fn new(memory: Memory, base: RunAddr, when_full: u32) -> Self {
+        Areas { memory, base, when_full }
+    }
+
+    /// A word of the header.
+    pub fn header(&self, offset: u32) -> &AtomicU32 {
+        self.memory.word(offset.into())
+    }
+
+    /// The area with a number below [`THREADS`].
+    pub fn area(&self, number: usize) -> Area<'_> {
+        let start = ring::CHUNK_STRIDE + number as u64 * AREA_STRIDE;
+        Area { memory: &self.memory, start, address: self.base + start, areas: self }
+    }
+}
+
+/// The area of a thread.
+#[derive(Clone, Copy)]
+pub struct Area<'m> {
+    memory: &'m Memory,
+    start: u64,
+    /// Address in the process.
+    pub address: RunAddr,
+    areas: &'m Areas,
+}
+
+impl<'m> Area<'m> {
+    /// Sets all fields for a thread, with an empty ring. Returns the ring's pointer.
+    pub fn prepare(self) -> u64 {
+        self.memory.clear(self.start, area::FIELD_BYTES);
+        self.set(area::HEADER, self.areas.base.0);
+        self.set(area::SELF, self.address.0);
+        self.set(area::TIMEOUT, 0);
+        self.set(area::TIMEOUT + 8, CHECK_NANOSECONDS);
+        self.word(area::WHEN_FULL).store(self.areas.when_full, Ordering::SeqCst);
+        self.word(area::CHUNK_MASK).store(CHUNKS as u32 - 1, Ordering::SeqCst);
+        self.address.0 + ring::chunk_at(0)
+    }
+
+    /// A word of the area.
+    pub fn word(self, offset: u32) -> &'m AtomicU32 {
+        self.memory.word(self.start + u64::from(offset))
+    }
+
+    /// A word of a chunk's state.
+    pub fn chunk_state(self, chunk: u64) -> &'m AtomicU32 {
+        self.word(area::CHUNK_STATE + 4 * chunk as u32)
+    }
+
+    /// Reads a field of 8 bytes.
+    pub fn get(self, offset: u32) -> Untrusted<u64> {
+        self.memory.read_long(self.start + u64::from(offset))
+    }
+
+    /// Writes a field of 8 bytes.
+    pub fn set(self, offset: u32, value: u64) {
+        self.memory.long(self.start + u64::from(offset)).store(value, Ordering::SeqCst);
+    }
+
+    /// Bytes of a chunk from its start to an address that the thread has stored, which may be in its slack; `None` if
+    /// that is no address of the chunk.
+    pub fn bytes_until(self, chunk: u64, end: u64) -> Option<u64> {
+        let length = end.checked_sub(self.address.0 + ring::chunk_at(chunk))?;
+        (length <= ring::CHUNK_BYTES + ring::SLACK_BYTES && length.is_multiple_of(4))
+            .then_some(length)
+    }
+
+    /// Copies the first bytes of a chunk.
+    pub fn copy_chunk(self, chunk: u64, bytes: &mut [u8]) {
+        self.memory.copy_to(self.start + ring::chunk_at(chunk), bytes);
+    }
+
+    /// Returns the memory of the area to the system.
+    pub fn release(self) {
+        for chunk in 0..CHUNKS {
+            let bytes = ring::CHUNK_BYTES + ring::SLACK_BYTES;
+            self.memory.release(self.start + ring::chunk_at(chunk), bytes);
+        }
+    }
+
+    /// The chunk that the thread fills.
+    pub fn current_chunk(self) -> u64 {
+        u64::from(self.word(area::CHUNK).load(Ordering::SeqCst)) % CHUNKS
+    }
+
+    /// Whether the thread waits for an answer.
+    pub fn is_asking(self) -> bool {
+        self.word(area::ASK).load(Ordering::SeqCst) == area::ASKING
+    }
+}
