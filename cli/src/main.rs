@@ -1,4 +1,4 @@
-//! The command `hmtt`: decodes, converts, merges and describes captures, and tags programs.
+//! The command `hmtt`: decodes, converts, merges and describes captures, and tags and monitors programs.
 
 // `eprintln!` panics if standard error cannot be written; `report!` does not.
 #![deny(clippy::print_stderr)]
@@ -21,6 +21,8 @@ mod format;
 mod info;
 mod item_buffer;
 mod merge;
+#[cfg(feature = "tag")]
+mod monitor;
 mod output;
 mod standard_io;
 #[cfg(feature = "tag")]
@@ -56,6 +58,8 @@ enum Command {
     Merge(merge::Arguments),
     #[cfg(feature = "tag")]
     Tag(Box<tag::Arguments>),
+    #[cfg(feature = "tag")]
+    Monitor(monitor::Arguments),
     Completions(completions::Completions),
     Man(completions::Man),
 }
@@ -71,6 +75,8 @@ fn main() -> ExitCode {
         Command::Merge(arguments) => merge::run(&arguments),
         #[cfg(feature = "tag")]
         Command::Tag(arguments) => tag::run(&arguments),
+        #[cfg(feature = "tag")]
+        Command::Monitor(arguments) => monitor::run(&arguments),
         Command::Completions(arguments) => {
             completions::complete(&arguments, programs()).map(|()| false)
         }

@@ -105,7 +105,7 @@ impl TagOptions {
 }
 
 /// Blocks the signals that end tagging and those of the process, which are waited for instead.
-fn block_signals() -> Result<SigSet> {
+pub fn block_signals() -> Result<SigSet> {
     let mut signals = SigSet::empty();
     [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP].into_iter().for_each(|one| signals.add(one));
     let mut blocked = signals;

@@ -12,6 +12,7 @@ mod exit_status;
 mod goes_on;
 mod linear;
 mod merge;
+mod monitor;
 mod names;
 mod python;
 mod standard;

@@ -1,0 +1,32 @@
+//! `hmtt monitor`: runs a program from a code cache that reports every basic block, and reports the counts.
+//!
+//! [`run`](mod@run) follows the program and writes a [`profile`](mod@profile), which [`report`](mod@report) prints.
+
+mod names;
+mod profile;
+mod report;
+mod run;
+
+use anyhow::Result;
+use clap::Subcommand;
+
+/// See every basic block that a program executes
+#[derive(clap::Args)]
+pub struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Run(run::Run),
+    Report(report::Report),
+}
+
+/// Runs the command. Returns whether something was lost.
+pub fn run(arguments: &Arguments) -> Result<bool> {
+    match &arguments.command {
+        Command::Run(arguments) => run::run(arguments),
+        Command::Report(arguments) => report::run(arguments),
+    }
+}

@@ -1,0 +1,83 @@
+//! Kills or ends `hmtt monitor run` at many moments: the program continues, with unchanged output.
+
+use std::io::Read;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use super::{BUSY, hmtt_monitor};
+use crate::scratch;
+use crate::tag::build;
+
+/// Number of times for each signal.
+const TIMES: u32 = 12;
+/// Most time for all repetitions of a signal.
+const LIMIT: Duration = Duration::from_secs(20);
+
+fn start(program: &Path, file: &Path) -> Child {
+    let mut command = hmtt_monitor(&["run", "--overwrite", "-o"]);
+    command.arg(file).arg("--").arg(program).arg("signals");
+    command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap()
+}
+
+/// Waits until the controller has started the program.
+fn wait_for_start(monitor: &Child, program: &Path) {
+    let children = format!("/proc/{0}/task/{0}/children", monitor.id());
+    let program = program.canonicalize().unwrap();
+    loop {
+        let child = std::fs::read_to_string(&children).unwrap();
+        let started = std::fs::read_link(format!("/proc/{}/exe", child.trim()));
+        if started.is_ok_and(|started| started == program) {
+            return;
+        }
+        std::thread::yield_now();
+    }
+}
+
+/// Sends a signal to the controller some time after it has started the program. Returns what the program has written,
+/// to its end.
+fn output_after(program: &Path, signal: Signal, after: Duration) -> String {
+    let mut monitor = start(program, &scratch(&format!("monitor-{signal}.json")));
+    wait_for_start(&monitor, program);
+    std::thread::sleep(after);
+    let _ = kill(Pid::from_raw(monitor.id().cast_signed()), signal);
+    let mut text = String::new();
+    // The program has the other end of this pipe, until it ends.
+    monitor.stdout.take().unwrap().read_to_string(&mut text).unwrap();
+    monitor.wait().unwrap();
+    text
+}
+
+fn goes_on(signal: Signal) {
+    let Some(program) = build("monitor-busy", BUSY, &[]) else { return };
+    let plain = Command::new(&program).arg("signals").output().unwrap();
+    let expected = String::from_utf8(plain.stdout).unwrap();
+    let begin = Instant::now();
+    let whole = start(&program, &scratch(&format!("monitor-whole-{signal}.json")))
+        .wait_with_output()
+        .unwrap();
+    assert_eq!(String::from_utf8(whole.stdout).unwrap(), expected);
+    let time = begin.elapsed();
+    for number in 0..TIMES {
+        // A fraction of the time that a whole run takes: from before the program starts until it ends.
+        let after = time * (number * 7 % TIMES) / TIMES;
+        assert_eq!(output_after(&program, signal, after), expected, "{signal} after {after:?}");
+        if begin.elapsed() > LIMIT {
+            println!("{} of {TIMES} repetitions within {LIMIT:?}", number + 1);
+            break;
+        }
+    }
+}
+
+#[test]
+fn a_program_continues_whenever_the_controller_is_killed() {
+    goes_on(Signal::SIGKILL);
+}
+
+#[test]
+fn a_program_continues_natively_whenever_the_controller_is_asked_to_end() {
+    goes_on(Signal::SIGTERM);
+}
