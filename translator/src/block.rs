@@ -1,8 +1,8 @@
 //! Intermediate blocks: the description of original code that everything else reads.
 //!
 //! A block is a series of instructions up to the first transfer. Blocks may start at any address and
-//! may overlap. [`decode`] reads them from original code, [`uses`] finds the registers and
-//! flags of each instruction, and [`liveness`] those whose values are still needed.
+//! may overlap. `decode` reads them from original code, `uses` finds the registers and flags of each
+//! instruction, and `liveness` those whose values are still needed.
 
 mod decode;
 mod liveness;
