@@ -8,7 +8,7 @@ use std::path::Path;
 use crate::source::Crate;
 
 /// The first file of each crate.
-const CRATES: [&str; 14] = [
+const CRATES: [&str; 15] = [
     "cli/src/main.rs",
     "format/src/lib.rs",
     "fuzz/src/lib.rs",

@@ -35,7 +35,7 @@ pub fn run(Report { file, top, json }: &Report) -> Result<bool> {
     let text = if *json { to_json(&profile, top) } else { table(&profile, top) };
     standard_io::print(|output| output.write_all(text.as_bytes()))?;
     let losses = profile.losses();
-    losses.iter().for_each(|loss| tell!("hmtt: warning: {loss}"));
+    losses.iter().for_each(|loss| report!("hmtt: warning: {loss}"));
     Ok(!losses.is_empty())
 }
 

@@ -67,21 +67,21 @@ pub fn run(Run { output, overwrite, full, program }: &Run) -> Result<bool> {
 fn finish(outcome: Outcome, pid: nix::unistd::Pid, created: Option<&Created>) -> Result<bool> {
     let Outcome { profile, ending, left } = outcome;
     if let Some(why) = left {
-        tell!("hmtt: warning: the program was followed only until {why}; it goes on natively");
+        report!("hmtt: warning: the program was followed only until {why}; it goes on natively");
     }
     let is_lost = !profile.is_complete();
     let profile = Profile::new(profile, ending, left);
     let written = match created {
         Some(file) => file.write(profile.to_json()),
         None => {
-            tell!("{}", report::table(&profile, report::ROWS).trim_end());
+            report!("{}", report::table(&profile, report::ROWS).trim_end());
             Ok(())
         }
     };
     if let Err(error) = &written {
-        tell!("hmtt: {}", hmtt_format::escape::message(&format!("{error:#}")));
+        report!("hmtt: {}", hmtt_format::escape::message(&format!("{error:#}")));
     }
-    profile.losses().iter().for_each(|loss| tell!("hmtt: warning: {loss}"));
+    profile.losses().iter().for_each(|loss| report!("hmtt: warning: {loss}"));
     let end = match ending {
         Ending::Exited(code) => End::Status(code),
         Ending::Signaled(signal) => End::Signal(signal),

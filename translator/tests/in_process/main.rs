@@ -5,6 +5,7 @@ mod hostile;
 mod instructions;
 mod machine;
 mod memory;
+mod numbers;
 mod processor;
 mod programs;
 mod random;
