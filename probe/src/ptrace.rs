@@ -47,7 +47,9 @@ pub use obstacle::{MissingRight, Obstacle, command, obstacle};
 pub use stop::{detach, interrupt, listen};
 pub use stopped::{ReadMemory, Stopped, StoppedThread};
 pub(crate) use wait::is_waitable;
-pub use wait::{SignalNumber, Status, resume, resume_to_call, step, wait, wait_for_end};
+pub use wait::{
+    SignalNumber, Status, resume, resume_to_call, step, wait, wait_for_end, wait_for_signal,
+};
 
 /// Why a process cannot be traced.
 #[derive(Debug, thiserror::Error)]

@@ -29,7 +29,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use hmtt_probe::ptrace::SignalNumber;
+use hmtt_probe::control::Ending;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
@@ -40,19 +40,6 @@ use translator::Translation;
 
 use crate::profile::Profile;
 use crate::shared::{Rings, THREADS};
-
-/// How a followed process has ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ending {
-    /// With this exit status.
-    Exited(i32),
-    /// By this signal.
-    Signaled(SignalNumber),
-    /// The process has executed another program, which is not followed.
-    Replaced,
-    /// The process goes on natively.
-    Detached,
-}
 
 /// The result of following a process.
 #[derive(Debug)]

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
-use hmtt_translator::control::Ending;
+use hmtt_probe::control::Ending;
 use hmtt_translator::profile;
 use serde_json::{Value, json};
 

@@ -5,8 +5,9 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::ValueEnum;
+use hmtt_probe::control::Ending;
 use hmtt_probe::ptrace::{self, wait_for_end};
-use hmtt_translator::control::{Ending, Options, Outcome};
+use hmtt_translator::control::{Options, Outcome};
 use nix::sys::signal::{Signal, kill};
 
 use super::profile::Profile;

@@ -13,7 +13,7 @@ use crate::built::built;
 use crate::{callgrind, scratch};
 
 /// A program that calls a library's function through a pointer, and recurses.
-const FIB: &str = r#"
+pub const FIB: &str = r#"
 #include <stdio.h>
 #include <stdlib.h>
 __attribute__((noinline)) long fib(long n) { return n < 2 ? n : fib(n - 1) + fib(n - 2); }

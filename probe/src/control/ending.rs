@@ -11,7 +11,7 @@ pub enum Ending {
     Signaled(SignalNumber),
     /// The process has executed another program.
     Replaced,
-    /// The controller was asked to detach; the process continues without tags.
+    /// The controller was asked to detach; the process continues by itself.
     Detached,
 }
 

@@ -5,7 +5,6 @@
 
 use std::time::Duration;
 
-use nix::errno::Errno;
 use nix::sys::signal::{SigSet, Signal};
 use nix::unistd::Pid;
 
@@ -13,7 +12,7 @@ use super::ending::Ending;
 use super::process_tree::{ProcessTree, TraceObserver};
 use super::sampler::{INTERVAL, Sampler};
 use super::{Start, TagError, Tagged};
-use crate::ptrace::PtraceError;
+use crate::ptrace::{PtraceError, wait_for_signal};
 
 /// How often processes are checked when no signal reports an event.
 const TICK: Duration = Duration::from_millis(20);
@@ -127,26 +126,11 @@ fn events(
         let tick = if sampler.is_some() { INTERVAL } else { TICK };
         let tick = soon.map_or(tick, |soon| tick.min(soon));
         let at_most = if is_all && !tree.has_pending() { tick } else { Duration::ZERO };
-        let signal = wait_for(&waited, at_most).map_err(PtraceError::new(tree.first(), "wait"))?;
+        let signal =
+            wait_for_signal(&waited, at_most).map_err(PtraceError::new(tree.first(), "wait"))?;
         if signal.is_some_and(|signal| signal != Signal::SIGCHLD) {
             return Ok(None);
         }
-    }
-}
-
-/// The first of some signals to arrive; `None` if none arrives within `at_most`.
-fn wait_for(signals: &SigSet, at_most: Duration) -> nix::Result<Option<Signal>> {
-    let timeout = libc::timespec {
-        tv_sec: at_most.as_secs() as i64,
-        tv_nsec: i64::from(at_most.subsec_nanos()),
-    };
-    // SAFETY: the kernel reads a set and a time that outlive the call, and writes nothing.
-    let signal =
-        unsafe { libc::sigtimedwait(signals.as_ref(), std::ptr::null_mut(), &raw const timeout) };
-    match Errno::result(signal) {
-        Ok(number) => Signal::try_from(number).map(Some),
-        Err(Errno::EAGAIN | Errno::EINTR) => Ok(None),
-        Err(error) => Err(error),
     }
 }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use nix::errno::Errno;
 use nix::sys::ptrace::Options;
-use nix::sys::signal::Signal;
+use nix::sys::signal::{SigSet, Signal};
 use nix::sys::wait::WaitPidFlag;
 use nix::unistd::Pid;
 
@@ -197,6 +197,25 @@ pub fn step(thread: Pid) -> Result<(), PtraceError> {
     match restart_thread(libc::PTRACE_SINGLESTEP, thread, None) {
         Err(Errno::ESRCH) => Ok(()),
         other => other.map_err(PtraceError::new(thread, "execute one instruction")),
+    }
+}
+
+/// The first of some signals to arrive; `None` if none arrives within `at_most`.
+///
+/// # Errors
+/// The error of sigtimedwait(2).
+pub fn wait_for_signal(signals: &SigSet, at_most: Duration) -> nix::Result<Option<Signal>> {
+    let timeout = libc::timespec {
+        tv_sec: at_most.as_secs() as i64,
+        tv_nsec: i64::from(at_most.subsec_nanos()),
+    };
+    // SAFETY: the kernel reads a set and a time that outlive the call, and writes nothing.
+    let signal =
+        unsafe { libc::sigtimedwait(signals.as_ref(), std::ptr::null_mut(), &raw const timeout) };
+    match Errno::result(signal) {
+        Ok(number) => Signal::try_from(number).map(Some),
+        Err(Errno::EAGAIN | Errno::EINTR) => Ok(None),
+        Err(error) => Err(error),
     }
 }
 

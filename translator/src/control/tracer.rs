@@ -11,7 +11,8 @@ use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
 
 use hmtt_probe::address::RunAddr;
-use hmtt_probe::ptrace::{Process, PtraceError, Status, wait};
+use hmtt_probe::control::Ending;
+use hmtt_probe::ptrace::{Process, PtraceError, Status, wait, wait_for_signal};
 use nix::errno::Errno;
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::wait::WaitPidFlag;
@@ -20,7 +21,7 @@ use nix::unistd::Pid;
 use super::code::ProcessCode;
 use super::error::ControlError;
 use super::translator::{Translation, serve};
-use super::{Ending, Outcome, Shared, calls, setup};
+use super::{Outcome, Shared, calls, setup};
 use crate::cache::{Cache, Instrument, Settings};
 use crate::layout::{area, lookup};
 use crate::monitor::{Counts, Finished, watch};
@@ -177,8 +178,8 @@ impl Tracer {
             }
             self.serve_requests()?;
             let at_most = if is_all { TICK } else { Duration::ZERO };
-            let signal =
-                wait_for(&waited, at_most).map_err(PtraceError::new(self.process.pid, "wait"))?;
+            let signal = wait_for_signal(&waited, at_most)
+                .map_err(PtraceError::new(self.process.pid, "wait"))?;
             if signal.is_some_and(|signal| signal != Signal::SIGCHLD) {
                 return Ok(());
             }
@@ -206,22 +207,6 @@ pub(super) fn unless_ended(result: Result<(), ControlError>) -> Result<(), Contr
     match result {
         Err(ControlError::Ptrace(PtraceError::Ended(_))) => Ok(()),
         other => other,
-    }
-}
-
-/// The first of some signals to arrive; `None` if none arrives within `at_most`.
-fn wait_for(signals: &SigSet, at_most: Duration) -> nix::Result<Option<Signal>> {
-    let timeout = libc::timespec {
-        tv_sec: at_most.as_secs() as i64,
-        tv_nsec: i64::from(at_most.subsec_nanos()),
-    };
-    // SAFETY: the kernel reads a set and a time that outlive the call, and writes nothing.
-    let signal =
-        unsafe { libc::sigtimedwait(signals.as_ref(), std::ptr::null_mut(), &raw const timeout) };
-    match Errno::result(signal) {
-        Ok(number) => Signal::try_from(number).map(Some),
-        Err(Errno::EAGAIN | Errno::EINTR) => Ok(None),
-        Err(error) => Err(error),
     }
 }
 

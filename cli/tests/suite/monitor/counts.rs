@@ -7,23 +7,10 @@ use serde_json::Value;
 
 use super::{MACHINE, UNWINDS, run_monitored};
 use crate::callgrind;
-use crate::tag::build;
+use crate::tag::{FIB, build};
 
 /// Nested loops, a `switch` through a table, calls through pointers, recursion, and a library's sort.
 const LOOPS: &str = include_str!("../tag_real/programs/loops.c");
-const FIB: &str = r#"
-#include <stdio.h>
-#include <stdlib.h>
-__attribute__((noinline)) long fib(long n) { return n < 2 ? n : fib(n - 1) + fib(n - 2); }
-static __attribute__((noinline)) int compare(const void *a, const void *b) { return *(int *)a - *(int *)b; }
-int main(void) {
-    int a[1000];
-    for (int i = 0; i < 1000; i++) a[i] = (i * 7919) % 1009;
-    qsort(a, 1000, sizeof a[0], compare);
-    printf("%ld %d\n", fib(18), a[5]);
-    return 3;
-}
-"#;
 
 fn hexadecimal(value: &Value) -> u64 {
     u64::from_str_radix(value.as_str().unwrap().trim_start_matches("0x"), 16).unwrap()

@@ -2,11 +2,11 @@
 
 use std::sync::atomic::Ordering;
 
+use hmtt_probe::control::Ending;
 use hmtt_probe::ptrace::{Process, PtraceError, SignalNumber, Status, StopState, wait};
 use nix::sys::wait::WaitPidFlag;
 use nix::unistd::Pid;
 
-use super::super::Ending;
 use super::super::error::ControlError;
 use super::{Tracer, unless_ended};
 

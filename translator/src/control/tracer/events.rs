@@ -3,13 +3,14 @@
 use std::sync::atomic::Ordering;
 
 use hmtt_probe::address::RunAddr;
+use hmtt_probe::control::Ending;
 use hmtt_probe::ptrace::{SignalNumber, Status, StopState, detach, interrupt, listen, resume};
 use nix::sys::signal::Signal;
 use nix::unistd::Pid;
 
+use super::super::Request;
 use super::super::calls::{Need, need};
 use super::super::error::ControlError;
-use super::super::{Ending, Request};
 use super::Tracer;
 
 /// Values of `rax` after a system call that the kernel will make again (Linux, `include/linux/errno.h`).
