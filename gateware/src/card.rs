@@ -112,7 +112,8 @@ impl<const N: usize> Card<N> {
                 led_sending: Constant::new(4u64.into()),
                 led_unclocked: Constant::new(8u64.into()),
             }
-            default: ddr_clock, tx_clock, tx_reset, pins, run, straps, gmii_txd, gmii_tx_en, gmii_tx_er, led, event_queue, timekeeper, totals,
+            default: ddr_clock, tx_clock, tx_reset, pins, run, straps, gmii_txd, gmii_tx_en, gmii_tx_er,
+                led, event_queue, timekeeper, totals,
                 frequency, packet_fifo, clock_watch, ddr_restart, ddr_reset, heartbeat, tx_thread,
                 gmac, ddr, tx, fifo_tx, capturing, losing, sending, unclocked
         }
