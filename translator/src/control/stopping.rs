@@ -1,14 +1,14 @@
 //! Finds the original registers of threads that are stopped in the cache.
 //!
 //! Most instructions of the cache have a known original state. A thread that is at another one is stepped to the next. A
-//! signal that is pending meanwhile is delivered afterwards; all others are blocked.
+//! signal that is pending meanwhile is delivered afterwards; all others are blocked, but SIGSTOP, which is sent again.
 
 use hmtt_probe::address::RunAddr;
 use hmtt_probe::ptrace::{PtraceError, Status, step, wait};
 use libc::user_regs_struct;
 use nix::errno::Errno;
 use nix::sys::ptrace;
-use nix::sys::signal::Signal;
+use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::WaitPidFlag;
 use nix::unistd::Pid;
 
@@ -25,6 +25,16 @@ fn signal_mask(thread: Pid, request: libc::c_uint, mask: &mut u64) -> Result<(),
     let result =
         unsafe { libc::ptrace(request, thread.as_raw(), size_of::<u64>(), &raw mut *mask) };
     Errno::result(result).map(drop).map_err(PtraceError::new(thread, "use its signal mask"))
+}
+
+/// Waits for the next event of a thread.
+fn wait_uninterrupted(thread: Pid) -> nix::Result<Status> {
+    loop {
+        match wait(Some(thread), WaitPidFlag::__WALL) {
+            Err(Errno::EINTR) => {}
+            other => return other,
+        }
+    }
 }
 
 impl Tracer {
@@ -65,16 +75,20 @@ impl Tracer {
         signal_mask(thread, libc::PTRACE_GETSIGMASK, &mut mask)?;
         let mut blocked = !(1 << (Signal::SIGTRAP as u32 - 1));
         signal_mask(thread, libc::PTRACE_SETSIGMASK, &mut blocked)?;
-        let mut is_known = false;
+        let (mut is_known, mut is_to_stop) = (false, false);
         for _ in 0..STEPS {
             step(thread)?;
-            match wait(Some(thread), WaitPidFlag::__WALL) {
+            match wait_uninterrupted(thread) {
                 Ok(Status::Stopped(_, signal)) if signal == Signal::SIGTRAP => {}
+                // It cannot be blocked, and is sent again below.
+                Ok(Status::Stopped(_, signal)) if signal == Signal::SIGSTOP => is_to_stop = true,
+                Ok(Status::Event(_, _, libc::PTRACE_EVENT_STOP)) => {
+                    let _ = self.take_request(thread);
+                }
                 Ok(status) => {
                     self.pending.push_back(status);
                     return Ok(false);
                 }
-                Err(Errno::EINTR) => continue,
                 Err(_) => return Ok(false),
             }
             let rip = RunAddr(self.process.thread_at_event(thread).registers()?.rip);
@@ -84,6 +98,9 @@ impl Tracer {
             }
         }
         signal_mask(thread, libc::PTRACE_SETSIGMASK, &mut mask)?;
+        if is_to_stop {
+            let _ = kill(self.process.pid, Signal::SIGSTOP);
+        }
         if let Some(information) = information {
             let set = ptrace::setsiginfo(thread, &information);
             set.map_err(PtraceError::new(thread, "set the information of a signal"))?;

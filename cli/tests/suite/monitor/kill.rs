@@ -1,4 +1,5 @@
-//! Kills or ends `hmtt monitor run` at many moments: the program continues, with unchanged output.
+//! Kills or ends `hmtt monitor run`, or stops the program, at many moments: the program continues, with unchanged
+//! output.
 
 use std::io::Read;
 use std::path::Path;
@@ -23,15 +24,15 @@ fn start(program: &Path, file: &Path) -> Child {
     command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap()
 }
 
-/// Waits until the controller has started the program.
-fn wait_for_start(monitor: &Child, program: &Path) {
+/// Waits until the controller has started the program. Returns its process.
+fn wait_for_start(monitor: &Child, program: &Path) -> Pid {
     let children = format!("/proc/{0}/task/{0}/children", monitor.id());
     let program = program.canonicalize().unwrap();
     loop {
         let child = std::fs::read_to_string(&children).unwrap();
         let started = std::fs::read_link(format!("/proc/{}/exe", child.trim()));
         if started.is_ok_and(|started| started == program) {
-            return;
+            return Pid::from_raw(child.trim().parse().unwrap());
         }
         std::thread::yield_now();
     }
@@ -80,4 +81,27 @@ fn a_program_continues_whenever_the_controller_is_killed() {
 #[test]
 fn a_program_continues_natively_whenever_the_controller_is_asked_to_end() {
     goes_on(Signal::SIGTERM);
+}
+
+#[test]
+fn a_program_with_signals_can_be_stopped_and_continued() {
+    /// Most stops.
+    const STOPS: u64 = 200;
+    let Some(program) = build("monitor-busy", BUSY, &[]) else { return };
+    let plain = Command::new(&program).arg("signals").output().unwrap();
+    let mut monitor = start(&program, &scratch("monitor-stopped.json"));
+    let pid = wait_for_start(&monitor, &program);
+    for number in 0..STOPS {
+        if monitor.try_wait().unwrap().is_some() {
+            break;
+        }
+        // Both fail if the program has just ended.
+        let _ = kill(pid, Signal::SIGSTOP);
+        std::thread::sleep(Duration::from_micros(100 * (number % 7)));
+        let _ = kill(pid, Signal::SIGCONT);
+        std::thread::sleep(Duration::from_micros(100 * (number % 11)));
+    }
+    let output = monitor.wait_with_output().unwrap();
+    assert_eq!(output.stdout, plain.stdout);
+    assert_eq!(output.status.code(), plain.status.code());
 }

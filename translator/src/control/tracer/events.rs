@@ -104,18 +104,13 @@ impl Tracer {
 
     /// A thread is stopped because it is new, because that was requested, or after a job-control stop.
     fn handle_stop(&mut self, thread: Pid) -> Result<(), ControlError> {
-        let request = self.threads.get_mut(&thread).and_then(|one| one.request.take());
-        let area = self.threads.get(&thread).and_then(|one| one.area);
-        if let (Some(is_call), Some(number)) = (request, area) {
-            // If the thread is not made native now, the translator sees its request again.
-            self.shared.handed_over[number].store(false, Ordering::SeqCst);
-            if self.shared.rings.areas.area(number).is_asking()
-                && let Some((now, original)) = self.original_registers(thread)?
-            {
-                self.become_native(thread, &now, original)?;
-                if !is_call {
-                    self.enter(thread)?;
-                }
+        if let Some((number, is_call)) = self.take_request(thread)
+            && self.shared.rings.areas.area(number).is_asking()
+            && let Some((now, original)) = self.original_registers(thread)?
+        {
+            self.become_native(thread, &now, original)?;
+            if !is_call {
+                self.enter(thread)?;
             }
         }
         self.continue_thread(thread, None)

@@ -58,6 +58,15 @@ impl Tracer {
         }
     }
 
+    /// Takes the request for which a thread was interrupted: the number of its area, and whether it is about to make a
+    /// system call. If the thread is not made native now, the translator sees its request again.
+    pub fn take_request(&mut self, thread: Pid) -> Option<(usize, bool)> {
+        let state = self.threads.get_mut(&thread)?;
+        let (area, is_call) = (state.area?, state.request.take()?);
+        self.shared.handed_over[area].store(false, Ordering::SeqCst);
+        Some((area, is_call))
+    }
+
     /// Moves a stopped native thread into the cache, if its next instruction is translated; otherwise it stays native.
     pub fn enter(&mut self, thread: Pid) -> Result<(), ControlError> {
         let at_event = self.process.thread_at_event(thread);
