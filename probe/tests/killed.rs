@@ -92,6 +92,11 @@ enum Moment {
 
 /// Runs a controller and kills it at some moment. Returns the number of system calls that it has made.
 fn killed(workload: &Workload, work: Work, moment: Moment) -> usize {
+    killed_after(workload, work, moment, || {})
+}
+
+/// Runs a controller and kills it at some moment. `before`: called while the controller is stopped there.
+fn killed_after(workload: &Workload, work: Work, moment: Moment, before: impl FnOnce()) -> usize {
     let (is_timed, when_full) = (false, WhenFull::Drop);
     let shape = LogShape { is_timed, chunk_bytes: 1 << 16, chunks: 2, when_full };
     let file = tempfile::tempfile().unwrap();
@@ -144,6 +149,7 @@ fn killed(workload: &Workload, work: Work, moment: Moment) -> usize {
             other => panic!("{other:?}"),
         }
     }
+    before();
     ptrace::kill(child).unwrap();
     assert!(matches!(waitpid(child, None).unwrap(), WaitStatus::Signaled(..)));
     calls
@@ -190,4 +196,35 @@ fn a_program_survives_its_controller_whenever_that_is_killed() {
         }
         workload.end();
     }
+}
+
+/// A stopped program has not begun the system call for which the controller has prepared it, and makes it when it is
+/// continued: not before another controller has tried to remove the tags.
+#[test]
+fn a_system_call_that_a_killed_controller_has_prepared_leaves_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(image) = build(folder.path()) else { return };
+    let mut workload = Workload::start(image, &[]);
+    if let Err(error) = Process::attach(workload.pid()).and_then(Process::detach) {
+        eprintln!("skipped: {error}");
+        return workload.end();
+    }
+    let before = State::of(workload.pid());
+    let send = |pid, signal| nix::sys::signal::kill(pid, signal).unwrap();
+    for work in [Work::Count, Work::Log] {
+        let calls = killed(&workload, work, Moment::Beginning(usize::MAX));
+        clean_all(workload.pid());
+        for moment in (1..=calls).step_by(calls.div_ceil(2 * KILLS)) {
+            let pid = workload.pid();
+            let stop = || send(pid, Signal::SIGSTOP);
+            killed_after(&workload, work, Moment::Beginning(moment), stop);
+            clean(pid);
+            send(pid, Signal::SIGCONT);
+            clean_all(pid);
+            workload.answer(moment as u8);
+            let after = State::of(pid);
+            assert!(before == after, "call {moment}: {}", before.difference(&after));
+        }
+    }
+    workload.end();
 }

@@ -47,6 +47,8 @@ pub struct AbandonedTags {
     shared: Vec<Range<RunAddr>>,
     /// Descriptors of the shared memory that were not closed.
     files: Vec<u64>,
+    /// Whether no thread may still make a system call of the killed controller, which may map more memory.
+    are_sites_left: bool,
 }
 
 impl AbandonedTags {
@@ -55,10 +57,14 @@ impl AbandonedTags {
     /// # Errors
     /// [`TagError::Ptrace`] if the process cannot be read.
     pub fn find(mut process: Process) -> Result<Self, TagError> {
-        let files = descriptors(process.pid);
-        let mapped = mappings(process.pid)?;
-        let Records { places, areas, shared, .. } = Records::read(&process.stopped()?, &mapped)?;
-        Ok(AbandonedTags { process, places, areas, shared, files })
+        let can_call = process.can_call();
+        let mut stopped = process.stopped()?;
+        // A thread may be about to make a system call of the killed controller, which maps memory or closes a file.
+        let are_sites_left = !can_call || stopped.clear_sites()?;
+        let files = descriptors(stopped.pid);
+        let mapped = mappings(stopped.pid)?;
+        let Records { places, areas, shared, .. } = Records::read(&stopped, &mapped)?;
+        Ok(AbandonedTags { process, places, areas, shared, files, are_sites_left })
     }
 
     /// Number of places that are overwritten.
@@ -72,6 +78,7 @@ impl AbandonedTags {
             && self.areas.is_empty()
             && self.shared.is_empty()
             && self.files.is_empty()
+            && self.are_sites_left
     }
 
     /// Removes the tags and detaches from the process. Places in libraries that have been unloaded are left out.
@@ -103,14 +110,16 @@ impl AbandonedTags {
             let (pid, risk_policy) = (self.process.pid, self.process.risk_policy);
             self.process.detach()?;
             std::thread::sleep(PAUSE);
-            self.process = Process::attach(pid)?;
-            self.process.risk_policy = risk_policy;
+            let mut process = Process::attach(pid)?;
+            process.risk_policy = risk_policy;
+            // A thread may have mapped or closed something meanwhile.
+            self = AbandonedTags::find(process)?;
         }
     }
 
     /// Removes the tags. Returns the memory that remains.
     fn remove_tags(&mut self) -> Result<RemainingMemory, TagError> {
-        let AbandonedTags { process, places, areas, shared, files } = self;
+        let AbandonedTags { process, places, areas, shared, files, are_sites_left } = self;
         // What was begun is completed.
         let is_nothing = [areas.len(), shared.len(), files.len(), places.len()] == [0; 4];
         process.may_be_interrupted &= is_nothing;
@@ -129,14 +138,13 @@ impl AbandonedTags {
             process.write(*address, original)?;
             places.pop();
         }
-        let can_call = process.can_call();
-        if can_call {
-            process.clear_sites()?;
+        if !*are_sites_left {
+            return Ok(RemainingMemory::InUse);
         }
-        if places.is_empty() && areas.is_empty() && shared.is_empty() && files.is_empty() {
+        if is_nothing {
             return Ok(RemainingMemory::Nothing);
         }
-        if !can_call {
+        if !process.can_call() {
             return Ok(RemainingMemory::InUse);
         }
         for file in &*files {

@@ -114,23 +114,27 @@ impl Stopped<'_> {
         if let Some(site) = &self.site {
             return Ok(site.clone());
         }
-        let site = self.free_sites()?.into_iter().next();
+        let (sites, _) = self.free_sites()?;
+        let site = sites.into_iter().next();
         let none = || PtraceError::new(self.pid, "find space for a system call")(Errno::EAGAIN);
         let site = site.ok_or_else(none)?;
         self.process.site = Some(site.clone());
         Ok(site)
     }
 
-    /// Removes what a killed controller has left at the sites.
+    /// Lets threads make the system calls for which a killed controller has prepared them, and removes what it has left
+    /// at the sites. Returns whether no thread is in a site or will return to one: such a thread has signals to handle
+    /// first, or is stopped, and may make its call later.
     ///
     /// # Errors
     /// [`PtraceError`] if the process cannot be read or written.
-    pub fn clear_sites(&mut self) -> Result<(), PtraceError> {
-        self.free_sites().map(drop)
+    pub fn clear_sites(&mut self) -> Result<bool, PtraceError> {
+        self.free_sites().map(|(_, are_all_left)| are_all_left)
     }
 
-    /// Sites that no thread is in or will return to, with the content of their files.
-    fn free_sites(&mut self) -> Result<Vec<SyscallSite>, PtraceError> {
+    /// Sites that no thread is in or will return to, with the content of their files. Also returns whether that is so
+    /// of all sites.
+    fn free_sites(&mut self) -> Result<(Vec<SyscallSite>, bool), PtraceError> {
         let mappings = mappings(self.pid)?;
         // A file may be mapped more than once: its headers are in the nearest mapping of its
         // beginning before.
@@ -156,14 +160,16 @@ impl Stopped<'_> {
             places.push(RunAddr(self.registers(*thread)?.rip));
             places.extend(self.handler_returns(*thread, &mappings)?.iter().map(|one| one.rip));
         }
+        let all = sites.len();
         sites.retain(|site| !places.iter().any(|place| site.range().contains(place)));
+        let are_all_left = sites.len() == all;
         let mut free = Vec::new();
         for site in sites {
             if self.is_as_its_file(&site)? {
                 free.push(site);
             }
         }
-        Ok(free)
+        Ok((free, are_all_left))
     }
 
     /// Whether a site has the content of its file. Code of an earlier controller is removed first.
