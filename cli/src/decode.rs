@@ -65,8 +65,8 @@ impl FormatName {
 /// Runs the command. Returns whether the capture has losses.
 pub fn run(arguments: &Arguments) -> Result<bool> {
     let capture = CaptureFile::open(&arguments.file)?;
-    let said = || arguments.output.as_deref().and_then(FormatName::from_path);
-    let format = arguments.format.or_else(said).unwrap_or(FormatName::Text).format();
+    let from_path = || arguments.output.as_deref().and_then(FormatName::from_path);
+    let format = arguments.format.or_else(from_path).unwrap_or(FormatName::Text).format();
     let path = arguments.output.as_deref();
     if let Some(path) = path.filter(|path| is_same_file(&arguments.file, path)) {
         bail!("{} is the capture itself; choose another output", path.display());

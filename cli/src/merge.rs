@@ -108,8 +108,8 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
 }
 
 fn write(merge: &Merge, arguments: &Arguments) -> Result<bool> {
-    let said = || arguments.output.as_deref().and_then(Format::from_path);
-    let format = arguments.format.or_else(said).unwrap_or(Format::Text);
+    let from_path = || arguments.output.as_deref().and_then(Format::from_path);
+    let format = arguments.format.or_else(from_path).unwrap_or(Format::Text);
     if format == Format::Pcapng {
         bail!("cannot write pcapng: a capture holds the frames of cards as they came");
     }

@@ -68,8 +68,8 @@ pub fn check(due: &Due, memory: &MemoryDescription, capture: &Capture) -> Result
 
 /// Compares the state of the state machine in the last report.
 fn last(due: &Due, capture: &Capture) -> Result<(), String> {
-    let last = capture.said.iter().rev().find_map(|said| match said {
-        capture::Said::Report(report, ..) => Some((report.unreported, report.burst_length)),
+    let last = capture.elements.iter().rev().find_map(|element| match element {
+        capture::Element::Report(report, ..) => Some((report.unreported, report.burst_length)),
         _ => None,
     });
     match last == Some(due.last) {

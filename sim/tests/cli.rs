@@ -153,8 +153,8 @@ fn a_memory_description_replaces_the_recordings_own() {
     for header in ["", "generation=DDR1\nspeed=DDR-200\nchip_selects=1\n", "map row[0]=p20\n"] {
         write("x.cmd", &BARE.replace("last_clock", &format!("{header}last_clock")));
         let output = replay(&["--memory", "memory.toml"]);
-        let said = String::from_utf8(output.stdout).unwrap();
-        assert_eq!(said, "truth: 2 accesses, all equal\n", "{header}: {:?}", output.stderr);
+        let printed = String::from_utf8(output.stdout).unwrap();
+        assert_eq!(printed, "truth: 2 accesses, all equal\n", "{header}: {:?}", output.stderr);
         assert_eq!(output.status.code(), Some(0), "{header}");
     }
 }
@@ -165,9 +165,9 @@ fn the_error_for_a_missing_map_names_line_and_option() {
     fs::write(directory.path().join("x.cmd"), BARE).unwrap();
     let output = run_in(directory.path(), &["replay", "x.cmd"]);
     assert_eq!(output.status.code(), Some(2));
-    let said = String::from_utf8(output.stderr).unwrap();
+    let printed = String::from_utf8(output.stderr).unwrap();
     assert_eq!(
-        said,
+        printed,
         "hmtt-sim: x.cmd:3: the header has no address map (`map row[0]=p16` and so on); add it, or \
          describe the memory with --memory FILE\n"
     );
@@ -191,13 +191,13 @@ fn compiling_a_card_is_announced_on_standard_error_unless_quiet() {
         assert_eq!((output.status.code(), &output.stdout[..]), (Some(2), &b""[..]));
         String::from_utf8(output.stderr).unwrap()
     };
-    let said = replay(&[]);
+    let printed = replay(&[]);
     let announced =
         "compiling the card with verilator, once: this can take a minute; kept as cache/";
-    assert!(said.starts_with(announced), "{said}");
-    assert!(said.contains("\nhmtt-sim: verilator refused the card:"), "{said}");
+    assert!(printed.starts_with(announced), "{printed}");
+    assert!(printed.contains("\nhmtt-sim: verilator refused the card:"), "{printed}");
     for quiet in ["--quiet", "--json"] {
-        let said = replay(&[quiet]);
-        assert!(said.starts_with("hmtt-sim: verilator refused the card:"), "{said}");
+        let printed = replay(&[quiet]);
+        assert!(printed.starts_with("hmtt-sim: verilator refused the card:"), "{printed}");
     }
 }

@@ -9,7 +9,7 @@ use std::thread;
 use hmtt_format::record::{CountGroup, TagSource, other_count};
 use hmtt_format::{Direction, Event};
 use hmtt_sim::fuzz::memories;
-use hmtt_sim::oracle::capture::{Capture, Loss, Said};
+use hmtt_sim::oracle::capture::{Capture, Element, Loss};
 use hmtt_sim::oracle::case::{Case, Setup};
 use hmtt_tests::oracle::{Failure, capture, try_seed};
 
@@ -125,8 +125,8 @@ fn add_tags(case: &Case, slice: &mut Event, end: u64) -> bool {
 fn slices_with_tags(unnumbered: bool) {
     let spoil = |case: &Case, capture: &mut Capture| {
         let mut found = false;
-        for said in &mut capture.said {
-            if let Said::Slice(slice, none) = said
+        for element in &mut capture.elements {
+            if let Element::Slice(slice, none) = element
                 && *none == unnumbered
                 && let Event::Slice { clock, code, partial, .. } = *slice
             {
@@ -160,11 +160,11 @@ fn records_lost_to_a_lone_setting_are_rejected() {
         let commands = &case.due.commands;
         let near =
             |clock: u64| commands.iter().filter(|(at, _)| at.abs_diff(clock) < 8_000).count();
-        let after = |said: &Said| matches!(said, Said::Record(Event::Access(access)) if near(access.clock.0) < 2);
-        let Some(at) = capture.said.iter().position(after) else { return false };
-        capture.said[at] = Said::Lost(Loss { records: 1, accesses: 1 });
+        let after = |element: &Element| matches!(element, Element::Record(Event::Access(access)) if near(access.clock.0) < 2);
+        let Some(at) = capture.elements.iter().position(after) else { return false };
+        capture.elements[at] = Element::Lost(Loss { records: 1, accesses: 1 });
         capture.lost = 1;
-        capture.said[at..].iter().any(|said| matches!(said, Said::Record(_)))
+        capture.elements[at..].iter().any(|element| matches!(element, Element::Record(_)))
     };
     is_rejected(|_| true, spoil);
 }
@@ -173,8 +173,8 @@ fn records_lost_to_a_lone_setting_are_rejected() {
 fn a_command_that_has_no_effect_after_a_stop_is_rejected() {
     let spoil = |_: &Case, capture: &mut Capture| {
         let mut before = None;
-        for said in &mut capture.said {
-            let Said::Report(report, _, end) = said else { continue };
+        for element in &mut capture.elements {
+            let Element::Report(report, _, end) = element else { continue };
             if *end {
                 before = Some(report.mode);
             } else if let Some(mode) = before.take().filter(|mode| *mode != report.mode) {
@@ -190,8 +190,8 @@ fn a_command_that_has_no_effect_after_a_stop_is_rejected() {
 #[test]
 fn a_wrong_base_of_the_tag_window_is_rejected() {
     let spoil = |case: &Case, capture: &mut Capture| {
-        let reports = capture.said.iter_mut().filter_map(|said| match said {
-            Said::Report(report, ..) => report.tag_window.as_mut(),
+        let reports = capture.elements.iter_mut().filter_map(|element| match element {
+            Element::Report(report, ..) => report.tag_window.as_mut(),
             _ => None,
         });
         reports.map(|base| *base ^= 1 << case.memory.tag_window_log2).count() > 0
@@ -203,12 +203,12 @@ fn a_wrong_base_of_the_tag_window_is_rejected() {
 fn hot_pages_that_are_missing_from_whole_dumps_are_rejected() {
     let spoil = |_: &Case, capture: &mut Capture| {
         let mut dropped = 0;
-        capture.said.retain_mut(|said| match said {
-            Said::Analysis(Event::HotPage { .. }) => {
+        capture.elements.retain_mut(|element| match element {
+            Element::Analysis(Event::HotPage { .. }) => {
                 dropped += 1;
                 false
             }
-            Said::Analysis(Event::Count {
+            Element::Analysis(Event::Count {
                 group: CountGroup::Other,
                 index: other_count::CLOSING,
                 value,
@@ -219,7 +219,7 @@ fn hot_pages_that_are_missing_from_whole_dumps_are_rejected() {
             }
             _ => true,
         });
-        capture.said.iter().any(|said| matches!(said, Said::Analysis(_)))
+        capture.elements.iter().any(|element| matches!(element, Element::Analysis(_)))
     };
     is_rejected(|case| case.due.bursts.iter().any(|burst| burst.analysed), spoil);
 }

@@ -97,19 +97,19 @@ impl Tools {
             .stderr(output)
             .status()
             .map_err(at(&program))?;
-        let [mut said, printed_text] = [&log, &printed]
+        let [mut text, printed_text] = [&log, &printed]
             .map(|file| String::from_utf8_lossy(&fs::read(file).unwrap_or_default()).into_owned());
-        for line in printed_text.lines().filter(|line| !said.contains(line)).collect::<Vec<_>>() {
-            said += line;
-            said += "\n";
+        for line in printed_text.lines().filter(|line| !text.contains(line)).collect::<Vec<_>>() {
+            text += line;
+            text += "\n";
         }
-        fs::write(&log, &said).map_err(at(&log))?;
+        fs::write(&log, &text).map_err(at(&log))?;
         remove_if_there(&printed).map_err(at(&printed))?;
         if !status.success() {
-            let words = last_lines(&said);
+            let words = last_lines(&text);
             return Err(BitstreamError::Failed(step.tool, status.to_string(), log, words));
         }
-        let complaints = complaints(&said);
+        let complaints = complaints(&text);
         if !complaints.is_empty() {
             return Err(BitstreamError::Complaints(step.tool, log, complaints));
         }
@@ -124,14 +124,14 @@ fn remove_if_there(file: &Path) -> io::Result<()> {
     }
 }
 
-fn last_lines(said: &str) -> String {
-    let lines: Vec<&str> = said.lines().filter(|line| !line.trim().is_empty()).collect();
+fn last_lines(text: &str) -> String {
+    let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
     lines[lines.len().saturating_sub(LAST_LINES)..].join("\n")
 }
 
 /// Returns the lines of a log with fatal complaints.
-fn complaints(said: &str) -> Vec<String> {
-    said.lines()
+fn complaints(text: &str) -> Vec<String> {
+    text.lines()
         .filter(|line| COMPLAINTS.iter().any(|complaint| line.contains(complaint)))
         .map(|line| line.trim().to_string())
         .collect()

@@ -112,10 +112,12 @@ impl Case {
         if outcome.summary.lost_records != 0 {
             return Some(format!("{} records lost", outcome.summary.lost_records));
         }
-        let said = outcome.report.as_ref().map(|report| (report.unreported, report.burst_length));
-        if said != Some(self.last) {
+        let stated = outcome.report.as_ref().map(|report| (report.unreported, report.burst_length));
+        if stated != Some(self.last) {
             let last = self.last;
-            return Some(format!("unreported faults, burst length: {last:?}, reported: {said:?}"));
+            return Some(format!(
+                "unreported faults, burst length: {last:?}, reported: {stated:?}"
+            ));
         }
         let pairs = self.expected.iter().zip(&outcome.events);
         let common = pairs.take_while(|(a, b)| a == b).count();

@@ -10,7 +10,7 @@ use hmtt_format::record::{
     ALL_PARTS, CountGroup, HOT_PARTS_LOG2, REUSE_COLD, REUSE_DEPTH_LOG2, other_count,
 };
 
-use super::capture::{Capture, Said};
+use super::capture::{Capture, Element};
 use super::due::{Burst, Due};
 use crate::fuzz::pin_reader::Outcome;
 
@@ -85,8 +85,8 @@ fn counted(dumps: &[Dump]) -> u64 {
 fn read(capture: &Capture) -> Result<(Vec<Dump>, bool), String> {
     let mut dumps: Vec<Dump> = Vec::new();
     let mut whole = true;
-    for said in &capture.said {
-        let Said::Analysis(event) = said else { continue };
+    for element in &capture.elements {
+        let Element::Analysis(event) = element else { continue };
         if let Event::Interval { clock, part } = *event {
             whole &= dumps.last().is_none_or(|dump| dump.closed);
             dumps.push(Dump { clock: clock.0, part, records: 1, ..Dump::default() });

@@ -19,7 +19,7 @@ pub struct Loss {
 
 /// An element of a frame.
 #[derive(Clone, Debug)]
-pub enum Said {
+pub enum Element {
     /// A loss before the next element.
     Lost(Loss),
     /// An access, tag, mark, fault or page run.
@@ -36,7 +36,7 @@ pub enum Said {
 #[derive(Clone, Debug, Default)]
 pub struct Capture {
     /// All elements, in their order.
-    pub said: Vec<Said>,
+    pub elements: Vec<Element>,
     /// Number of lost records.
     pub lost: u64,
     /// Accesses of all records, including lost ones.
@@ -61,7 +61,7 @@ impl Capture {
     pub fn lost_command(&self) -> bool {
         let lost =
             |event: &Event| matches!(event, Event::Fault { kind: FaultKind::CommandLost, .. });
-        self.said.iter().any(|said| matches!(said, Said::Record(event) if lost(event)))
+        self.elements.iter().any(|element| matches!(element, Element::Record(event) if lost(event)))
     }
 }
 
@@ -96,7 +96,7 @@ impl Reader {
             return Err(format!("{} accesses are missing, no record is lost", loss.accesses));
         }
         if loss.records != 0 {
-            self.capture.said.push(Said::Lost(loss));
+            self.capture.elements.push(Element::Lost(loss));
         }
         (self.lost, self.reached) = (sync.lost, sync.accesses);
         self.capture.lost += loss.records;
@@ -104,17 +104,17 @@ impl Reader {
             let words: Vec<u64> = words.skip(usize::from(SYNC_WORDS)).collect();
             let report = Report::decode(&words).map_err(|error| error.to_string())?;
             let end = kind == FrameKind::End;
-            self.capture.said.push(Said::Report(Box::new(report), sync.clock, end));
+            self.capture.elements.push(Element::Report(Box::new(report), sync.clock, end));
             return Ok(());
         }
         for event in block.by_ref() {
             let event = event.map_err(|error| error.to_string())?;
-            self.capture.said.push(match event {
-                Event::Slice { .. } => Said::Slice(event, sync.has_no_numbers()),
+            self.capture.elements.push(match event {
+                Event::Slice { .. } => Element::Slice(event, sync.has_no_numbers()),
                 Event::Interval { .. } | Event::Count { .. } | Event::HotPage { .. } => {
-                    Said::Analysis(event)
+                    Element::Analysis(event)
                 }
-                _ => Said::Record(event),
+                _ => Element::Record(event),
             });
         }
         self.reached = self.reached + block.accesses() & ACCESSES_MASK;

@@ -2,7 +2,7 @@
 
 use hmtt_format::{Event, Report};
 
-use super::capture::{Capture, Said};
+use super::capture::{Capture, Element};
 use super::due::{Due, DueReport};
 use super::shown;
 
@@ -15,16 +15,16 @@ const ENDS: u8 = hmtt_format::frame::END_REPEATS;
 /// A description of the first difference.
 pub fn records(due: &Due, capture: &Capture) -> Result<(), String> {
     let (mut next, mut reports) = (0, Reports { due, next: 0, ends: 0 });
-    for said in &capture.said {
-        match said {
-            Said::Record(event) => {
+    for element in &capture.elements {
+        match element {
+            Element::Record(event) => {
                 if due.records.get(next) != Some(event) {
                     return Err(difference(due, next, Some(event)));
                 }
                 next += 1;
             }
-            Said::Report(report, clock, end) => reports.take(report, *clock, *end, next)?,
-            Said::Lost(_) | Said::Slice(..) | Said::Analysis(_) => {}
+            Element::Report(report, clock, end) => reports.take(report, *clock, *end, next)?,
+            Element::Lost(_) | Element::Slice(..) | Element::Analysis(_) => {}
         }
     }
     if next != due.records.len() {
@@ -61,7 +61,7 @@ impl Reports<'_> {
         if end && self.ends > 0 {
             self.ends -= 1;
             let before = before.filter(|before| before.end).ok_or("an end frame too many")?;
-            return said(before, report, number - 1);
+            return equal(before, report, number - 1);
         }
         if self.ends > 0 {
             return Err(format!("report {number}: end frames are missing before it"));
@@ -81,7 +81,7 @@ impl Reports<'_> {
                 is(end)
             ));
         }
-        said(due, report, number)?;
+        equal(due, report, number)?;
         // The results of the analysis are sent before the end is reported, also if the analysis was turned off before.
         let analysed = self.due.reports[..=number].iter().any(|report| report.analysed);
         let in_time = if end && analysed { clock >= due.clock } else { clock == due.clock };
@@ -112,15 +112,15 @@ impl Reports<'_> {
 }
 
 /// Compares a report with the expected one.
-fn said(due: &DueReport, report: &Report, number: usize) -> Result<(), String> {
+fn equal(due: &DueReport, report: &Report, number: usize) -> Result<(), String> {
     let counters = [
         ("READ bursts", report.reads, due.totals.reads),
         ("WRITE bursts", report.writes, due.totals.writes),
         ("faults", report.faults.into(), due.totals.faults.into()),
         ("tags", report.tags.into(), due.totals.tags.into()),
     ];
-    if let Some((name, said, due)) = counters.iter().find(|(_, said, due)| said != due) {
-        return Err(format!("report {number}: {said} {name}, there were {due}"));
+    if let Some((name, stated, due)) = counters.iter().find(|(_, stated, due)| stated != due) {
+        return Err(format!("report {number}: {stated} {name}, there were {due}"));
     }
     settings(due, report, number)
 }

@@ -10,7 +10,7 @@ use hmtt_format::memory::PAGE_LOG2;
 use hmtt_format::record::TagSource;
 use hmtt_format::{Access, Direction, Event, MemoryDescription, PhysAddr, Report};
 
-use super::capture::{Capture, Loss, Said};
+use super::capture::{Capture, Element, Loss};
 use super::due::{Due, Item, What};
 use super::{exact, shown};
 use crate::line_merge::LineMerge;
@@ -23,13 +23,13 @@ pub fn check(due: &Due, capture: &Capture, memory: &MemoryDescription) -> Result
     let lost = Loss::default();
     let mut check = Check { due, memory, next: 0, joined: 0, open: None, lost, reports: 0 };
     let mut slice_end = 0;
-    for said in &capture.said {
-        match said {
-            Said::Lost(loss) => check.lose(*loss),
-            Said::Record(event) => check.record(event)?,
-            Said::Slice(slice, _) => slice_end = check.slice(slice, slice_end)?,
-            Said::Report(report, clock, end) => check.report(report, *clock, *end)?,
-            Said::Analysis(_) => {}
+    for element in &capture.elements {
+        match element {
+            Element::Lost(loss) => check.lose(*loss),
+            Element::Record(event) => check.record(event)?,
+            Element::Slice(slice, _) => slice_end = check.slice(slice, slice_end)?,
+            Element::Report(report, clock, end) => check.report(report, *clock, *end)?,
+            Element::Analysis(_) => {}
         }
     }
     check.skip(due.items.len(), "the end")?;
@@ -46,10 +46,10 @@ const SETTING_CLOCKS: u64 = 6_000;
 /// A description of the first loss without such a cause.
 pub fn excused(due: &Due, capture: &Capture) -> Result<(), String> {
     let (mut reached, mut open) = (0, None);
-    for said in &capture.said {
-        match said {
-            Said::Lost(loss) => open = Some(loss),
-            Said::Record(event) => {
+    for element in &capture.elements {
+        match element {
+            Element::Lost(loss) => open = Some(loss),
+            Element::Record(event) => {
                 let from = u64::saturating_sub(reached, SETTING_CLOCKS);
                 reached = super::clock(event);
                 let near = |(clock, _): &&(u64, u16)| (from..=reached).contains(clock);
@@ -299,8 +299,8 @@ impl Check<'_> {
         if counted > bursts || all_exact && counted != bursts {
             return Err(format!("{counted} accesses recorded or lost, there were {bursts}"));
         }
-        let last = capture.said.iter().rev().find_map(|said| match said {
-            Said::Report(report, _, true) => Some(report.reads + report.writes),
+        let last = capture.elements.iter().rev().find_map(|element| match element {
+            Element::Report(report, _, true) => Some(report.reads + report.writes),
             _ => None,
         });
         match last {

@@ -7,7 +7,7 @@
 use hmtt_format::config::{self, slice_clocks};
 use hmtt_format::{Cycles, Direction, Event, MemoryDescription};
 
-use super::capture::{Capture, Said};
+use super::capture::{Capture, Element};
 use super::due::{Due, Epoch};
 use super::shown;
 
@@ -20,8 +20,8 @@ const COMMAND_CLOCKS: u64 = 300;
 /// A description of the first difference.
 pub fn check(due: &Due, capture: &Capture, memory: &MemoryDescription) -> Result<(), String> {
     places(capture, memory.tck_ps)?;
-    let slices = capture.said.iter().filter_map(|said| match said {
-        Said::Slice(event, _) => Some(*event),
+    let slices = capture.elements.iter().filter_map(|element| match element {
+        Element::Slice(event, _) => Some(*event),
         _ => None,
     });
     let sent: Vec<Event> = slices.collect();
@@ -191,19 +191,19 @@ fn extent(slice: &Event, tck_ps: u32) -> (u64, u64) {
 /// of its time that was waiting.
 fn places(capture: &Capture, tck_ps: u32) -> Result<(), String> {
     let (mut reached, mut ended, mut waiting) = (0, 0, 0u32);
-    for said in &capture.said {
-        match said {
-            Said::Slice(slice, _) => {
+    for element in &capture.elements {
+        match element {
+            Element::Slice(slice, _) => {
                 let (_, end) = extent(slice, tck_ps);
                 if reached > end {
                     return Err(format!("{} comes late: {reached} was recorded", shown(slice)));
                 }
                 (ended, waiting) = (end, 0);
             }
-            Said::Record(
+            Element::Record(
                 Event::Access(_) | Event::Page { .. } | Event::Tag { .. } | Event::Fault { .. },
             ) => {
-                let Said::Record(event) = said else { continue };
+                let Element::Record(event) = element else { continue };
                 let clock = super::clock(event);
                 waiting += u32::from(clock < ended);
                 if waiting > 1 {

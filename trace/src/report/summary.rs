@@ -104,8 +104,8 @@ mod tests {
 
     #[test]
     fn a_time_in_the_calendars_range_is_formatted() {
-        let said = utc(Duration::from_secs(1_700_000_000));
-        assert_eq!(said.as_deref(), Some("2023-11-14 22:13:20 UTC"));
+        let printed = utc(Duration::from_secs(1_700_000_000));
+        assert_eq!(printed.as_deref(), Some("2023-11-14 22:13:20 UTC"));
         assert_eq!(utc(Duration::MAX), None);
     }
 }

@@ -234,7 +234,7 @@ fn every_kind_of_record_has_its_line() {
 fn heartbeats_report_the_clock_and_are_in_no_gap() {
     let mut card = Card::new();
     let beat = |running, losses| Heartbeat { running, losses, transmit_clocks: 1_000_000 };
-    let said = |what: &str, losses: u16| {
+    let ddr_clock = |what: &str, losses: u16| {
         format!(
             "# DDR clock {what} at 8.000 ms of the transmit clock (losses since power-on: {losses})"
         )
@@ -252,9 +252,9 @@ fn heartbeats_report_the_clock_and_are_in_no_gap() {
     let (comments, accesses, counts) = comments(&frames);
     let expected = [
         HEADING.to_owned(),
-        said("lost", 1),
-        said("found again", 1),
-        said("lost and found again", 3),
+        ddr_clock("lost", 1),
+        ddr_clock("found again", 1),
+        ddr_clock("lost and found again", 3),
     ];
     assert_eq!(comments[..4], expected);
     assert!(comments[4].starts_with("# gap 1 frames missing, 0 accesses lost"), "{comments:?}");

@@ -10,7 +10,7 @@ use hmtt_probe::fuzzing::Writer;
 use hmtt_probe::fuzzing::{Shared, SlotLayout};
 use hmtt_probe::stubs::layout::{LogShape, WhenFull, chunk, slot};
 
-use super::plain::{Plain, Said, say};
+use super::plain::{Logged, Plain, append};
 use super::tracee::{Tracee, file, value};
 use crate::script::Bytes;
 
@@ -168,44 +168,44 @@ impl Bench {
         let records: u64 = self.ended.iter().map(|one| one.plain.records).sum();
         let most = (self.looks + 1) * LOOK_BYTES * (self.shape.chunks + 2) + records * RECORD_BYTES;
         assert!(bytes.len() as u64 <= most, "{} bytes of {records} records", bytes.len());
-        let mut said = read(&bytes[HEADER_BYTES..], self.shape.is_timed);
+        let mut logged = read(&bytes[HEADER_BYTES..], self.shape.is_timed);
         let mut counted = vec![0; calls.len()];
         for one in &self.ended {
-            let said = said.remove(&one.number).unwrap_or_default();
-            for event in &said {
-                let Said::Event(event) = event else { continue };
+            let logged = logged.remove(&one.number).unwrap_or_default();
+            for event in &logged {
+                let Logged::Event(event) = event else { continue };
                 counted[event.number.index()] += u64::from(!event.is_exit);
             }
             if !one.plain.is_unknown {
-                assert_eq!(said, one.plain.said, "thread {}", one.number);
+                assert_eq!(logged, one.plain.logged, "thread {}", one.number);
             }
         }
         assert_eq!(counted, calls);
-        assert!(said.is_empty(), "{said:?}");
+        assert!(logged.is_empty(), "{logged:?}");
     }
 }
 
 /// Reads the events and losses of each thread from a log.
-fn read(mut rest: &[u8], is_timed: bool) -> HashMap<u32, Vec<Said>> {
-    let mut said: HashMap<u32, Vec<Said>> = HashMap::new();
+fn read(mut rest: &[u8], is_timed: bool) -> HashMap<u32, Vec<Logged>> {
+    let mut logged: HashMap<u32, Vec<Logged>> = HashMap::new();
     while let Some((chunk, length)) = Chunk::decode(rest).expect("it is a log") {
         rest = &rest[length..];
         match chunk.content {
             Content::Events(events) => {
-                let of_thread = said.entry(chunk.thread).or_default();
+                let of_thread = logged.entry(chunk.thread).or_default();
                 let before = of_thread.len();
                 for event in events.decode(is_timed) {
-                    of_thread.push(Said::Event(event.expect("it is an event")));
+                    of_thread.push(Logged::Event(event.expect("it is an event")));
                 }
                 assert_eq!(of_thread.len() - before, events.count as usize);
             }
             Content::Lost { count, reason } => {
-                say(said.entry(chunk.thread).or_default(), Said::Lost(reason, count));
+                append(logged.entry(chunk.thread).or_default(), Logged::Lost(reason, count));
             }
             Content::Clocks(_) | Content::End(_) => {}
             other => panic!("{other:?}"),
         }
     }
     assert!(rest.is_empty());
-    said
+    logged
 }

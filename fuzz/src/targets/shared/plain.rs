@@ -28,16 +28,16 @@ pub(super) fn plausible(count: u64) -> Plausible {
 
 /// An event or loss of a thread, as the log must contain it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Said {
+pub(super) enum Logged {
     Event(TagEvent),
     Lost(LossReason, u64),
 }
 
 /// Appends an event or loss. Consecutive losses of one kind are merged.
-pub(super) fn say(all: &mut Vec<Said>, one: Said) {
+pub(super) fn append(all: &mut Vec<Logged>, one: Logged) {
     match (all.last_mut(), one) {
-        (_, Said::Lost(_, 0)) => {}
-        (Some(Said::Lost(reason, count)), Said::Lost(other, more)) if *reason == other => {
+        (_, Logged::Lost(_, 0)) => {}
+        (Some(Logged::Lost(reason, count)), Logged::Lost(other, more)) if *reason == other => {
             *count += more;
         }
         _ => all.push(one),
@@ -52,7 +52,7 @@ pub(super) struct Plain {
     /// Number of chunks that were read.
     number: u64,
     dropped: u64,
-    pub said: Vec<Said>,
+    pub logged: Vec<Logged>,
     /// Number of records that were read.
     pub records: u64,
     /// Whether the result depended on time, so that it is not known further.
@@ -61,8 +61,8 @@ pub(super) struct Plain {
 
 impl Plain {
     pub fn new(shape: LogShape, at: u64) -> Plain {
-        let (number, dropped, said, records) = Default::default();
-        Plain { shape, at, number, dropped, said, records, is_unknown: false }
+        let (number, dropped, logged, records) = Default::default();
+        Plain { shape, at, number, dropped, logged, records, is_unknown: false }
     }
 
     /// Reads chunks that were handed over. Returns whether there were any.
@@ -118,7 +118,7 @@ impl Plain {
     }
 
     fn damaged(&mut self) {
-        say(&mut self.said, Said::Lost(LossReason::Damaged, 1));
+        append(&mut self.logged, Logged::Lost(LossReason::Damaged, 1));
     }
 
     fn words(&self, tracee: &Tracee, at: u64) -> Vec<u32> {
@@ -145,7 +145,7 @@ impl Plain {
         let all = tracee.bytes(at + chunk::GUARD_BYTES, bytes);
         for record in all.chunks(self.shape.record_bytes() as usize) {
             let one = self.record(record, numbers);
-            say(&mut self.said, one);
+            append(&mut self.logged, one);
         }
         self.records += reserved;
         self.number += 1;
@@ -155,16 +155,16 @@ impl Plain {
         tracee.write(at + chunk::STATE, &chunk::FREE.to_le_bytes());
     }
 
-    fn record(&self, record: &[u8], numbers: u64) -> Said {
+    fn record(&self, record: &[u8], numbers: u64) -> Logged {
         let (rest, word) = record.split_last_chunk::<4>().expect("it has a word");
         let (rest, sp) = rest.split_last_chunk::<4>().expect("it has a stack pointer");
         let tsc = rest.try_into().map_or(0, u64::from_le_bytes);
         match u32::from_le_bytes(*word).checked_sub(1) {
-            None => Said::Lost(LossReason::Interrupted, 1),
-            Some(event) if u64::from(event / 2) >= numbers => Said::Lost(LossReason::Damaged, 1),
+            None => Logged::Lost(LossReason::Interrupted, 1),
+            Some(event) if u64::from(event / 2) >= numbers => Logged::Lost(LossReason::Damaged, 1),
             Some(event) => {
                 let (number, is_exit) = (event / 2, event % 2 == 1);
-                Said::Event(TagEvent {
+                Logged::Event(TagEvent {
                     tsc,
                     sp: u32::from_le_bytes(*sp),
                     number: FunctionId(number),
@@ -190,7 +190,7 @@ impl Plain {
             self.damaged();
         }
         let count = count.unwrap_or(0) + more;
-        say(&mut self.said, Said::Lost(LossReason::BufferFull, count));
+        append(&mut self.logged, Logged::Lost(LossReason::BufferFull, count));
         self.dropped += count;
     }
 }
