@@ -214,6 +214,9 @@ impl Shared {
     }
 
     /// Records bytes that are about to be overwritten, for a controller that removes the tags later.
+    ///
+    /// # Errors
+    /// [`TagError::Shared`]: there is no space for so many records; none of them was written then.
     pub fn record(&self, overwritten: &[Overwritten]) -> Result<(), TagError> {
         let word = |bytes: &InlineBytes| u64::from_le_bytes(bytes.padded());
         let all = overwritten.iter().map(|Overwritten { address, bytes, new }| {
@@ -223,6 +226,9 @@ impl Shared {
     }
 
     /// Records an area that is about to be added. Returns the number of the record.
+    ///
+    /// # Errors
+    /// [`TagError::Shared`]: there is no space for another record.
     pub fn record_area(&self, area: &Range<RunAddr>) -> Result<u64, TagError> {
         self.append(&[[area.start.0, 0, area.end - area.start, 0]])
     }
@@ -283,6 +289,9 @@ impl Shared {
     }
 
     /// Writes a text of at most a page for a system call of the process. Returns its address in the process.
+    ///
+    /// # Errors
+    /// [`TagError::Shared`]: the text is longer than a page; nothing was written then.
     pub fn write_text(&self, text: &[u8]) -> Result<RunAddr, TagError> {
         if text.len() as u64 > PAGE_BYTES {
             return Err(self.failed("a path is too long"));

@@ -70,6 +70,9 @@ struct Reader<'a, M> {
 
 impl Records {
     /// Reads the records of a process. `mapped`: all mappings of the process.
+    ///
+    /// # Errors
+    /// [`TagError::Ptrace`]: the end of an area cannot be read.
     pub fn read(memory: &impl ReadMemory, mapped: &[Mapping]) -> Result<Self, TagError> {
         // Tags are only put into private mappings of files.
         let text = mapped.iter().filter(|one| one.executable && !one.shared && one.file.is_some());

@@ -37,6 +37,9 @@ pub struct Counts {
 
 impl Counts {
     /// Makes shared memory with counters for at most so many functions.
+    ///
+    /// # Errors
+    /// As [`Shared::new`].
     pub fn new(
         process: &mut Stopped<'_>,
         inherited: Option<InheritedMemory>,
@@ -55,6 +58,9 @@ impl Counts {
     }
 
     /// Counts more functions.
+    ///
+    /// # Errors
+    /// [`TagError::Shared`]: the slots are too small for so many functions.
     pub fn add(&mut self, functions: usize) -> Result<(), TagError> {
         self.functions += functions;
         if self.functions as u64 * 8 > self.shared.slot_bytes {

@@ -56,6 +56,9 @@ pub struct Writer {
 
 impl Writer {
     /// Begins a log.
+    ///
+    /// # Errors
+    /// The header cannot be written.
     pub fn new(mut file: File, header: Header) -> io::Result<Self> {
         file.write_all(&header.encode())?;
         let buffer = vec![0; BUFFER_BYTES];
