@@ -110,12 +110,12 @@ impl Account {
 mod tests {
     use super::*;
     use crate::address_map::{Axis, MapBuilder};
-    use crate::block::{Event, UNIT_NONE};
+    use crate::block::UNIT_NONE;
     use crate::command::Generation;
     use crate::config::Granularity;
+    use crate::event::{Event, SliceLength};
     use crate::frame::Sync;
     use crate::memory::MemoryDescription;
-    use crate::record::TagSource;
     use crate::units::{Access, Cycles, Direction, PhysAddr};
 
     fn report(mode: Mode, frequency: bool, bursts: u64) -> Report {
@@ -157,12 +157,12 @@ mod tests {
     }
 
     fn tag() -> Event {
-        let source = TagSource::Window(Direction::Read);
-        Event::Tag { clock: Cycles(1), source, value: 0 }
+        Event::Tag { clock: Cycles(1), direction: Direction::Read, offset: 0, address: None }
     }
 
     fn slice(reads: u32) -> Event {
-        Event::Slice { clock: Cycles(0), code: 0, partial: None, reads, writes: 0 }
+        let length = SliceLength::of_record(None);
+        Event::Slice { clock: Cycles(0), code: Some(0), length, reads, writes: 0 }
     }
 
     /// Returns both counts of one frame, if the card counted `bursts`.

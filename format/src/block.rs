@@ -5,102 +5,12 @@
 //! difference is the number of accesses lost between them.
 
 use crate::config::Mode;
-use crate::fault::FaultKind;
+use crate::event::{Event, MarkRegister, SliceLength};
 pub use crate::frame::UNIT_NONE;
 use crate::frame::{SYNC_WORDS, Sync};
 use crate::memory::PAGE_LOG2;
-use crate::record::{CountGroup, Half, NUMBER_BITS, TagSource, Word, WordError, WordRecord};
+use crate::record::{Half, NUMBER_BITS, TagSource, Word, WordError, WordRecord};
 use crate::units::{Access, Cycles, PhysAddr};
-
-/// A decoded record.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Event {
-    /// An access to a cache line or burst.
-    Access(Access),
-    /// An event that software put into the trace. An access to the tag window is an access as well.
-    Tag {
-        /// Clock of the event.
-        clock: Cycles,
-        /// The source of the tag.
-        source: TagSource,
-        /// Offset in the window in bytes, or register.
-        value: u32,
-    },
-    /// A command that violates a rule of the protocol.
-    Fault {
-        /// Clock of the event.
-        clock: Cycles,
-        /// The rule.
-        kind: FaultKind,
-        /// Rank * 16 + bank.
-        bank: u8,
-    },
-    /// Consecutive accesses to one page.
-    Page {
-        /// Clock of the first access.
-        clock: Cycles,
-        /// First byte of the page.
-        address: PhysAddr,
-        /// Number of READs.
-        reads: u32,
-        /// Number of WRITEs.
-        writes: u32,
-        /// Clocks from the first access to the last.
-        duration: u32,
-    },
-    /// Reads and writes in a time slice.
-    Slice {
-        /// First clock.
-        clock: Cycles,
-        /// Code of the length, see [`crate::config::slice_micros`].
-        code: u8,
-        /// Length in clocks, if it is not that of the code.
-        partial: Option<Cycles>,
-        /// Number of READs.
-        reads: u32,
-        /// Number of WRITEs.
-        writes: u32,
-    },
-    /// The start of a dump of the analysis.
-    Interval {
-        /// Clock at which the dump began.
-        clock: Cycles,
-        /// Part of the table of hot pages that follows, or [`crate::record::ALL_PARTS`].
-        part: u8,
-    },
-    /// A count of the analysis.
-    Count {
-        /// Number of the dump.
-        dump: u8,
-        /// Group of the counter.
-        group: CountGroup,
-        /// Index of the counter in its group.
-        index: u16,
-        /// Value of the counter.
-        value: u32,
-    },
-    /// An entry of the table of hot pages.
-    HotPage {
-        /// Number of the dump.
-        dump: u8,
-        /// First byte of the page.
-        address: PhysAddr,
-        /// Lower bound of the accesses to the page; the upper bound is [`hot_page_at_most`].
-        count: u32,
-        /// Accesses to the page and to all pages that share its table entry.
-        votes: u32,
-    },
-}
-
-/// Upper bound of the accesses to the page of an [`Event::HotPage`].
-pub const fn hot_page_at_most(count: u32, votes: u32) -> u32 {
-    ((count as u64 + votes as u64) / 2) as u32
-}
-
-/// Upper bound of the accesses to any other page of the same bucket.
-pub const fn other_page_at_most(count: u32, votes: u32) -> u32 {
-    votes.saturating_sub(count) / 2
-}
 
 /// The reason why a block cannot be decoded further.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -212,10 +122,14 @@ impl<I: Iterator<Item = u64>> Block<I> {
     #[inline]
     fn record(&mut self, record: WordRecord) -> Event {
         match record {
-            WordRecord::Tag { delta, source, value } => {
+            WordRecord::Tag { delta, source: TagSource::Window(direction), value } => {
                 self.clock += u64::from(delta);
-                self.accesses += u64::from(matches!(source, TagSource::Window(_)));
-                Event::Tag { clock: self.clock(), source, value }
+                self.accesses += 1;
+                Event::Tag { clock: self.clock(), direction, offset: value, address: None }
+            }
+            WordRecord::Tag { delta, source: TagSource::Mark, value } => {
+                self.clock += u64::from(delta);
+                Event::Mark { clock: self.clock(), register: MarkRegister(value) }
             }
             WordRecord::Fault { delta, kind, bank } => {
                 self.clock += u64::from(delta);
@@ -238,8 +152,8 @@ impl<I: Iterator<Item = u64>> Block<I> {
                 }
                 Event::Slice {
                     clock: Cycles(start),
-                    code,
-                    partial: partial.map(|n| Cycles(n.into())),
+                    code: Some(code),
+                    length: SliceLength::of_record(partial.map(|clocks| Cycles(clocks.into()))),
                     reads,
                     writes,
                 }

@@ -5,7 +5,7 @@
 //! with them and the receiver decodes with them. The crate is `no_std`, does not allocate and has no dependencies; the
 //! features `toml` (memory descriptions), `tag-map` (the file beside a tag log) and `serde` need the standard library.
 #![deny(clippy::missing_errors_doc)]
-#![cfg_attr(not(any(feature = "tag-map", feature = "toml", test)), no_std)]
+#![cfg_attr(not(any(feature = "serde", test)), no_std)]
 
 pub mod account;
 pub mod address_map;
@@ -13,6 +13,7 @@ pub mod block;
 pub mod command;
 pub mod config;
 pub mod escape;
+pub mod event;
 pub mod fault;
 pub mod frame;
 pub mod header;
@@ -29,8 +30,9 @@ pub mod truth;
 mod units;
 
 pub use address_map::{AddressMap, Coordinates, MapError};
-pub use block::{Block, BlockError, Event};
+pub use block::{Block, BlockError};
 pub use command::{Command, CommandKind, Generation, Pins};
+pub use event::Event;
 pub use fault::FaultKind;
 pub use info::Report;
 pub use memory::{MemoryDescription, MemoryError};

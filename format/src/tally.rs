@@ -4,11 +4,12 @@
 //! of whole words is decoded by [`Block`]. Invariant: a tally is the sum over the events of the frame's [`Block`],
 //! whichever way it was computed.
 
-use crate::block::{Block, BlockError, Event};
+use crate::block::{Block, BlockError};
+use crate::event::Event;
 use crate::frame::{SYNC_WORDS, Sync, WORD_BYTES};
 use crate::record::{
     DELTA_AT, EMPTY_HALF, ESCAPE, MAX_SEGMENT_SKIP, MAX_SKIP, SEGMENT_AT, SEGMENT_BITS,
-    SEGMENT_FLAG_AT, TagSource, WRITE_AT,
+    SEGMENT_FLAG_AT, WRITE_AT,
 };
 use crate::units::{Cycles, Direction};
 
@@ -119,8 +120,8 @@ impl Tally {
                 self.writes += write;
                 return;
             }
-            Event::Tag { source: TagSource::Window(Direction::Read), .. } => (1, 0),
-            Event::Tag { source: TagSource::Window(Direction::Write), .. } => (0, 1),
+            Event::Tag { direction: Direction::Read, .. } => (1, 0),
+            Event::Tag { direction: Direction::Write, .. } => (0, 1),
             Event::Page { reads, writes, .. } => (reads, writes),
             Event::Slice { reads, writes, .. } if self.sync.has_no_numbers() => (reads, writes),
             Event::Slice { reads, writes, .. } => {
@@ -220,6 +221,7 @@ fn words_of(bytes: &[u8]) -> impl Iterator<Item = u64> {
 mod tests {
     use super::*;
     use crate::fault::FaultKind;
+    use crate::record::TagSource;
     use crate::record::{Half, PageRun, WordRecord};
     use proptest::prelude::*;
 
@@ -292,10 +294,8 @@ mod tests {
                             let write = access.direction == Direction::Write;
                             (u32::from(!write), u32::from(write), false)
                         }
-                        Event::Tag { source: TagSource::Window(Direction::Read), .. } => {
-                            (1, 0, true)
-                        }
-                        Event::Tag { source: TagSource::Window(_), .. } => (0, 1, true),
+                        Event::Tag { direction: Direction::Read, .. } => (1, 0, true),
+                        Event::Tag { .. } => (0, 1, true),
                         Event::Page { reads, writes, .. } => (reads, writes, true),
                         Event::Slice { reads, writes, .. } => {
                             sum.sliced += u64::from(reads) + u64::from(writes);

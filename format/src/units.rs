@@ -4,6 +4,7 @@ use core::fmt;
 
 /// A point in time or a distance, in rising edges of the DDR clock (CK).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Cycles(pub u64);
 
 impl fmt::Display for Cycles {
@@ -15,6 +16,14 @@ impl fmt::Display for Cycles {
 /// A physical byte address, as the memory controller uses it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PhysAddr(pub u64);
+
+impl PhysAddr {
+    /// Parses hexadecimal digits without a prefix; `None` for any other text.
+    pub fn from_hex(digits: &str) -> Option<Self> {
+        let address = u64::from_str_radix(digits, 16).ok().filter(|_| !digits.starts_with('+'));
+        address.map(PhysAddr)
+    }
+}
 
 impl fmt::Display for PhysAddr {
     /// Prints the address in lower-case hexadecimal without a prefix, as in truth files.
@@ -51,10 +60,20 @@ impl Direction {
             Direction::Write => 'W',
         }
     }
+
+    /// The direction with this letter, which is a capital.
+    pub const fn from_letter(letter: char) -> Option<Self> {
+        match letter {
+            'R' => Some(Direction::Read),
+            'W' => Some(Direction::Write),
+            _ => None,
+        }
+    }
 }
 
 /// One memory access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Access {
     /// Clock of the READ or WRITE command; of the first one where bursts were merged into one access to a line.
     pub clock: Cycles,

@@ -1,7 +1,8 @@
 //! Decodes the words of a data frame bit by bit, as `docs/format.md` describes them. Serves as the
 //! model of the decoder.
 
-use hmtt_format::record::{CountGroup, TagSource};
+use hmtt_format::event::{MarkRegister, SliceLength};
+use hmtt_format::record::CountGroup;
 use hmtt_format::{Access, Cycles, Direction, Event, FaultKind, PhysAddr};
 
 /// The decoded content of a frame.
@@ -119,10 +120,11 @@ impl Reading {
             5 => {
                 let (reads, writes) = (bits(second, 63, 32), bits(second, 31, 0));
                 self.counted += if unit == 0 { reads + writes } else { 0 };
+                let partial = words[..taken].get(2).map(|word| Cycles(bits(*word, 31, 0)));
                 Event::Slice {
                     clock: Cycles(bits(word, 47, 0)),
-                    code: bits(word, 53, 49) as u8,
-                    partial: words[..taken].get(2).map(|word| Cycles(bits(*word, 31, 0))),
+                    code: Some(bits(word, 53, 49) as u8),
+                    length: SliceLength::of_record(partial),
                     reads: reads as u32,
                     writes: writes as u32,
                 }
@@ -149,10 +151,13 @@ impl Reading {
     }
 
     fn tag(&mut self, word: u64) -> Event {
-        let window = TagSource::Window(Direction::from_bit(bits(word, 35, 35) == 1));
-        let source = if bits(word, 36, 36) == 1 { TagSource::Mark } else { window };
-        self.counted += u64::from(source == window);
-        Event::Tag { clock: self.after(bits(word, 53, 38)), source, value: word as u32 }
+        let (clock, value) = (self.after(bits(word, 53, 38)), word as u32);
+        if bits(word, 36, 36) == 1 {
+            return Event::Mark { clock, register: MarkRegister(value) };
+        }
+        self.counted += 1;
+        let direction = Direction::from_bit(bits(word, 35, 35) == 1);
+        Event::Tag { clock, direction, offset: value, address: None }
     }
 
     fn page(&mut self, unit: u32, delta: u64, number: u64, counts: [u64; 3]) -> Event {

@@ -205,7 +205,7 @@ impl Decoder {
             self.counts.records += 1;
             match event {
                 Event::Fault { .. } => self.counts.faults += 1,
-                Event::Tag { .. } => self.counts.tags += 1,
+                Event::Tag { .. } | Event::Mark { .. } => self.counts.tags += 1,
                 _ => {}
             }
             if self.keep {

@@ -15,9 +15,8 @@
 //! the phase of a new grid of slices, the place of losses, the duration of a dump. The times at which frames are sent
 //! and the packing of records into frames are not checked.
 
+use hmtt_format::event::Values;
 use hmtt_format::{Event, MemoryDescription};
-
-use crate::truth::compare::Shown;
 
 pub mod analysis;
 pub mod capture;
@@ -81,20 +80,14 @@ fn last(due: &Due, capture: &Capture) -> Result<(), String> {
     }
 }
 
-/// Formats an event as a line.
-fn shown(event: &Event) -> String {
-    Shown(event).to_string()
-}
-
 /// First clock of an event; 0 if it has none.
 fn clock(event: &Event) -> u64 {
-    match event {
-        Event::Access(access) => access.clock.0,
-        Event::Tag { clock, .. }
-        | Event::Fault { clock, .. }
-        | Event::Page { clock, .. }
-        | Event::Slice { clock, .. }
-        | Event::Interval { clock, .. } => clock.0,
-        Event::Count { .. } | Event::HotPage { .. } => 0,
-    }
+    event.clock().unwrap_or_default().0
+}
+
+/// First clock of a slice, and first clock after it. `tck_ps`: clock period in picoseconds.
+fn extent(slice: &Event, tck_ps: u32) -> (u64, u64) {
+    let Values { clock, duration, .. } = slice.with_settings(None, Some(tck_ps)).values();
+    let clock = clock.unwrap_or_default().0;
+    (clock, clock + duration.unwrap_or_default().0)
 }

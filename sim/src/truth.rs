@@ -8,7 +8,6 @@
 use std::path::Path;
 
 use hmtt_format::config::{Granularity, Mode};
-use hmtt_format::record::TagSource;
 use hmtt_format::{Access, Cycles, Event, FaultKind, MemoryDescription, truth};
 
 use crate::engine::Settings;
@@ -112,12 +111,12 @@ fn pick(events: &[Event], wanted: impl Fn(&Event) -> bool) -> Vec<Event> {
     events.iter().copied().filter(wanted).collect()
 }
 
-/// Whether an event stands for accesses. A mark does not: its accesses are recorded separately.
+/// Whether an event stands for accesses with their addresses. A mark does not: its accesses are recorded separately.
 fn is_record(event: &Event) -> bool {
     match event {
-        Event::Access(_) | Event::Page { .. } => true,
-        Event::Tag { source, .. } => matches!(source, TagSource::Window(_)),
-        Event::Fault { .. }
+        Event::Access(_) | Event::Page { .. } | Event::Tag { .. } => true,
+        Event::Mark { .. }
+        | Event::Fault { .. }
         | Event::Slice { .. }
         | Event::Interval { .. }
         | Event::Count { .. }

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use gateware::FifoSize;
 use hmtt_format::config::Mode;
-use hmtt_format::record::{CountGroup, TagSource, other_count};
+use hmtt_format::record::{CountGroup, other_count};
 use hmtt_format::{Direction, Event, toml_memory};
 use hmtt_sim::engine::{self, Options, Settings};
 use hmtt_sim::replay::{self, Outcome, Replay};
@@ -46,7 +46,7 @@ fn bursts(outcome: &Outcome) -> ([u64; 2], [u64; 2]) {
                 counted[0] += u64::from(*reads);
                 counted[1] += u64::from(*writes);
             }
-            Event::Tag { source: TagSource::Window(direction), .. } => {
+            Event::Tag { direction, .. } => {
                 counted[usize::from(*direction == Direction::Write)] += 1;
             }
             _ => {}

@@ -50,12 +50,12 @@ struct Slice {
 
 fn slices(outcome: &Outcome, memory: &MemoryDescription) -> Vec<Slice> {
     let slice = |event: &Event| match *event {
-        Event::Slice { clock, code, partial, reads, writes } => {
+        Event::Slice { clock, code: Some(code), length, reads, writes } => {
             let whole = slice_clocks(code, memory.tck_ps).into();
-            let length = partial.map_or(whole, |length| length.0);
+            let clocks = length.clocks().map_or(whole, |clocks| clocks.0);
             let bursts = u64::from(reads + writes);
-            let partial = partial.is_some();
-            Some(Slice { start: clock.0, end: clock.0 + length, code, partial, bursts })
+            let partial = length.is_partial();
+            Some(Slice { start: clock.0, end: clock.0 + clocks, code, partial, bursts })
         }
         _ => None,
     };

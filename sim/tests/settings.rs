@@ -102,7 +102,7 @@ fn marks_are_recorded_between_the_accesses_around_them() {
             .events
             .iter()
             .filter_map(|event| match event {
-                Event::Tag { value, .. } => Some(*value),
+                Event::Mark { register, .. } => Some(register.0),
                 _ => None,
             })
             .collect();

@@ -3,7 +3,6 @@
 
 use std::collections::BTreeSet;
 
-use hmtt_format::record::TagSource;
 use hmtt_format::{Event, FaultKind};
 use hmtt_sim::engine::Kind;
 use hmtt_sim::fuzz::case::Case;
@@ -41,7 +40,7 @@ fn random_commands_cause_every_event_of_the_card() {
                 Event::Fault { kind, .. } => {
                     faults.insert(kind);
                 }
-                Event::Tag { source: TagSource::Mark, .. } => marks += 1,
+                Event::Mark { .. } => marks += 1,
                 Event::Tag { .. } => tags += 1,
                 _ => accesses += 1,
             }

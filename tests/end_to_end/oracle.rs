@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
-use hmtt_format::record::{CountGroup, TagSource, other_count};
+use hmtt_format::record::{CountGroup, other_count};
 use hmtt_format::{Direction, Event};
 use hmtt_sim::fuzz::memories;
 use hmtt_sim::oracle::capture::{Capture, Element, Loss};
@@ -111,7 +111,7 @@ fn add_tags(case: &Case, slice: &mut Event, end: u64) -> bool {
     let within = |clock: &u64, at: u64| (*clock..end).contains(&at);
     let mut found = false;
     for event in &case.due.records {
-        if let Event::Tag { clock: at, source: TagSource::Window(direction), .. } = event
+        if let Event::Tag { clock: at, direction, .. } = event
             && within(&clock.0, at.0)
         {
             *(if *direction == Direction::Read { &mut *reads } else { &mut *writes }) += 1;
@@ -128,11 +128,11 @@ fn slices_with_tags(unnumbered: bool) {
         for element in &mut capture.elements {
             if let Element::Slice(slice, none) = element
                 && *none == unnumbered
-                && let Event::Slice { clock, code, partial, .. } = *slice
+                && let Event::Slice { clock, code: Some(code), length, .. } = *slice
             {
                 let whole = hmtt_format::config::slice_clocks(code, case.memory.tck_ps);
-                let length = partial.map_or(whole.into(), |length| length.0);
-                found |= add_tags(case, slice, clock.0 + length);
+                let clocks = length.clocks().map_or(whole.into(), |clocks| clocks.0);
+                found |= add_tags(case, slice, clock.0 + clocks);
             }
         }
         found

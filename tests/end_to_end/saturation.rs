@@ -208,8 +208,8 @@ fn slices_without_space_continue_and_lose_no_clocks() {
     let whole = slice_clocks(0, traffic.memory().tck_ps).into();
     let mut end = 0;
     for event in &outcome.events {
-        if let Event::Slice { clock, partial, .. } = event {
-            let length = partial.map_or(whole, |length| length.0);
+        if let Event::Slice { clock, length, .. } = event {
+            let length = length.clocks().map_or(whole, |clocks| clocks.0);
             assert!(clock.0 >= end, "a slice at {} begins before {end}", clock.0);
             end = clock.0 + length;
         }

@@ -21,7 +21,7 @@
 
 pub mod arrival;
 mod card_trace;
-pub(crate) mod clock;
+mod clock;
 pub mod columns;
 mod compare;
 mod counts;
@@ -47,7 +47,7 @@ pub use columns::{Accesses, Columns};
 pub use counts::{BurstMismatch, Counts, MAX_PLACED_GAPS};
 pub use frame::{Frame, FrameError, Origin};
 pub use gap::Gap;
-pub(crate) use gap::{GapLocation, LocatedGap, parse_seconds, seconds};
+pub(crate) use gap::{GapLocation, LocatedGap, parse_seconds};
 pub use item::{DdrClock, Item, Malformation};
 pub use link_counts::{CardCounts, LinkCounts};
 pub use links::Links;

@@ -85,11 +85,13 @@ pub enum TableError {
 /// # fn main() -> Result<(), hmtt::table::TableError> {
 /// use hmtt::CardId;
 /// use hmtt::table::{Entry, Row, Writer, csv::CsvWriter};
-/// use hmtt_format::Cycles;
+/// use hmtt_format::event::MarkRegister;
+/// use hmtt_format::{Cycles, Event};
 ///
 /// let mut file = Vec::new();
 /// let mut writer: Box<dyn Writer + '_> = Box::new(CsvWriter::new(&mut file)?);
-/// writer.row(&Row { card: CardId(0), entry: Entry::Mark { clock: Cycles(7), register: 0x60 } })?;
+/// let mark = Event::Mark { clock: Cycles(7), register: MarkRegister(0x60) };
+/// writer.row(&Row { card: CardId(0), entry: Entry::Event(mark) })?;
 /// assert!(writer.finish()?.is_nothing());
 /// assert!(file.ends_with(b"mark,7,,,,,,60 kernel_enter\n"));
 /// # Ok(())
@@ -107,7 +109,7 @@ pub trait Writer {
     /// # Errors
     /// As [`Writer::row`].
     fn accesses(&mut self, card: CardId, accesses: Accesses<'_>) -> Result<(), TableError> {
-        accesses.iter().try_for_each(|access| self.row(&Row { card, entry: Entry::Access(access) }))
+        accesses.iter().try_for_each(|access| self.row(&Row { card, entry: access.into() }))
     }
 
     /// Stores the description of a card, in formats that have a place for it.

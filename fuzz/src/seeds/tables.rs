@@ -3,8 +3,9 @@
 use hmtt::CardId;
 use hmtt::decode::{DdrClock, Gap};
 use hmtt::table::{Entry, Row};
+use hmtt_format::event::{MarkRegister, SliceLength};
 use hmtt_format::record::CountGroup;
-use hmtt_format::{Access, Cycles, Direction, FaultKind, PhysAddr};
+use hmtt_format::{Access, Cycles, Direction, Event, FaultKind, PhysAddr};
 
 use crate::targets::parquet;
 use crate::targets::table::{CSV, JSONL, RECORDS, csv, jsonl};
@@ -14,16 +15,17 @@ fn rows() -> Vec<Row> {
     let (clock, address, direction) = (Cycles(77), PhysAddr(0x1240), Direction::Write);
     let gap = Gap { frames: 2, after: Some(clock), before: Some(Cycles(90)), ..Gap::default() };
     let ddr_clock = DdrClock { running: true, lost: 1, losses: 2, transmit_ns: 5000 };
+    let length = SliceLength::Partial(Cycles(5));
     let entries = [
-        Entry::Access(Access { clock, direction, address }),
-        Entry::Tag { clock, direction, offset: 8, address: None },
-        Entry::Mark { clock, register: 0x100 },
-        Entry::Fault { clock, kind: FaultKind::ReadIdle, bank: 3 },
-        Entry::Page { clock, address, reads: 1, writes: 2, duration: 3 },
-        Entry::Slice { clock, length: Some(Cycles(5)), partial: true, reads: 1, writes: 2 },
-        Entry::Interval { clock, part: 1 },
-        Entry::Count { dump: 1, group: CountGroup::Reuse, index: 2, value: 3 },
-        Entry::HotPage { dump: 1, address: PhysAddr(4096), count: 2, votes: 3 },
+        Access { clock, direction, address }.into(),
+        Entry::Event(Event::Tag { clock, direction, offset: 8, address: None }),
+        Entry::Event(Event::Mark { clock, register: MarkRegister(0x100) }),
+        Entry::Event(Event::Fault { clock, kind: FaultKind::ReadIdle, bank: 3 }),
+        Entry::Event(Event::Page { clock, address, reads: 1, writes: 2, duration: 3 }),
+        Entry::Event(Event::Slice { clock, code: None, length, reads: 1, writes: 2 }),
+        Entry::Event(Event::Interval { clock, part: 1 }),
+        Entry::Event(Event::Count { dump: 1, group: CountGroup::Reuse, index: 2, value: 3 }),
+        Entry::Event(Event::HotPage { dump: 1, address: PhysAddr(4096), count: 2, votes: 3 }),
         Entry::Gap(gap),
         Entry::Restart,
         Entry::DdrClock(ddr_clock),

@@ -4,7 +4,7 @@
 use hmtt::table::csv::{CsvReader, CsvWriter};
 use hmtt::table::hmtt6::{Hmtt6Reader, MmioHole, RECORD_BYTES, Record};
 use hmtt::table::jsonl::{JsonlReader, JsonlWriter};
-use hmtt::table::{Entry, Reader, Row, Writer};
+use hmtt::table::{Reader, Row, Writer};
 
 /// First byte of an input with comma-separated values.
 pub const CSV: u8 = b'c';
@@ -79,12 +79,10 @@ fn records(bytes: &[u8]) {
         }
     }
     let read = rows(Hmtt6Reader::new(bytes, MmioHole { base: 0 }), bytes.len());
-    let access = |row: &Row| match row.entry {
-        Entry::Access(access) => {
-            let is_read = access.direction == hmtt_format::Direction::Read;
-            Some((access.clock.0, access.address.0, is_read))
-        }
-        _ => None,
+    let access = |row: &Row| {
+        let access = row.entry.access()?;
+        let is_read = access.direction == hmtt_format::Direction::Read;
+        Some((access.clock.0, access.address.0, is_read))
     };
     let read: Vec<_> = read.iter().filter_map(access).collect();
     assert_eq!(read, expected);

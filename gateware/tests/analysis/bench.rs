@@ -4,7 +4,7 @@ use gateware::analysis::unit::Analysis;
 use gateware::config::Settings;
 use gateware::statistics::{Observed, RecordKind};
 use hmtt_format::record::{CountGroup, Word, WordRecord, other_count};
-use hmtt_format::{MemoryDescription, block};
+use hmtt_format::{MemoryDescription, event};
 
 use crate::direct::{pulse, settle, settled};
 
@@ -38,7 +38,7 @@ impl Dump {
 
     /// Returns each hot page with the least and most accesses that it can have had.
     pub fn bounds(&self) -> impl Iterator<Item = (u32, u32, u32)> {
-        self.hot.iter().map(|(page, c, v)| (*page, *c, block::hot_page_at_most(*c, *v)))
+        self.hot.iter().map(|(page, c, v)| (*page, *c, event::hot_page_at_most(*c, *v)))
     }
 }
 

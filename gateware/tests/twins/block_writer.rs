@@ -7,8 +7,9 @@ use gateware::config::Settings;
 use gateware::statistics::{Record, RecordKind};
 use hmtt_format::FORMAT_VERSION;
 use hmtt_format::FaultKind;
-use hmtt_format::block::{Event, UNIT_NONE};
+use hmtt_format::block::UNIT_NONE;
 use hmtt_format::config::Mode;
+use hmtt_format::event::{Event, SliceLength};
 use hmtt_format::frame::FrameKind;
 use hmtt_format::record::{RUN_COUNT_LOG2, RUN_DURATION_LOG2};
 
@@ -75,8 +76,8 @@ impl Source {
         self.bench.slice(slice, WHOLE);
         let event = Event::Slice {
             clock: hmtt_format::Cycles(slice.first),
-            code: 0,
-            partial: slice.length.map(hmtt_format::Cycles),
+            code: Some(0),
+            length: SliceLength::of_record(slice.length.map(hmtt_format::Cycles)),
             reads: slice.reads as u32,
             writes: slice.writes as u32,
         };

@@ -9,9 +9,10 @@ use gateware::statistics::other_words::OtherWords;
 use gateware::statistics::totals::Totals;
 use gateware::statistics::word_request::WordReader;
 use gateware::statistics::{Record, RecordKind, SliceCounts, SlotClock};
-use hmtt_format::block::{Block, Event};
+use hmtt_format::block::Block;
+use hmtt_format::event::{Event, MarkRegister};
 use hmtt_format::frame::{PayloadHeader, SYNC_WORDS, Sync};
-use hmtt_format::record::{NUMBER_BITS, TagSource};
+use hmtt_format::record::NUMBER_BITS;
 use hmtt_format::{Access, Cycles, Direction, FaultKind, MemoryDescription, PhysAddr};
 use rust_hdl::prelude::*;
 
@@ -258,8 +259,8 @@ pub fn event(record: &Record, clock: u64, unit_log2: u8) -> Option<Event> {
     let address = PhysAddr((segment << NUMBER_BITS | number) << unit_log2);
     Some(match record.kind {
         RecordKind::Access => Event::Access(Access { clock, direction, address }),
-        RecordKind::Tag => Event::Tag { clock, source: TagSource::Window(direction), value },
-        RecordKind::Mark => Event::Tag { clock, source: TagSource::Mark, value },
+        RecordKind::Tag => Event::Tag { clock, direction, offset: value, address: None },
+        RecordKind::Mark => Event::Mark { clock, register: MarkRegister(value) },
         RecordKind::Fault => {
             let kind = FaultKind::from_code((number >> 8) as u8 & 63).expect("a kind");
             Event::Fault { clock, kind, bank: number as u8 & 63 }

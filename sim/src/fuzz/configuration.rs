@@ -3,7 +3,7 @@
 //! line mode.
 
 use hmtt_format::config::{self, DEFAULT_TIMEOUT, Granularity, REGISTERS_LOG2, is_mark};
-use hmtt_format::record::TagSource;
+use hmtt_format::event::MarkRegister;
 use hmtt_format::{Access, Event, MemoryDescription, PhysAddr};
 
 use crate::line_merge::LineMerge;
@@ -45,9 +45,8 @@ impl Configuration {
         let (clock, address) = (access.clock, access.address.0);
         let size = self.memory.tag_window_log2;
         if self.running && self.window && address >> size == self.base >> size {
-            let value = (address & ((1 << size) - 1)) as u32;
-            let source = TagSource::Window(access.direction);
-            self.other(Event::Tag { clock, source, value }, events);
+            let (direction, offset) = (access.direction, (address & ((1 << size) - 1)) as u32);
+            self.other(Event::Tag { clock, direction, offset, address: None }, events);
         } else if self.running && self.granularity == Granularity::Line {
             events.extend(self.merge.join(access).map(Event::Access));
         } else if self.running {
@@ -58,8 +57,8 @@ impl Configuration {
         if let Some(register) = self.completed(access) {
             self.obey(register, events);
             if is_mark(register) {
-                let value = register.into();
-                self.other(Event::Tag { clock, source: TagSource::Mark, value }, events);
+                let register = MarkRegister(register.into());
+                self.other(Event::Mark { clock, register }, events);
             }
         }
     }

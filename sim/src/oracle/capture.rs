@@ -110,11 +110,15 @@ impl Reader {
         for event in block.by_ref() {
             let event = event.map_err(|error| error.to_string())?;
             self.capture.elements.push(match event {
+                Event::Access(_)
+                | Event::Tag { .. }
+                | Event::Mark { .. }
+                | Event::Fault { .. }
+                | Event::Page { .. } => Element::Record(event),
                 Event::Slice { .. } => Element::Slice(event, sync.has_no_numbers()),
                 Event::Interval { .. } | Event::Count { .. } | Event::HotPage { .. } => {
                     Element::Analysis(event)
                 }
-                _ => Element::Record(event),
             });
         }
         self.reached = self.reached + block.accesses() & ACCESSES_MASK;

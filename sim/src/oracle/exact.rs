@@ -4,7 +4,6 @@ use hmtt_format::{Event, Report};
 
 use super::capture::{Capture, Element};
 use super::due::{Due, DueReport};
-use super::shown;
 
 /// Number of end frames of a stop.
 const ENDS: u8 = hmtt_format::frame::END_REPEATS;
@@ -34,10 +33,10 @@ pub fn records(due: &Due, capture: &Capture) -> Result<(), String> {
 }
 
 fn difference(due: &Due, at: usize, sent: Option<&Event>) -> String {
-    let before = due.records[at.saturating_sub(3)..at].iter().map(shown);
+    let before = due.records[at.saturating_sub(3)..at].iter().map(Event::to_string);
     let before: Vec<_> = before.collect();
-    let expected = due.records.get(at).map_or("nothing".into(), shown);
-    let sent = sent.map_or("nothing".into(), shown);
+    let expected = due.records.get(at).map_or("nothing".into(), Event::to_string);
+    let sent = sent.map_or("nothing".into(), Event::to_string);
     format!("record {at}: due {expected}, sent {sent}; before: {}", before.join(", "))
 }
 

@@ -7,12 +7,11 @@
 
 use hmtt_format::config::{Granularity, Mode};
 use hmtt_format::memory::PAGE_LOG2;
-use hmtt_format::record::TagSource;
 use hmtt_format::{Access, Direction, Event, MemoryDescription, PhysAddr, Report};
 
 use super::capture::{Capture, Element, Loss};
 use super::due::{Due, Item, What};
-use super::{exact, shown};
+use super::{exact, extent};
 use crate::line_merge::LineMerge;
 
 /// Compares a capture with what happened.
@@ -55,8 +54,7 @@ pub fn excused(due: &Due, capture: &Capture) -> Result<(), String> {
                 let near = |(clock, _): &&(u64, u16)| (from..=reached).contains(clock);
                 let loss = open.take();
                 if let Some(loss) = loss.filter(|_| due.commands.iter().filter(near).count() < 2) {
-                    let before = shown(event);
-                    return Err(format!("{loss:?} before {before}, and no settings to cause it"));
+                    return Err(format!("{loss:?} before {event}, and no settings to cause it"));
                 }
             }
             _ => {}
@@ -94,14 +92,14 @@ impl Check<'_> {
         let at = self.next + self.due.items[self.next..].partition_point(|item| item.clock < clock);
         let items = &self.due.items[at..];
         let Some(item) = items.first().filter(|item| item.clock == clock) else {
-            return Err(format!("{} never happened, or came before", shown(event)));
+            return Err(format!("{event} never happened, or came before"));
         };
         // A mark has the clock of the access that completes it.
         let at = at + usize::from(self.is_mark(event) && matches!(item.what, What::Burst(_)));
-        self.skip(at, &shown(event))?;
+        self.skip(at, &event.to_string())?;
         let count = self.covered(event, at);
         if count == 0 {
-            return Err(format!("{} differs from {:?}", shown(event), self.due.items[at]));
+            return Err(format!("{event} differs from {:?}", self.due.items[at]));
         }
         self.next = at + count;
         self.joined = if matches!(event, Event::Access(_)) { count as u64 - 1 } else { 0 };
@@ -109,7 +107,7 @@ impl Check<'_> {
     }
 
     fn is_mark(&self, event: &Event) -> bool {
-        matches!(event, Event::Tag { source: TagSource::Mark, .. })
+        matches!(event, Event::Mark { .. })
     }
 
     /// Number of items from `at` on that a record represents; 0 if the record is not true for them.
@@ -245,13 +243,10 @@ impl Check<'_> {
 
     /// Checks that a slice counts no more accesses than there were in its time; returns its last clock.
     fn slice(&self, slice: &Event, before: u64) -> Result<u64, String> {
-        let &Event::Slice { clock, code, partial, reads, writes } = slice else {
-            return Ok(before);
-        };
-        let whole = hmtt_format::config::slice_clocks(code, self.memory.tck_ps);
-        let end = clock.0 + partial.map_or(whole.into(), |length| length.0);
+        let &Event::Slice { clock, reads, writes, .. } = slice else { return Ok(before) };
+        let (_, end) = extent(slice, self.memory.tck_ps);
         if clock.0 < before {
-            return Err(format!("{} begins before {before}", shown(slice)));
+            return Err(format!("{slice} begins before {before}"));
         }
         let bursts = &self.due.bursts;
         let from = bursts.partition_point(|burst| burst.access.clock.0 < clock.0);
@@ -261,7 +256,7 @@ impl Check<'_> {
             most[usize::from(burst.access.direction == Direction::Write)] += 1;
         }
         if reads > most[0] || writes > most[1] {
-            return Err(format!("{} counts more than {most:?}", shown(slice)));
+            return Err(format!("{slice} counts more than {most:?}"));
         }
         Ok(end)
     }
@@ -315,5 +310,5 @@ impl Check<'_> {
 }
 
 fn is_window(event: &Event) -> bool {
-    matches!(event, Event::Tag { source: TagSource::Window(_), .. })
+    matches!(event, Event::Tag { .. })
 }

@@ -6,7 +6,7 @@
 use std::mem;
 
 use hmtt_format::config::{self, Granularity, Mode, is_mark, slice_clocks};
-use hmtt_format::record::TagSource;
+use hmtt_format::event::MarkRegister;
 use hmtt_format::{Access, Direction, Event, MemoryDescription, PhysAddr};
 
 use super::due::{Burst, Due, DueReport, Epoch, Item, Totals, What};
@@ -97,7 +97,7 @@ impl Model {
             }
             Seen::Fault(fault) if self.running => {
                 self.totals.faults += 1;
-                self.other(fault, access_clock(&fault));
+                self.other(fault, super::clock(&fault));
             }
             Seen::Fault(_) => {}
         }
@@ -112,10 +112,10 @@ impl Model {
 
     fn record(&mut self, access: Access, offset: Option<u32>) {
         let clock = access.clock;
-        if let Some(value) = offset {
+        if let Some(offset) = offset {
             self.totals.tags += 1;
-            let source = TagSource::Window(access.direction);
-            self.other(Event::Tag { clock, source, value }, clock.0);
+            let direction = access.direction;
+            self.other(Event::Tag { clock, direction, offset, address: None }, clock.0);
             return;
         }
         let item = Item { clock: clock.0, epoch: self.due.epochs.len(), what: What::Burst(access) };
@@ -169,8 +169,8 @@ impl Model {
             mark if is_mark(mark) => {
                 if self.running {
                     self.totals.tags += 1;
-                    let (source, value) = (TagSource::Mark, mark.into());
-                    self.other(Event::Tag { clock: access.clock, source, value }, clock);
+                    let register = MarkRegister(mark.into());
+                    self.other(Event::Mark { clock: access.clock, register }, clock);
                 }
             }
             config::START => {
@@ -260,12 +260,5 @@ impl Model {
             analysed: self.chosen.analysed(),
             totals: self.totals,
         });
-    }
-}
-
-fn access_clock(event: &Event) -> u64 {
-    match event {
-        Event::Fault { clock, .. } => clock.0,
-        _ => 0,
     }
 }

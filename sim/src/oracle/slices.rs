@@ -5,11 +5,12 @@
 //! accepted with which all slices are correct and the new grid starts early enough.
 
 use hmtt_format::config::{self, slice_clocks};
+use hmtt_format::event::SliceLength;
 use hmtt_format::{Cycles, Direction, Event, MemoryDescription};
 
 use super::capture::{Capture, Element};
 use super::due::{Due, Epoch};
-use super::shown;
+use super::extent;
 
 /// Number of clocks that a command takes, as does each command or report before it.
 const COMMAND_CLOCKS: u64 = 300;
@@ -36,7 +37,7 @@ pub fn check(due: &Due, capture: &Capture, memory: &MemoryDescription) -> Result
         }
     }
     match sent.get(next) {
-        Some(extra) => Err(format!("slice {next} was not due: {}", shown(extra))),
+        Some(extra) => Err(format!("slice {next} was not due: {extra}")),
         None => Ok(()),
     }
 }
@@ -138,9 +139,10 @@ impl Grid<'_> {
         let (mut slices, mut from, mut counts) = (Vec::new(), epoch.from, [0u32; 2]);
         let mut end = |from: u64, to: u64, counts: &mut [u32; 2]| {
             let [reads, writes] = std::mem::take(counts);
-            let partial = (to - from != whole).then_some(Cycles(to - from));
+            let length = SliceLength::of_record((to - from != whole).then_some(Cycles(to - from)));
             if reads + writes != 0 {
-                slices.push(Event::Slice { clock: Cycles(from), code, partial, reads, writes });
+                let (clock, code) = (Cycles(from), Some(code));
+                slices.push(Event::Slice { clock, code, length, reads, writes });
             }
         };
         let mut ends = ends.iter().copied().peekable();
@@ -161,8 +163,8 @@ impl Grid<'_> {
         for (at, slice) in due.iter().enumerate() {
             let sent = self.sent.get(next + at);
             if sent != Some(slice) {
-                let sent = sent.map_or("nothing".into(), shown);
-                return Err(format!("slice {}: due {}, sent {sent}", next + at, shown(slice)));
+                let sent = sent.map_or("nothing".into(), Event::to_string);
+                return Err(format!("slice {}: due {slice}, sent {sent}", next + at));
             }
         }
         Ok(next + due.len())
@@ -176,17 +178,6 @@ fn ends(epoch: &Epoch, phase: u64, length: u64, first: u64) -> Vec<u64> {
     (next..=epoch.to).step_by(length as usize).collect()
 }
 
-/// First clock of a slice, and first clock after it.
-fn extent(slice: &Event, tck_ps: u32) -> (u64, u64) {
-    match *slice {
-        Event::Slice { clock, code, partial, .. } => {
-            let whole = Cycles(slice_clocks(code, tck_ps).into());
-            (clock.0, clock.0 + partial.unwrap_or(whole).0)
-        }
-        _ => (0, 0),
-    }
-}
-
 /// Checks the places of slices among the records. A slice is sent after its end, and possibly before one access or run
 /// of its time that was waiting.
 fn places(capture: &Capture, tck_ps: u32) -> Result<(), String> {
@@ -196,21 +187,15 @@ fn places(capture: &Capture, tck_ps: u32) -> Result<(), String> {
             Element::Slice(slice, _) => {
                 let (_, end) = extent(slice, tck_ps);
                 if reached > end {
-                    return Err(format!("{} comes late: {reached} was recorded", shown(slice)));
+                    return Err(format!("{slice} comes late: {reached} was recorded"));
                 }
                 (ended, waiting) = (end, 0);
             }
-            Element::Record(
-                Event::Access(_) | Event::Page { .. } | Event::Tag { .. } | Event::Fault { .. },
-            ) => {
-                let Element::Record(event) = element else { continue };
+            Element::Record(event) => {
                 let clock = super::clock(event);
                 waiting += u32::from(clock < ended);
                 if waiting > 1 {
-                    return Err(format!(
-                        "{} comes after a slice that ended at {ended}",
-                        shown(event)
-                    ));
+                    return Err(format!("{event} comes after a slice that ended at {ended}"));
                 }
                 reached = clock;
             }

@@ -4,13 +4,11 @@
 //! are taken from the expected records; their accesses must add up, and their clocks must lie in this range. The next
 //! record must be the next expected one. So `received + reported lost = produced` holds at every frame, not only at the
 //! end.
-//! holds at every frame, not only at the end.
 
 use std::cell::RefCell;
 use std::rc::Rc;
 
 use hmtt_format::frame::{ACCESSES_MASK, FrameKind, LOST_MASK, WORD_BYTES, WORDS_AT};
-use hmtt_format::record::TagSource;
 use hmtt_format::{Block, Event};
 
 use crate::gmii::Frame;
@@ -106,19 +104,10 @@ impl<I: Iterator<Item = Event>> Check<I> {
     }
 }
 
-/// Returns the clock of a record and the number of accesses that it counts.
+/// Returns the clock of a record of line mode, and the number of accesses that it counts.
 fn counted(event: &Event) -> (u64, u64) {
-    match event {
-        Event::Access(access) => (access.clock.0, 1),
-        Event::Tag { clock, source, .. } => {
-            (clock.0, u64::from(matches!(source, TagSource::Window(_))))
-        }
-        Event::Fault { clock, .. } | Event::Page { clock, .. } | Event::Slice { clock, .. } => {
-            (clock.0, 0)
-        }
-        Event::Interval { clock, .. } => (clock.0, 0),
-        Event::Count { .. } | Event::HotPage { .. } => (0, 0),
-    }
+    let is_access = matches!(event, Event::Access(_) | Event::Tag { .. });
+    (event.clock().unwrap_or_default().0, u64::from(is_access))
 }
 
 impl<I: Iterator<Item = Event>> Sink for Check<I> {

@@ -4,7 +4,7 @@
 
 use std::collections::VecDeque;
 
-use hmtt_format::record::TagSource;
+use hmtt_format::event::MarkRegister;
 use hmtt_format::{Event, MemoryDescription};
 
 use super::controller::Issued;
@@ -36,16 +36,15 @@ impl<I: Iterator<Item = Issued>> Expected<I> {
         if note == Note::Tag {
             self.close();
             let within = (1u64 << self.memory.tag_window_log2) - 1;
-            let value = (access.address.0 & within) as u32;
-            let source = TagSource::Window(access.direction);
-            self.ready.push_back(Event::Tag { clock, source, value });
+            let (direction, offset) = (access.direction, (access.address.0 & within) as u32);
+            self.ready.push_back(Event::Tag { clock, direction, offset, address: None });
             return;
         }
         self.ready.extend(self.merge.join(access).map(Event::Access));
         if let Note::Mark(register) = note {
             self.close();
-            let value = register.into();
-            self.ready.push_back(Event::Tag { clock, source: TagSource::Mark, value });
+            let register = MarkRegister(register.into());
+            self.ready.push_back(Event::Mark { clock, register });
         }
     }
 }

@@ -3,7 +3,6 @@
 use std::fmt;
 
 use hmtt_format::Event;
-use hmtt_format::record::TagSource;
 
 /// Number of equal events shown before the first difference.
 const BEFORE: usize = 3;
@@ -57,49 +56,17 @@ impl fmt::Display for Comparison {
              ({expected} expected, {sent} sent)"
         )?;
         for event in &self.expected[at.saturating_sub(BEFORE)..at] {
-            writeln!(f, "    {}", Shown(event))?;
+            writeln!(f, "    {event}")?;
         }
         let mut list = |mark: char, events: &[Event]| {
             for event in events.iter().skip(at).take(AFTER) {
-                writeln!(f, "  {mark} {}", Shown(event))?;
+                writeln!(f, "  {mark} {event}")?;
             }
             Ok(())
         };
         list('-', &self.expected)?;
         list('+', &self.sent)?;
         write!(f, "  (- expected, + sent)")
-    }
-}
-
-/// Formats an event as one line.
-pub struct Shown<'a>(pub &'a Event);
-
-impl fmt::Display for Shown<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            Event::Access(access) => access.fmt(f),
-            Event::Tag { clock, source: TagSource::Mark, value } => {
-                write!(f, "{clock} mark {value:x}")
-            }
-            Event::Tag { clock, source: TagSource::Window(direction), value } => {
-                write!(f, "{clock} tag {} {value:x}", direction.letter())
-            }
-            Event::Fault { clock, kind, bank } => write!(f, "{clock} {kind} bank {bank}"),
-            Event::Page { clock, address, reads, writes, duration } => {
-                write!(f, "{clock} page {address} {reads} R {writes} W in {duration} clocks")
-            }
-            Event::Slice { clock, partial, reads, writes, .. } => {
-                write!(f, "{clock} slice {reads} R {writes} W")?;
-                partial.map_or(Ok(()), |length| write!(f, ", cut to {length} clocks"))
-            }
-            Event::Interval { clock, part } => write!(f, "{clock} interval of part {part}"),
-            Event::Count { dump, group, index, value } => {
-                write!(f, "dump {dump} {} {index}: {value}", group.name())
-            }
-            Event::HotPage { dump, address, count, votes } => {
-                write!(f, "dump {dump} hot page {address} {count} of {votes}")
-            }
-        }
     }
 }
 

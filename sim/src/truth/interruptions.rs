@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 
-use hmtt_format::record::TagSource;
 use hmtt_format::{Access, Event, MemoryDescription};
 
 /// Clocks at which the card recorded anything other than an ordinary access.
@@ -22,13 +21,11 @@ impl Interruptions {
             Interruptions { window_bytes: 1 << memory.tag_window_log2, ..Self::default() };
         for event in events {
             match event {
-                Event::Tag { clock, source, .. } => {
-                    if matches!(source, TagSource::Window(_)) {
-                        found.window.insert(clock.0);
-                    }
+                Event::Tag { clock, .. } => {
+                    found.window.insert(clock.0);
                     found.all.insert(clock.0);
                 }
-                Event::Fault { clock, .. } => {
+                Event::Mark { clock, .. } | Event::Fault { clock, .. } => {
                     found.all.insert(clock.0);
                 }
                 _ => {}
@@ -42,8 +39,9 @@ impl Interruptions {
     pub fn tag(&self, access: &Access) -> Option<Event> {
         self.window.contains(&access.clock.0).then(|| Event::Tag {
             clock: access.clock,
-            source: TagSource::Window(access.direction),
-            value: (access.address.0 & (self.window_bytes - 1)) as u32,
+            direction: access.direction,
+            offset: (access.address.0 & (self.window_bytes - 1)) as u32,
+            address: None,
         })
     }
 

@@ -109,7 +109,7 @@ pub fn pages(accesses: &[Access], interruptions: &Interruptions, moments: Moment
 mod tests {
     use super::*;
     use crate::traffic::tests::memory;
-    use hmtt_format::record::TagSource;
+    use hmtt_format::event::MarkRegister;
     use hmtt_format::{FaultKind, truth::parse_line};
 
     fn runs(text: &str, interrupting: &[Event]) -> Vec<(u64, u64, u32, u32, u32)> {
@@ -139,7 +139,7 @@ mod tests {
     fn a_fault_or_mark_in_between_ends_a_run() {
         let fault = Event::Fault { clock: Cycles(3), kind: FaultKind::ReadIdle, bank: 0 };
         assert_eq!(runs("1 R 1000,4 R 1000", &[fault]).len(), 2);
-        let mark = Event::Tag { clock: Cycles(4), source: TagSource::Mark, value: 0x60 };
+        let mark = Event::Mark { clock: Cycles(4), register: MarkRegister(0x60) };
         let found = runs("1 R 1000,4 R 1000,7 R 1000", &[mark]);
         assert_eq!(found, [(1, 0x1000, 2, 0, 3), (7, 0x1000, 1, 0, 0)]);
     }

@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use hmtt_format::config::slice_clocks;
+use hmtt_format::event::SliceLength;
 use hmtt_format::{Access, Cycles, Direction, Event};
 
 /// Clocks after a slice's nominal start or end within which the card may start or stop, since its pipeline has several
@@ -38,7 +39,8 @@ pub fn slices(
             .get(at)
             .and_then(|event| switched(event, due, clocks))
             .unwrap_or((start, (start + length > clocks).then(|| Cycles(clocks - start))));
-        Event::Slice { clock: Cycles(clock), code, partial, reads, writes }
+        let length = SliceLength::of_record(partial);
+        Event::Slice { clock: Cycles(clock), code: Some(code), length, reads, writes }
     };
     counts.into_iter().enumerate().map(record).collect()
 }
@@ -46,12 +48,13 @@ pub fn slices(
 /// Returns start and length of a slice as sent, if the recording's start or end makes them uncertain and they are
 /// within [`SWITCH_CLOCKS`].
 fn switched(sent: &Event, due: Range<u64>, clocks: u64) -> Option<(u64, Option<Cycles>)> {
-    let Event::Slice { clock, partial, .. } = sent else { return None };
+    let Event::Slice { clock, length, .. } = sent else { return None };
+    let partial = length.clocks();
     let end = clock.0 + partial.map_or(due.end - due.start, |length| length.0);
     let starts = clock.0 == due.start || due.start == 0 && clock.0 <= SWITCH_CLOCKS;
     let stop = clocks..=clocks + SWITCH_CLOCKS;
     let ends = end == due.end.min(clocks) || stop.contains(&end) && end <= due.end;
-    (starts && ends).then_some((clock.0, *partial))
+    (starts && ends).then_some((clock.0, partial))
 }
 
 #[cfg(test)]
@@ -60,8 +63,8 @@ mod tests {
     use hmtt_format::truth::parse_line;
 
     fn slice(clock: u64, partial: Option<u64>, reads: u32, writes: u32) -> Event {
-        let partial = partial.map(Cycles);
-        Event::Slice { clock: Cycles(clock), code: 0, partial, reads, writes }
+        let length = SliceLength::of_record(partial.map(Cycles));
+        Event::Slice { clock: Cycles(clock), code: Some(0), length, reads, writes }
     }
 
     #[test]

@@ -40,28 +40,10 @@ impl LongClock {
 
     /// The event, with its clock extended.
     pub fn extend_event(&self, mut event: Event) -> Event {
-        if let Some(clock) = clock_of_mut(&mut event) {
+        if let Some(clock) = event.clock_mut() {
             *clock = self.extend(*clock);
         }
         event
-    }
-}
-
-/// The clock of an event; `None` for counts of the analysis, which have the clock of their interval.
-pub(super) fn clock_of(mut event: Event) -> Option<Cycles> {
-    clock_of_mut(&mut event).copied()
-}
-
-/// The clock of an event as [`clock_of`] returns it, by mutable reference.
-pub(crate) fn clock_of_mut(event: &mut Event) -> Option<&mut Cycles> {
-    match event {
-        Event::Access(access) => Some(&mut access.clock),
-        Event::Tag { clock, .. }
-        | Event::Fault { clock, .. }
-        | Event::Page { clock, .. }
-        | Event::Slice { clock, .. }
-        | Event::Interval { clock, .. } => Some(clock),
-        Event::Count { .. } | Event::HotPage { .. } => None,
     }
 }
 

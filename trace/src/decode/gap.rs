@@ -4,48 +4,58 @@ use std::fmt;
 use std::time::Duration;
 
 use hmtt_format::Cycles;
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 
-/// A place at which something is missing from a trace.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+/// A place at which something is missing from a trace. The aliases are the names in tables of version 1.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Gap {
     /// Frames that did not arrive.
-    #[serde(rename = "missing_frames")]
+    #[serde(rename = "missing_frames", alias = "frames")]
     pub frames: u64,
     /// Counter of the first missing frame.
-    #[serde(rename = "first_counter", skip_serializing_if = "Option::is_none")]
+    #[serde(
+        rename = "first_counter",
+        alias = "first_frame",
+        default,
+        skip_serializing_if = "Option::is_none"
+    )]
     pub first_frame: Option<u64>,
     /// Records that the card lost.
-    #[serde(rename = "card_lost_records")]
+    #[serde(rename = "card_lost_records", alias = "records")]
     pub records: u32,
     /// Frames that arrived but could not be read to their end.
+    #[serde(alias = "damaged_frames")]
     pub malformed_frames: u64,
     /// Lost accesses; `None` if no readable frame of the session follows, so that their number is not known.
-    #[serde(rename = "lost_accesses")]
+    #[serde(rename = "lost_accesses", alias = "accesses")]
     pub accesses: Option<u64>,
     /// Clock of the last record before the gap, in clock cycles; `None` at the start of a session.
-    #[serde(rename = "after_clock", serialize_with = "serialize_clock")]
+    #[serde(rename = "after_clock", alias = "after")]
     pub after: Option<Cycles>,
     /// Clock at which the trace continues, in clock cycles; `None` if no readable frame of the session follows.
-    #[serde(rename = "before_clock", serialize_with = "serialize_clock")]
+    #[serde(rename = "before_clock", alias = "before")]
     pub before: Option<Cycles>,
     /// Number in the capture of the last frame before the gap, from 1.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after_packet: Option<u64>,
     /// Number in the capture of the frame with which the trace continues, from 1.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before_packet: Option<u64>,
     /// Arrival time of the last frame before the gap, since the Unix epoch.
     #[serde(
         rename = "after_time_seconds",
-        serialize_with = "serialize_time",
+        alias = "after_time",
+        with = "as_seconds",
+        default,
         skip_serializing_if = "Option::is_none"
     )]
     pub after_time: Option<Duration>,
     /// Arrival time of the frame with which the trace continues, since the Unix epoch.
     #[serde(
         rename = "before_time_seconds",
-        serialize_with = "serialize_time",
+        alias = "before_time",
+        with = "as_seconds",
+        default,
         skip_serializing_if = "Option::is_none"
     )]
     pub before_time: Option<Duration>,
@@ -131,18 +141,30 @@ impl fmt::Display for GapLocation<'_> {
     }
 }
 
-fn serialize_clock<S: Serializer>(
-    clock: &Option<Cycles>,
-    serializer: S,
-) -> Result<S::Ok, S::Error> {
-    clock.map(|clock| clock.0).serialize(serializer)
-}
+/// The serialised form of an arrival time: text, as [`seconds`] prints it.
+mod as_seconds {
+    use std::time::Duration;
 
-fn serialize_time<S: Serializer>(
-    time: &Option<Duration>,
-    serializer: S,
-) -> Result<S::Ok, S::Error> {
-    time.map(seconds).serialize(serializer)
+    use serde::de::Error;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    use super::{parse_seconds, seconds};
+
+    pub fn serialize<S: Serializer>(
+        time: &Option<Duration>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        time.map(seconds).serialize(serializer)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Option<Duration>, D::Error> {
+        let Some(text) = Option::<String>::deserialize(deserializer)? else { return Ok(None) };
+        let time = parse_seconds(&text);
+        let problem = || D::Error::custom(format_args!("time {text:?} is not SECONDS.NANOSECONDS"));
+        time.map(Some).ok_or_else(problem)
+    }
 }
 
 /// A time since the Unix epoch in seconds, to the nanosecond. A 64-bit floating-point number could not hold it.

@@ -4,9 +4,8 @@ use std::fmt;
 
 use hmtt_format::info::ReportError;
 use hmtt_format::{BlockError, Cycles, Event, Report};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
-use super::clock::clock_of;
 use super::frame::{FrameError, Origin};
 use super::gap::Gap;
 
@@ -63,17 +62,18 @@ pub enum Item {
 }
 
 /// A change of the DDR clock that a heartbeat states. While the clock is stopped, the card sees no commands and its event
-/// clock does not count.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+/// clock does not count. The aliases are the names in tables of version 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DdrClock {
     /// Whether the DDR clock runs.
     pub running: bool,
     /// Losses of the DDR clock since the heartbeat before.
-    #[serde(rename = "new_losses")]
+    #[serde(rename = "new_losses", alias = "lost")]
     pub lost: u16,
     /// Losses of the DDR clock since the card's power-on, modulo 2^16.
     pub losses: u16,
     /// Time at which the heartbeat was sent, in nanoseconds of the transmit clock since the card's power-on.
+    #[serde(alias = "transmit_nanos")]
     pub transmit_ns: u64,
 }
 
@@ -97,7 +97,7 @@ impl Item {
     pub fn clock(&self) -> Option<Cycles> {
         match self {
             Item::Report { clock, .. } => Some(*clock),
-            Item::Event(event) => clock_of(*event),
+            Item::Event(event) => event.clock(),
             _ => None,
         }
     }

@@ -4,11 +4,11 @@ use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use hmtt_format::event::SliceLength;
 use hmtt_format::{Cycles, Event};
 
 use super::{CardSession, MergeError, TimeBase};
 use crate::capture_reader::CaptureReader;
-use crate::decode::clock::clock_of_mut;
 use crate::decode::{Item, Sink};
 use crate::identity::CardId;
 use crate::pcapng::Reading;
@@ -148,12 +148,12 @@ fn event_on_base(mut event: Event, base: &TimeBase) -> Event {
     let scaled = |clocks: f64| (clocks * base.rate()).round();
     match &mut event {
         Event::Page { duration, .. } => *duration = scaled(f64::from(*duration)) as u32,
-        Event::Slice { partial: Some(length), .. } => {
+        Event::Slice { length: SliceLength::Partial(length), .. } => {
             *length = Cycles(scaled(length.0 as f64) as u64);
         }
         _ => {}
     }
-    if let Some(clock) = clock_of_mut(&mut event) {
+    if let Some(clock) = event.clock_mut() {
         *clock = base.clock(*clock);
     }
     event

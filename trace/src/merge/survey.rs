@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use hmtt_format::Event;
-use hmtt_format::record::TagSource;
 
 use super::MergeError;
 use super::arrivals::Arrivals;
@@ -251,8 +250,8 @@ impl Sink for Surveyor {
             Item::Report { report, .. } => {
                 self.session(card).learn(report.memory.tck_ps);
             }
-            Item::Event(Event::Tag { clock, source: TagSource::Mark, value }) => {
-                let mark = Mark { register: *value, clock: clock.0 };
+            Item::Event(Event::Mark { clock, register }) => {
+                let mark = Mark { register: register.0, clock: clock.0 };
                 self.session(card).marks.push(mark);
             }
             _ => {}

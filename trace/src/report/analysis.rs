@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use hmtt_format::Event;
-use hmtt_format::block::{hot_page_at_most, other_page_at_most};
+use hmtt_format::event::{hot_page_at_most, other_page_at_most};
 use hmtt_format::record::{
     ALL_PARTS, CountGroup, HOT_PARTS_LOG2, REUSE_COLD, REUSE_SAMPLE_LOG2, other_count,
 };

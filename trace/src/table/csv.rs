@@ -10,17 +10,18 @@ mod fields;
 mod reader;
 mod records;
 
-use std::fmt::Display;
+use std::fmt::{self, Display};
 use std::io::Write;
 
-use hmtt_format::escape;
+use hmtt_format::event::Values;
+use hmtt_format::{Direction, Event, escape};
 
 use super::access_line::AccessLine;
 use super::card_changes::CardChange;
-use super::context::mark_name;
 use super::notation::{Notation, NotationWriter};
 use super::{Entry, TableError};
 use crate::decode::LocatedGap;
+use detail::Detail;
 pub use reader::CsvReader;
 
 /// The notation of rows as comma-separated values.
@@ -52,50 +53,49 @@ impl Notation for CsvNotation {
     }
 
     fn entry(entry: &Entry, output: &mut impl Write) -> Result<(), TableError> {
-        match *entry {
-            Entry::Access(access) => Ok(Self::ACCESS.write(access, output)?),
-            Entry::Tag { clock, direction, offset, .. } => {
-                let letter = direction.letter();
-                line(output, format_args!("tag,{clock},{letter},,,,,{offset:x}"))?;
-                match entry.access() {
-                    Some(access) => Ok(Self::ACCESS.write(access, output)?),
-                    None => Ok(()),
-                }
-            }
-            Entry::Mark { clock, register } => {
-                let name = mark_name(register);
-                line(output, format_args!("mark,{clock},,,,,,{register:x} {name}"))
-            }
-            Entry::Fault { clock, kind, bank } => {
-                line(output, format_args!("fault,{clock},,,,,,{kind} bank {bank}"))
-            }
-            Entry::Page { clock, address, reads, writes, duration } => {
-                line(output, format_args!("page,{clock},,{address},{reads},{writes},{duration},"))
-            }
-            Entry::Slice { clock, length, partial, reads, writes } => {
-                let length = length.map_or_else(String::new, |length| length.to_string());
-                let detail = if partial { "partial" } else { "" };
-                line(output, format_args!("slice,{clock},,,{reads},{writes},{length},{detail}"))
-            }
-            Entry::Interval { clock, part } => {
-                line(output, format_args!("interval,{clock},,,,,,part {part}"))
-            }
-            Entry::Count { dump, group, index, value } => {
-                let group = group.name();
-                line(output, format_args!("count,,,,,,,dump {dump} {group} {index}: {value}"))
-            }
-            Entry::HotPage { dump, address, count, votes } => line(
-                output,
-                format_args!("hot_page,,,{address},,,,dump {dump} count {count} votes {votes}"),
-            ),
+        match entry {
+            Entry::Event(Event::Access(access)) => Ok(Self::ACCESS.write(*access, output)?),
+            Entry::Event(event) => write_event(event, output),
             Entry::Gap(gap) => {
-                let clock = gap.before.or(gap.after).unwrap_or_default();
-                let gap = LocatedGap(&gap);
+                let clock = entry.clock().unwrap_or_default();
+                let gap = LocatedGap(gap);
                 line(output, format_args!("gap,{clock},,,,,,\"{gap}\""))
             }
             Entry::Restart => line(output, "restart,,,,,,,"),
             Entry::DdrClock(ddr_clock) => line(output, format_args!("ddr_clock,,,,,,,{ddr_clock}")),
             Entry::NoEnd => line(output, "no_end,,,,,,,"),
+        }
+    }
+}
+
+/// Writes the line of an event, and the access of a tag as a line of its own.
+fn write_event(event: &Event, output: &mut impl Write) -> Result<(), TableError> {
+    let Values { clock, direction, address, counts, duration } = event.values();
+    let access = event.access();
+    let address = address.filter(|_| access.is_none());
+    let (reads, writes) = counts.unzip();
+    let fields = (Field(clock), Field(direction.map(Direction::letter)), Field(address));
+    let (clock, direction, address) = fields;
+    let (reads, writes, duration) = (Field(reads), Field(writes), Field(duration));
+    let (kind, detail) = (event.kind(), Detail(event));
+    line(
+        output,
+        format_args!("{kind},{clock},{direction},{address},{reads},{writes},{duration},{detail}"),
+    )?;
+    match access {
+        Some(access) => Ok(CsvNotation::ACCESS.write(access, output)?),
+        None => Ok(()),
+    }
+}
+
+/// A field, empty where the row lacks the value.
+struct Field<T>(Option<T>);
+
+impl<T: Display> Display for Field<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Some(value) => value.fmt(f),
+            None => Ok(()),
         }
     }
 }

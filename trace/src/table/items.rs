@@ -2,9 +2,6 @@
 
 use std::collections::HashMap;
 
-use hmtt_format::Event;
-use hmtt_format::record::TagSource;
-
 use super::context::Context;
 use super::{Entry, LeftOut, Row, TableError, Writer};
 use crate::decode::{Accesses, Item};
@@ -91,37 +88,11 @@ impl<'a> Items<'a> {
 /// The entry of an item; `None` for items that are not rows.
 fn entry(item: &Item, context: &Context) -> Option<Entry> {
     Some(match item {
-        Item::Event(event) => event_entry(event, context),
+        Item::Event(event) => Entry::Event(context.complete(*event)),
         Item::Gap(gap) => Entry::Gap(**gap),
         Item::Restart => Entry::Restart,
         Item::DdrClock(ddr_clock) => Entry::DdrClock(*ddr_clock),
         Item::NoEnd => Entry::NoEnd,
         Item::Report { .. } | Item::Malformed { .. } => return None,
     })
-}
-
-fn event_entry(event: &Event, context: &Context) -> Entry {
-    match *event {
-        Event::Access(access) => Entry::Access(access),
-        Event::Tag { clock, source: TagSource::Mark, value } => {
-            Entry::Mark { clock, register: value }
-        }
-        Event::Tag { clock, source: source @ TagSource::Window(direction), value } => {
-            let address = context.tag_access(clock, source, value).map(|access| access.address);
-            Entry::Tag { clock, direction, offset: value, address }
-        }
-        Event::Fault { clock, kind, bank } => Entry::Fault { clock, kind, bank },
-        Event::Page { clock, address, reads, writes, duration } => {
-            Entry::Page { clock, address, reads, writes, duration }
-        }
-        Event::Slice { clock, code, partial, reads, writes } => {
-            let length = context.slice_length(code, partial);
-            Entry::Slice { clock, length, partial: partial.is_some(), reads, writes }
-        }
-        Event::Interval { clock, part } => Entry::Interval { clock, part },
-        Event::Count { dump, group, index, value } => Entry::Count { dump, group, index, value },
-        Event::HotPage { dump, address, count, votes } => {
-            Entry::HotPage { dump, address, count, votes }
-        }
-    }
 }

@@ -5,11 +5,11 @@
 
 use std::io::{BufRead, Write};
 
-use hmtt_format::{Access, Cycles};
+use hmtt_format::{Access, Cycles, Direction, Event, PhysAddr};
 
 use super::access_line::AccessLine;
 use super::card_changes::{CardChange, CardChanges};
-use super::json_object::{Object, direction, hex, object};
+use super::json_object::{CardObject, Object, card_object, object, parse_object};
 use super::lines::Lines;
 use super::notation::{Notation, NotationWriter};
 use super::{Entry, Reader, Row, TableError};
@@ -33,14 +33,12 @@ impl Notation for JsonlNotation {
 
     fn card_change(change: &CardChange<'_>, output: &mut impl Write) -> Result<(), TableError> {
         let interface = change.interface.map(str::to_owned);
-        let object = Object::Card { card: change.number, interface };
-        serde_json::to_writer(&mut *output, &object).map_err(std::io::Error::from)?;
-        Ok(output.write_all(b"\n")?)
+        Ok(writeln!(output, "{}", card_object(CardObject { card: change.number, interface }))?)
     }
 
     fn entry(entry: &Entry, output: &mut impl Write) -> Result<(), TableError> {
         match entry {
-            Entry::Access(access) => Self::ACCESS.write(*access, output)?,
+            Entry::Event(Event::Access(access)) => Self::ACCESS.write(*access, output)?,
             entry => writeln!(output, "{}", object(entry))?,
         }
         Ok(())
@@ -64,7 +62,7 @@ impl<R: BufRead> Reader for JsonlReader<R> {
     fn next_row(&mut self) -> Result<Option<Row>, TableError> {
         while self.lines.advance()? {
             let entry = match written_access(self.lines.line()) {
-                Some(access) => Ok(Some(Entry::Access(access))),
+                Some(access) => Ok(Some(access.into())),
                 None => row(self.lines.line(), &mut self.cards),
             };
             if let Some(entry) = entry.map_err(|problem| self.lines.error(problem))? {
@@ -81,9 +79,11 @@ impl<R: BufRead> Reader for JsonlReader<R> {
 
 /// Parses a line; `None` if it names the card of the rows that follow.
 fn row(line: &[u8], cards: &mut CardChanges) -> Result<Option<Entry>, String> {
-    match serde_json::from_slice(line).map_err(|error| error.to_string())? {
-        Object::Card { card, interface } => cards.apply(card, interface.as_deref()).map(|()| None),
-        object => Entry::try_from(object).map(Some),
+    match parse_object(line)? {
+        Object::Entry(entry) => Ok(Some(entry)),
+        Object::Card(CardObject { card, interface }) => {
+            cards.apply(card, interface.as_deref()).map(|()| None)
+        }
     }
 }
 
@@ -95,6 +95,6 @@ fn written_access(line: &[u8]) -> Option<Access> {
     let address = line.strip_suffix(JsonlNotation::ACCESS.end.trim_end())?;
     let clock = clock.parse().ok().filter(|_| !clock.starts_with('+'))?;
     let mut letters = letter.chars();
-    let direction = direction(letters.next()?).ok().filter(|_| letters.next().is_none())?;
-    Some(Access { clock: Cycles(clock), direction, address: hex(address).ok()? })
+    let direction = Direction::from_letter(letters.next()?).filter(|_| letters.next().is_none())?;
+    Some(Access { clock: Cycles(clock), direction, address: PhysAddr::from_hex(address)? })
 }

@@ -4,15 +4,14 @@
 //! Page runs (`clock P address reads writes duration`) and time slices (`clock F length reads
 //! writes`) are lines and not comments, because in their modes they are the content of the trace.
 
-use std::io::Write;
+use std::io::{self, Write};
 
-use hmtt_format::block::hot_page_at_most;
-use hmtt_format::escape;
+use hmtt_format::event::hot_page_at_most;
 use hmtt_format::record::ALL_PARTS;
+use hmtt_format::{Event, escape};
 
 use super::access_line::AccessLine;
 use super::card_changes::CardChange;
-use super::context::mark_name;
 use super::notation::{Notation, NotationWriter};
 use super::{Entry, Items, TableError};
 use crate::decode::Item;
@@ -55,44 +54,46 @@ impl Notation for TextNotation {
     }
 
     fn entry(entry: &Entry, output: &mut impl Write) -> Result<(), TableError> {
-        match *entry {
-            Entry::Access(access) => Self::ACCESS.write(access, output)?,
-            Entry::Tag { clock, direction, offset, .. } => {
-                writeln!(output, "# tag {clock} {} {offset:x}", direction.letter())?;
-                if let Some(access) = entry.access() {
-                    Self::ACCESS.write(access, output)?;
-                }
-            }
-            Entry::Mark { clock, register } => {
-                writeln!(output, "# mark {clock} {register:x} {}", mark_name(register))?;
-            }
-            Entry::Fault { clock, kind, bank } => {
-                writeln!(output, "# fault {clock} {kind} {bank}")?;
-            }
-            Entry::Page { clock, address, reads, writes, duration } => {
-                writeln!(output, "{clock} P {address} {reads} {writes} {duration}")?;
-            }
-            Entry::Slice { clock, length, partial, reads, writes } => {
-                let length = length.map_or_else(|| "?".into(), |length| length.to_string());
-                let partial = if partial { " partial" } else { "" };
-                writeln!(output, "{clock} F {length} {reads} {writes}{partial}")?;
-            }
-            Entry::Interval { clock, part: ALL_PARTS } => {
-                writeln!(output, "# interval {clock} all")?;
-            }
-            Entry::Interval { clock, part } => writeln!(output, "# interval {clock} part {part}")?,
-            Entry::Count { dump, group, index, value } => {
-                writeln!(output, "# count {dump} {} {index} {value}", group.name())?;
-            }
-            Entry::HotPage { dump, address, count, votes } => {
-                let most = hot_page_at_most(count, votes);
-                writeln!(output, "# hot_page {dump} {address} {count} {most} of {votes}")?;
-            }
-            Entry::Gap(gap) => writeln!(output, "# {gap}")?,
-            Entry::Restart => writeln!(output, "# card restarted")?,
-            Entry::DdrClock(ddr_clock) => writeln!(output, "# {ddr_clock}")?,
-            Entry::NoEnd => writeln!(output, "# no end frame: the tail may be missing")?,
+        match entry {
+            Entry::Event(event) => Ok(write_event(event, output)?),
+            Entry::Gap(gap) => Ok(writeln!(output, "# {gap}")?),
+            Entry::Restart => Ok(writeln!(output, "# card restarted")?),
+            Entry::DdrClock(ddr_clock) => Ok(writeln!(output, "# {ddr_clock}")?),
+            Entry::NoEnd => Ok(writeln!(output, "# no end frame: the tail may be missing")?),
         }
-        Ok(())
+    }
+}
+
+fn write_event(event: &Event, output: &mut impl Write) -> io::Result<()> {
+    match *event {
+        Event::Access(access) => TextNotation::ACCESS.write(access, output),
+        Event::Tag { clock, direction, offset, .. } => {
+            writeln!(output, "# tag {clock} {} {offset:x}", direction.letter())?;
+            match event.access() {
+                Some(access) => TextNotation::ACCESS.write(access, output),
+                None => Ok(()),
+            }
+        }
+        Event::Mark { clock, register } => {
+            writeln!(output, "# mark {clock} {register:x} {register}")
+        }
+        Event::Fault { clock, kind, bank } => writeln!(output, "# fault {clock} {kind} {bank}"),
+        Event::Page { clock, address, reads, writes, duration } => {
+            writeln!(output, "{clock} P {address} {reads} {writes} {duration}")
+        }
+        Event::Slice { clock, length, reads, writes, .. } => {
+            let clocks = length.clocks().map_or_else(|| "?".into(), |clocks| clocks.to_string());
+            let partial = if length.is_partial() { " partial" } else { "" };
+            writeln!(output, "{clock} F {clocks} {reads} {writes}{partial}")
+        }
+        Event::Interval { clock, part: ALL_PARTS } => writeln!(output, "# interval {clock} all"),
+        Event::Interval { clock, part } => writeln!(output, "# interval {clock} part {part}"),
+        Event::Count { dump, group, index, value } => {
+            writeln!(output, "# count {dump} {} {index} {value}", group.name())
+        }
+        Event::HotPage { dump, address, count, votes } => {
+            let most = hot_page_at_most(count, votes);
+            writeln!(output, "# hot_page {dump} {address} {count} {most} of {votes}")
+        }
     }
 }

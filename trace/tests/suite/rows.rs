@@ -10,8 +10,9 @@ use hmtt::table::csv::{CsvReader, CsvWriter};
 use hmtt::table::jsonl::{JsonlReader, JsonlWriter};
 use hmtt::table::parquet::{ParquetReader, ParquetWriter};
 use hmtt::table::{Entry, Reader, Row, Writer};
+use hmtt_format::event::{MarkRegister, SliceLength};
 use hmtt_format::record::CountGroup;
-use hmtt_format::{Access, Cycles, Direction, FaultKind, PhysAddr};
+use hmtt_format::{Access, Cycles, Direction, Event, FaultKind, PhysAddr};
 use parquet::basic::Encoding;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use proptest::prelude::*;
@@ -60,32 +61,39 @@ fn gap() -> impl Strategy<Value = Gap> {
     })
 }
 
-fn access() -> impl Strategy<Value = Entry> {
-    (clock(), direction(), address())
-        .prop_map(|(clock, direction, address)| Entry::Access(Access { clock, direction, address }))
+fn access() -> impl Strategy<Value = Access> {
+    (clock(), direction(), address()).prop_map(|(clock, direction, address)| Access {
+        clock,
+        direction,
+        address,
+    })
 }
 
 fn group() -> impl Strategy<Value = CountGroup> {
     (0u32..5).prop_map(|code| CountGroup::from_code(code).unwrap())
 }
 
-fn entry() -> impl Strategy<Value = Entry> {
+/// Any event of a table except an access.
+fn event() -> impl Strategy<Value = Event> {
     let fault = prop::sample::select(&FaultKind::ALL[..]);
     prop_oneof![
-        8 => access(),
-        1 => (clock(), direction(), any::<u32>(), prop::option::of(any::<u32>())).prop_map(
-            |(clock, direction, offset, base)| Entry::Tag {
+        (clock(), direction(), any::<u32>(), prop::option::of(any::<u32>())).prop_map(
+            |(clock, direction, offset, base)| Event::Tag {
                 clock,
                 direction,
                 offset,
                 address: base.map(|base| PhysAddr(u64::from(base) << 32 | u64::from(offset))),
             }
         ),
-        1 => (clock(), any::<u32>()).prop_map(|(clock, register)| Entry::Mark { clock, register }),
-        1 => (clock(), fault, any::<u8>())
-            .prop_map(|(clock, kind, bank)| Entry::Fault { clock, kind, bank }),
-        1 => (clock(), address(), any::<(u32, u32, u32)>()).prop_map(
-            |(clock, address, (reads, writes, duration))| Entry::Page {
+        (clock(), any::<u32>().prop_map(MarkRegister))
+            .prop_map(|(clock, register)| Event::Mark { clock, register }),
+        (clock(), fault, any::<u8>()).prop_map(|(clock, kind, bank)| Event::Fault {
+            clock,
+            kind,
+            bank
+        }),
+        (clock(), address(), any::<(u32, u32, u32)>()).prop_map(
+            |(clock, address, (reads, writes, duration))| Event::Page {
                 clock,
                 address,
                 reads,
@@ -93,22 +101,29 @@ fn entry() -> impl Strategy<Value = Entry> {
                 duration,
             }
         ),
-        1 => (clock(), prop::option::of(clock()), any::<(bool, u32, u32)>()).prop_map(
-            |(clock, length, (partial, reads, writes))| Entry::Slice {
-                clock,
-                length,
-                partial,
-                reads,
-                writes,
+        (clock(), prop::option::of(clock()), any::<(bool, u32, u32)>()).prop_map(
+            |(clock, clocks, (partial, reads, writes))| {
+                let length = SliceLength::new(clocks, partial);
+                Event::Slice { clock, code: None, length, reads, writes }
             }
         ),
-        1 => (clock(), any::<u8>()).prop_map(|(clock, part)| Entry::Interval { clock, part }),
-        1 => (any::<(u8, u16, u32)>(), group()).prop_map(
-            |((dump, index, value), group)| Entry::Count { dump, group, index, value }
-        ),
-        1 => (any::<(u8, u32, u32)>(), address()).prop_map(
-            |((dump, count, votes), address)| Entry::HotPage { dump, address, count, votes }
-        ),
+        (clock(), any::<u8>()).prop_map(|(clock, part)| Event::Interval { clock, part }),
+        (any::<(u8, u16, u32)>(), group()).prop_map(|((dump, index, value), group)| Event::Count {
+            dump,
+            group,
+            index,
+            value
+        }),
+        (any::<(u8, u32, u32)>(), address()).prop_map(|((dump, count, votes), address)| {
+            Event::HotPage { dump, address, count, votes }
+        }),
+    ]
+}
+
+fn entry() -> impl Strategy<Value = Entry> {
+    prop_oneof![
+        8 => access().prop_map(Entry::from),
+        8 => event().prop_map(Entry::Event),
         1 => gap().prop_map(Entry::Gap),
         1 => any::<(bool, u16, u16, u64)>().prop_map(|(running, lost, losses, transmit_ns)| {
             Entry::DdrClock(DdrClock { running, lost, losses, transmit_ns })
@@ -175,7 +190,7 @@ proptest! {
         let row = |(pause, address, write): (u32, u64, bool)| {
             clock += u64::from(pause >> shifts.0);
             let (direction, address) = (Direction::from_bit(write), PhysAddr(address >> shifts.1));
-            let entry = Entry::Access(Access { clock: Cycles(clock), direction, address });
+            let entry = Access { clock: Cycles(clock), direction, address }.into();
             Row { card: CardId(0), entry }
         };
         let first: Vec<Row> = accesses.into_iter().map(row).collect();
@@ -268,8 +283,7 @@ fn a_long_trace_has_row_groups_that_a_query_can_skip() {
         end += 3 * group.num_rows();
         assert_eq!(bound(statistics.max_bytes_opt().unwrap()), end - 3);
     }
-    let expected =
-        accesses.iter().map(|access| Row { card: CardId(0), entry: Entry::Access(access) });
+    let expected = accesses.iter().map(|access| Row { card: CardId(0), entry: access.into() });
     assert!(read(ParquetReader::new(File::open(&path).unwrap()).unwrap()).into_iter().eq(expected));
 }
 
@@ -278,7 +292,7 @@ fn a_clock_beyond_the_range_of_parquet_is_rejected() {
     let path = scratch("far.parquet");
     let mut writer = ParquetWriter::new(File::create(path).unwrap()).unwrap();
     let (clock, direction, address) = (Cycles(1 << 63), Direction::Read, PhysAddr(0));
-    let entry = Entry::Access(Access { clock, direction, address });
+    let entry = Access { clock, direction, address }.into();
     let error = writer.row(&Row { card: CardId(0), entry }).unwrap_err();
     assert!(error.to_string().contains("beyond 2^63"));
     let (clocks, addresses, writes) = (&[1 << 63][..], &[0][..], &[false][..]);

@@ -86,7 +86,7 @@ fn a_restart_is_a_separate_capture_on_the_same_interface() {
     let mut writer = Box::new(ParquetWriter::new(File::create(&path).unwrap()).unwrap());
     let access = |clock| {
         let (direction, address) = (Direction::Read, PhysAddr(0x40));
-        Entry::Access(Access { clock: Cycles(clock), direction, address })
+        Entry::from(Access { clock: Cycles(clock), direction, address })
     };
     writer.interface(CardId(1), "veth3");
     for entry in [access(70), Entry::Restart, access(3)] {

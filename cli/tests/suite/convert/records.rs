@@ -29,7 +29,7 @@ fn read(bytes: &[u8], hole: MmioHole) -> Vec<Entry> {
 }
 
 fn access(clock: u64, direction: Direction, line: u64) -> Entry {
-    Entry::Access(Access { clock: Cycles(clock), direction, address: PhysAddr(line << 6) })
+    Access { clock: Cycles(clock), direction, address: PhysAddr(line << 6) }.into()
 }
 
 fn accesses() -> impl Strategy<Value = Vec<Entry>> {
@@ -52,8 +52,8 @@ proptest! {
         let hole = MmioHole { base };
         let entries: Vec<Entry> = entries
             .into_iter()
-            .filter(|entry| !matches!(entry, Entry::Access(access)
-                if base != 0 && (base..2 * base).contains(&access.address.0)))
+            .filter(|entry| !entry.access().is_some_and(|access|
+                base != 0 && (base..2 * base).contains(&access.address.0)))
             .collect();
         prop_assume!(!entries.is_empty());
         let first = entries[0].clock().unwrap().0;
@@ -64,7 +64,7 @@ proptest! {
         let from_zero: Vec<Entry> = entries
             .iter()
             .filter_map(Entry::access)
-            .map(|access| Entry::Access(Access { clock: Cycles(access.clock.0 - first), ..access }))
+            .map(|access| Access { clock: Cycles(access.clock.0 - first), ..access }.into())
             .collect();
         prop_assert_eq!(read(&bytes, hole), from_zero);
     }

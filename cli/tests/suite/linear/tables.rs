@@ -4,7 +4,8 @@ use super::{Input, Shape, is_linear, repeated};
 use hmtt::CardId;
 use hmtt::table::parquet::ParquetWriter;
 use hmtt::table::{Entry, Row, Writer};
-use hmtt_format::{Access, Cycles, Direction, PhysAddr};
+use hmtt_format::event::MarkRegister;
+use hmtt_format::{Access, Cycles, Direction, Event, PhysAddr};
 
 const HEADING: &[u8] = b"kind,clock,direction,address,reads,writes,duration,detail\n";
 
@@ -63,8 +64,8 @@ fn parquet(size: usize, cards: u64) -> Vec<u8> {
         let clock = Cycles(count.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 2);
         let address = PhysAddr(count.wrapping_mul(0xd134_2543_de82_ef95) >> 24);
         let entry = match count % 7 {
-            0 => Entry::Mark { clock, register: count as u32 },
-            _ => Entry::Access(Access { clock, direction: Direction::Read, address }),
+            0 => Entry::Event(Event::Mark { clock, register: MarkRegister(count as u32) }),
+            _ => Access { clock, direction: Direction::Read, address }.into(),
         };
         writer.row(&Row { card, entry }).unwrap();
     }

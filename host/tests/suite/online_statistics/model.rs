@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, HashSet};
 
 use hmtt_format::address_map::AddressMap;
 use hmtt_format::frame::Sync;
-use hmtt_format::record::TagSource;
 use hmtt_format::{Block, Direction, Event, PhysAddr};
 use hmtt_host::online::{AccessCounts, Activity, BankUse, HotPage, MAX_TRACKED_PAGES, RowUse};
 
@@ -62,10 +61,10 @@ impl Model {
                     self.seen.bytes += (reads + writes) * self.burst_bytes();
                     self.seen.pageless += reads + writes;
                 }
-                Ok(Event::Tag { source: TagSource::Window(direction), value, .. }) => {
+                Ok(Event::Tag { direction, offset, .. }) => {
                     self.seen.bytes += self.burst_bytes();
                     match self.tag_window {
-                        Some(base) => self.access(direction, base + u64::from(value)),
+                        Some(base) => self.access(direction, base + u64::from(offset)),
                         None => {
                             self.count(direction);
                             self.seen.pageless += 1;

@@ -1,11 +1,36 @@
-//! Parses the texts of the column `detail`.
+//! Prints and parses the texts of the column `detail`.
 
+use std::fmt;
 use std::time::Duration;
 
-use hmtt_format::Cycles;
 use hmtt_format::record::CountGroup;
+use hmtt_format::{Cycles, Event};
 
 use crate::decode::{DdrClock, Gap, parse_seconds};
+
+/// The detail of an event: what the other columns do not hold.
+pub(super) struct Detail<'a>(pub &'a Event);
+
+impl fmt::Display for Detail<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Event::Access(_) | Event::Page { .. } => Ok(()),
+            Event::Tag { offset, .. } => write!(f, "{offset:x}"),
+            Event::Mark { register, .. } => write!(f, "{register:x} {register}"),
+            Event::Fault { kind, bank, .. } => write!(f, "{kind} bank {bank}"),
+            Event::Slice { length, .. } => {
+                f.write_str(if length.is_partial() { "partial" } else { "" })
+            }
+            Event::Interval { part, .. } => write!(f, "part {part}"),
+            Event::Count { dump, group, index, value } => {
+                write!(f, "dump {dump} {} {index}: {value}", group.name())
+            }
+            Event::HotPage { dump, count, votes, .. } => {
+                write!(f, "dump {dump} count {count} votes {votes}")
+            }
+        }
+    }
+}
 
 /// Parses `dump D GROUP I: V`.
 pub(super) fn count(text: &str) -> Option<(u8, CountGroup, u16, u32)> {

@@ -2,7 +2,8 @@
 
 use std::io::BufRead;
 
-use hmtt_format::{Access, Cycles, Direction, FaultKind, PhysAddr, escape};
+use hmtt_format::event::{MarkRegister, SliceLength};
+use hmtt_format::{Access, Cycles, Direction, Event, FaultKind, PhysAddr, escape};
 
 use super::detail;
 use super::fields::{Column, Fields, Heading};
@@ -54,10 +55,12 @@ impl<R: BufRead> Reader for CsvReader<R> {
             Some(row) => Some(row),
             None => self.next_line()?,
         };
-        let Some(Row { card, entry: tag @ Entry::Tag { .. } }) = row else { return Ok(row) };
+        let Some(Row { card, entry: Entry::Event(tag @ Event::Tag { .. }) }) = row else {
+            return Ok(row);
+        };
         let next = self.next_line()?;
         match next.filter(|next| next.card == card).and_then(|next| joined(tag, next.entry)) {
-            Some(entry) => Ok(Some(Row { card, entry })),
+            Some(event) => Ok(Some(Row { card, entry: Entry::Event(event) })),
             None => {
                 self.held = next;
                 Ok(row)
@@ -71,14 +74,14 @@ impl<R: BufRead> Reader for CsvReader<R> {
 }
 
 /// A tag with the address of its access, if the row after the tag is that access.
-fn joined(tag: Entry, next: Entry) -> Option<Entry> {
-    let Entry::Tag { clock, direction, offset, address: None } = tag else { return None };
-    let Entry::Access(access) = next else { return None };
+fn joined(tag: Event, next: Entry) -> Option<Event> {
+    let Event::Tag { clock, direction, offset, address: None } = tag else { return None };
+    let Entry::Event(Event::Access(access)) = next else { return None };
     // The window's base is a multiple of its size, so the offset is the low bits of the address.
     let low = u64::from(offset).checked_add(1)?.next_power_of_two() - 1;
     let same = (access.clock, access.direction) == (clock, direction)
         && access.address.0 & low == u64::from(offset);
-    same.then_some(Entry::Tag { clock, direction, offset, address: Some(access.address) })
+    same.then_some(Event::Tag { clock, direction, offset, address: Some(access.address) })
 }
 
 /// Parses a line; `None` if it names the card of the rows that follow.
@@ -104,32 +107,47 @@ fn row(
 
 fn entry(kind: &str, fields: &Fields<'_>) -> Result<Entry, String> {
     let detail = fields.get(Column::Detail);
-    let clock = || fields.number(Column::Clock).map(Cycles);
-    let unclear = |expected: &str| format!("detail {detail:?} of a {kind}: expected {expected}");
+    let unclear = |expected: &str| unclear(kind, detail, expected);
     Ok(match kind {
-        "access" => Entry::Access(Access {
+        "gap" => Entry::Gap(detail::gap(detail).ok_or_else(|| unclear("a gap's text"))?),
+        "restart" => Entry::Restart,
+        "ddr_clock" => {
+            let ddr_clock = detail::ddr_clock(detail);
+            Entry::DdrClock(ddr_clock.ok_or_else(|| unclear("the DDR clock's text"))?)
+        }
+        "no_end" => Entry::NoEnd,
+        _ => Entry::Event(event(kind, fields)?),
+    })
+}
+
+fn event(kind: &str, fields: &Fields<'_>) -> Result<Event, String> {
+    let detail = fields.get(Column::Detail);
+    let clock = || fields.number(Column::Clock).map(Cycles);
+    let unclear = |expected: &str| unclear(kind, detail, expected);
+    Ok(match kind {
+        "access" => Event::Access(Access {
             clock: clock()?,
             direction: direction(fields)?,
             address: address(fields)?,
         }),
         "tag" => {
             let offset = u32::from_str_radix(detail, 16).map_err(|_| unclear("its offset"))?;
-            Entry::Tag { clock: clock()?, direction: direction(fields)?, offset, address: None }
+            Event::Tag { clock: clock()?, direction: direction(fields)?, offset, address: None }
         }
         "mark" => {
             let register = detail.split(' ').next().unwrap_or_default();
             let register = u32::from_str_radix(register, 16);
             let register = register.map_err(|_| unclear("its register and name"))?;
-            Entry::Mark { clock: clock()?, register }
+            Event::Mark { clock: clock()?, register: MarkRegister(register) }
         }
         "fault" => {
             let parts = detail.split_once(" bank ");
             let parts = parts
                 .and_then(|(name, bank)| Some((FaultKind::from_name(name)?, bank.parse().ok()?)));
             let (kind, bank) = parts.ok_or_else(|| unclear("NAME bank NUMBER"))?;
-            Entry::Fault { clock: clock()?, kind, bank }
+            Event::Fault { clock: clock()?, kind, bank }
         }
-        "page" => Entry::Page {
+        "page" => Event::Page {
             clock: clock()?,
             address: address(fields)?,
             reads: fields.number(Column::Reads)?,
@@ -139,33 +157,30 @@ fn entry(kind: &str, fields: &Fields<'_>) -> Result<Entry, String> {
         "slice" => slice(clock()?, fields)?,
         "interval" => {
             let part = detail.strip_prefix("part ").and_then(|part| part.parse().ok());
-            Entry::Interval { clock: clock()?, part: part.ok_or_else(|| unclear("part NUMBER"))? }
+            Event::Interval { clock: clock()?, part: part.ok_or_else(|| unclear("part NUMBER"))? }
         }
         "count" => {
             let parts = detail::count(detail);
             let (dump, group, index, value) =
                 parts.ok_or_else(|| unclear("dump NUMBER GROUP INDEX: VALUE"))?;
-            Entry::Count { dump, group, index, value }
+            Event::Count { dump, group, index, value }
         }
         "hot_page" => {
             let parts = detail::hot_page(detail);
             let (dump, count, votes) =
                 parts.ok_or_else(|| unclear("dump NUMBER count COUNT votes VOTES"))?;
-            Entry::HotPage { dump, address: address(fields)?, count, votes }
+            Event::HotPage { dump, address: address(fields)?, count, votes }
         }
-        "gap" => Entry::Gap(detail::gap(detail).ok_or_else(|| unclear("a gap's text"))?),
-        "restart" => Entry::Restart,
-        "ddr_clock" => {
-            let ddr_clock = detail::ddr_clock(detail);
-            Entry::DdrClock(ddr_clock.ok_or_else(|| unclear("the DDR clock's text"))?)
-        }
-        "no_end" => Entry::NoEnd,
         _ => return Err(format!("no row is of kind {kind:?}")),
     })
 }
 
-fn slice(clock: Cycles, fields: &Fields<'_>) -> Result<Entry, String> {
-    let length = match fields.get(Column::Duration) {
+fn unclear(kind: &str, detail: &str, expected: &str) -> String {
+    format!("detail {detail:?} of a {kind}: expected {expected}")
+}
+
+fn slice(clock: Cycles, fields: &Fields<'_>) -> Result<Event, String> {
+    let clocks = match fields.get(Column::Duration) {
         "" => None,
         _ => Some(Cycles(fields.number(Column::Duration)?)),
     };
@@ -175,7 +190,8 @@ fn slice(clock: Cycles, fields: &Fields<'_>) -> Result<Entry, String> {
         other => return Err(format!("detail {other:?} of a slice: expected partial, or nothing")),
     };
     let (reads, writes) = (fields.number(Column::Reads)?, fields.number(Column::Writes)?);
-    Ok(Entry::Slice { clock, length, partial, reads, writes })
+    let length = SliceLength::new(clocks, partial);
+    Ok(Event::Slice { clock, code: None, length, reads, writes })
 }
 
 fn direction(fields: &Fields<'_>) -> Result<Direction, String> {
@@ -189,6 +205,5 @@ fn direction(fields: &Fields<'_>) -> Result<Direction, String> {
 fn address(fields: &Fields<'_>) -> Result<PhysAddr, String> {
     let text = fields.get(Column::Address);
     let digits = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")).unwrap_or(text);
-    let address = u64::from_str_radix(digits, 16).ok().filter(|_| !digits.starts_with('+'));
-    address.map(PhysAddr).ok_or_else(|| format!("address {text:?} is not hexadecimal"))
+    PhysAddr::from_hex(digits).ok_or_else(|| format!("address {text:?} is not hexadecimal"))
 }

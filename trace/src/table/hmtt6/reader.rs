@@ -66,7 +66,7 @@ impl<R: Read> Reader for Hmtt6Reader<R> {
     fn next_row(&mut self) -> Result<Option<Row>, TableError> {
         let row = |entry| Ok(Some(Row { card: CardId(0), entry }));
         if let Some(access) = self.held.take() {
-            return row(Entry::Access(access));
+            return row(access.into());
         }
         while let Some(record) = self.next_record()? {
             let before = self.clock;
@@ -80,7 +80,7 @@ impl<R: Read> Reader for Hmtt6Reader<R> {
                 return row(Entry::Gap(Gap { after, before, ..Gap::default() }));
             }
             if let Some(access) = access {
-                return row(Entry::Access(access));
+                return row(access.into());
             }
         }
         Ok(None)

@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use hmtt_format::{Access, Direction};
+use hmtt_format::{Access, Direction, Event};
 
 use super::{EMPTY_CLOCKS, LINE_BITS, LINE_LOG2, MmioHole, Record};
 use crate::identity::CardId;
@@ -118,7 +118,7 @@ impl<W: Write> Writer for Hmtt6Writer<W> {
             self.access(access)?;
         }
         match row.entry {
-            Entry::Access(_) => {}
+            Entry::Event(Event::Access(_)) => {}
             Entry::Gap(_) => {
                 self.is_broken = true;
                 self.counts.breaks += 1;

@@ -10,7 +10,8 @@ use ::parquet::data_type::{BoolType, ByteArray, ByteArrayType, DataType, Int32Ty
 use ::parquet::file::metadata::{ColumnChunkMetaData, RowGroupMetaData};
 use ::parquet::file::reader::{FileReader, RowGroupReader, SerializedFileReader};
 use ::parquet::schema::types::ColumnDescPtr;
-use hmtt_format::{Access, Cycles, Direction, PhysAddr, escape};
+use hmtt_format::event::SliceLength;
+use hmtt_format::{Access, Cycles, Direction, Event, PhysAddr, escape};
 
 use super::catch_panic::catch_panic;
 use super::footer_check::check_footer;
@@ -20,7 +21,7 @@ use super::{
     TABLE_VERSION,
 };
 use crate::identity::CardId;
-use crate::table::json_object::parse_object;
+use crate::table::json_object::{Object, parse_object};
 use crate::table::{Card, Entry, Reader, Row, TableError};
 
 /// Rows decoded at a time.
@@ -166,7 +167,10 @@ impl Columns {
             if detail.len() > MAX_DETAIL_BYTES {
                 return Err(format!("a detail of more than {MAX_DETAIL_BYTES} bytes"));
             }
-            return Ok((session, parse_object(detail.data())?));
+            return match parse_object(detail.data())? {
+                Object::Entry(entry) => Ok((session, entry)),
+                Object::Card(_) => Err("a card is not a row".into()),
+            };
         }
         let clock = self.start.get().or(self.clock.get()).copied();
         let clock = u64::try_from(clock.ok_or("no clock")?);
@@ -189,21 +193,18 @@ impl Columns {
             b"access" => {
                 let is_write = *self.is_write.get().ok_or_else(|| lacks(Column::IsWrite))?;
                 let direction = Direction::from_bit(is_write);
-                Entry::Access(Access { clock, direction, address: address()? })
+                Access { clock, direction, address: address()? }.into()
             }
             b"page" => {
                 let duration = length.and_then(|length| u32::try_from(length.0).ok());
                 let duration = duration.ok_or_else(|| lacks(Column::Duration))?;
-                Entry::Page {
-                    clock,
-                    address: address()?,
-                    reads: reads()?,
-                    writes: writes()?,
-                    duration,
-                }
+                let (address, reads, writes) = (address()?, reads()?, writes()?);
+                Entry::Event(Event::Page { clock, address, reads, writes, duration })
             }
             b"slice" => {
-                Entry::Slice { clock, length, partial: false, reads: reads()?, writes: writes()? }
+                let (length, reads, writes) =
+                    (SliceLength::new(length, false), reads()?, writes()?);
+                Entry::Event(Event::Slice { clock, code: None, length, reads, writes })
             }
             b"restart" => Entry::Restart,
             b"no_end" => Entry::NoEnd,

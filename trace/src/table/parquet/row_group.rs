@@ -4,7 +4,7 @@
 //! that accesses do not have are built at the end. Invariant: clocks ascend.
 
 use ::parquet::data_type::{ByteArray, ByteArrayType, DataType, Int32Type, Int64Type};
-use hmtt_format::{Cycles, Direction};
+use hmtt_format::{Cycles, Direction, Event};
 
 use crate::decode::Accesses;
 use crate::table::json_object::object;
@@ -77,7 +77,7 @@ impl RowGroup {
     /// Adds a row.
     #[inline]
     pub fn push(&mut self, entry: &Entry) -> Result<(), TableError> {
-        if let Entry::Access(access) = entry {
+        if let Entry::Event(Event::Access(access)) = entry {
             let clock = signed_clock(access.clock)?;
             if clock >= self.latest {
                 self.latest = clock;
@@ -91,17 +91,14 @@ impl RowGroup {
     }
 
     fn push_other(&mut self, entry: &Entry) -> Result<(), TableError> {
-        if let Some(clock) = entry.clock() {
+        let values = entry.values();
+        if let Some(clock) = values.clock {
             self.latest = self.latest.max(signed_clock(clock)?);
         }
         self.others.push(Other { at: self.rows(), entry: *entry });
         self.clocks.push(self.latest);
-        match entry {
-            Entry::Access(access) => self.is_write.push(access.direction == Direction::Write),
-            Entry::Tag { direction, .. } => self.is_write.push(*direction == Direction::Write),
-            _ => {}
-        }
-        self.addresses.extend(address(entry));
+        self.is_write.extend(values.direction.map(|direction| direction == Direction::Write));
+        self.addresses.extend(values.address.map(|address| address.0 as i64));
         Ok(())
     }
 
@@ -122,7 +119,7 @@ impl RowGroup {
             }
             _ => {
                 let accesses = Accesses { clocks, addresses, writes };
-                accesses.iter().try_for_each(|access| self.push(&Entry::Access(access)))?;
+                accesses.iter().try_for_each(|access| self.push(&access.into()))?;
             }
         }
         Ok(count)
@@ -139,53 +136,45 @@ impl RowGroup {
 
     /// Definition levels of the column `address`.
     pub fn address_levels(&self) -> Vec<i16> {
-        self.levels_without(|entry| address(entry).is_none())
+        self.levels_without(|entry| entry.values().address.is_none())
     }
 
     /// Definition levels of the column `is_write`.
     pub fn direction_levels(&self) -> Vec<i16> {
-        self.levels_without(|entry| !matches!(entry, Entry::Access(_) | Entry::Tag { .. }))
+        self.levels_without(|entry| entry.values().direction.is_none())
     }
 
     /// Builds the column `reads`.
     pub fn reads(&self) -> Sparse<Int32Type> {
-        self.sparse(|_, entry| match entry {
-            Entry::Page { reads, .. } | Entry::Slice { reads, .. } => Some(*reads as i32),
-            _ => None,
-        })
+        self.sparse(|_, entry| entry.values().counts.map(|(reads, _)| reads as i32))
     }
 
     /// Builds the column `writes`.
     pub fn writes(&self) -> Sparse<Int32Type> {
-        self.sparse(|_, entry| match entry {
-            Entry::Page { writes, .. } | Entry::Slice { writes, .. } => Some(*writes as i32),
-            _ => None,
-        })
+        self.sparse(|_, entry| entry.values().counts.map(|(_, writes)| writes as i32))
     }
 
     /// Builds the column `duration_clocks`.
     pub fn durations(&self) -> Sparse<Int64Type> {
-        self.sparse(|_, entry| match entry {
-            Entry::Page { duration, .. } => Some(i64::from(*duration)),
-            Entry::Slice { length, .. } => length.map(|length| length.0 as i64),
-            _ => None,
-        })
+        self.sparse(|_, entry| entry.values().duration.map(|clocks| clocks.0 as i64))
     }
 
     /// Builds the column `start_clock`.
     pub fn starts(&self) -> Sparse<Int64Type> {
         self.sparse(|at, entry| {
             let clock = entry.clock()?.0 as i64;
-            let is_own = matches!(entry, Entry::Slice { .. } | Entry::Interval { .. });
+            let is_own =
+                matches!(entry, Entry::Event(Event::Slice { .. } | Event::Interval { .. }));
             (is_own || clock != self.clocks[at]).then_some(clock)
         })
     }
 
-    /// Builds the column `detail`.
+    /// Builds the column `detail`: the object of each row that [`super::reader`] cannot read from the other columns.
     pub fn details(&self) -> Sparse<ByteArrayType> {
         self.sparse(|_, entry| match entry {
-            Entry::Access(_) | Entry::Page { .. } | Entry::Restart | Entry::NoEnd => None,
-            Entry::Slice { partial: false, .. } => None,
+            Entry::Event(Event::Access(_) | Event::Page { .. }) => None,
+            Entry::Event(Event::Slice { length, .. }) if !length.is_partial() => None,
+            Entry::Restart | Entry::NoEnd => None,
             _ => Some(ByteArray::from(object(entry).into_bytes())),
         })
     }
@@ -210,16 +199,6 @@ impl RowGroup {
         }
         Sparse { values, levels }
     }
-}
-
-fn address(entry: &Entry) -> Option<i64> {
-    let address = match entry {
-        Entry::Access(access) => access.address,
-        Entry::Tag { address, .. } => (*address)?,
-        Entry::Page { address, .. } | Entry::HotPage { address, .. } => *address,
-        _ => return None,
-    };
-    Some(address.0 as i64)
 }
 
 fn signed_clock(clock: Cycles) -> Result<i64, TableError> {

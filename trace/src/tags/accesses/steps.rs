@@ -3,10 +3,8 @@
 //! Accesses to the configuration registers are made by software that controls the card, and are left out. Clocks
 //! continue to increase across restarts of the card; the time between two sessions is not known and counts as 0.
 
-use hmtt_format::block::Event;
 use hmtt_format::config::{Granularity, REGISTERS_LOG2};
-use hmtt_format::record::TagSource;
-use hmtt_format::{Direction, Report};
+use hmtt_format::{Direction, Event, Report};
 use serde::Serialize;
 
 use super::traffic::Traffic;
@@ -131,15 +129,13 @@ impl Steps {
                 let bytes = (reads + writes) * self.burst_bytes;
                 self.some(clock.0, address.0, Traffic { reads, writes, bytes, clocks: 0 }, to);
             }
-            Event::Tag { clock, source: TagSource::Window(Direction::Write), value } => {
-                to(self.clock(clock.0), Step::Tag(value.into()));
+            Event::Tag { clock, direction: Direction::Write, offset, .. } => {
+                to(self.clock(clock.0), Step::Tag(offset.into()));
             }
-            Event::Tag { source: TagSource::Window(Direction::Read), .. } => {
-                self.found.window_reads += 1;
-            }
-            Event::Tag { clock, source: TagSource::Mark, value } => {
+            Event::Tag { direction: Direction::Read, .. } => self.found.window_reads += 1,
+            Event::Mark { clock, register } => {
                 self.found.marks += 1;
-                to(self.clock(clock.0), Step::Mark(value));
+                to(self.clock(clock.0), Step::Mark(register.0));
             }
             Event::Slice { reads, writes, .. } => {
                 self.found.counted_only += u64::from(reads) + u64::from(writes);

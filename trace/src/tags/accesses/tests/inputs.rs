@@ -4,10 +4,8 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Write;
 
-use hmtt_format::block::Event;
-use hmtt_format::record::TagSource;
 use hmtt_format::tag_log::{Chunk, Content, EventEncoder, FunctionId, TagEvent};
-use hmtt_format::{Cycles, Direction};
+use hmtt_format::{Cycles, Direction, Event};
 use proptest::prelude::*;
 
 use crate::decode::{Accesses, Gap, Item};
@@ -33,8 +31,8 @@ fn action() -> impl Strategy<Value = Action> {
 }
 
 fn tag(clock: u64, place: u32, direction: Direction) -> Item {
-    let source = TagSource::Window(direction);
-    Item::Event(Event::Tag { clock: Cycles(clock), source, value: 64 * place })
+    let clock = Cycles(clock);
+    Item::Event(Event::Tag { clock, direction, offset: 64 * place, address: None })
 }
 
 /// The model: one stack, in which an exit closes all calls down to its function, if that is open.
