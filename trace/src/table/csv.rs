@@ -74,14 +74,18 @@ fn write_event(event: &Event, output: &mut impl Write) -> Result<(), TableError>
     let access = event.access();
     let address = address.filter(|_| access.is_none());
     let (reads, writes) = counts.unzip();
-    let fields = (Field(clock), Field(direction.map(Direction::letter)), Field(address));
-    let (clock, direction, address) = fields;
-    let (reads, writes, duration) = (Field(reads), Field(writes), Field(duration));
-    let (kind, detail) = (event.kind(), Detail(event));
-    line(
-        output,
-        format_args!("{kind},{clock},{direction},{address},{reads},{writes},{duration},{detail}"),
-    )?;
+    let fields = format_args!(
+        "{},{},{},{},{},{},{},{}",
+        event.kind(),
+        Field(clock),
+        Field(direction.map(Direction::letter)),
+        Field(address),
+        Field(reads),
+        Field(writes),
+        Field(duration),
+        Detail(event)
+    );
+    line(output, fields)?;
     match access {
         Some(access) => Ok(CsvNotation::ACCESS.write(access, output)?),
         None => Ok(()),
