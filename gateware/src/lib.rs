@@ -21,6 +21,7 @@ pub mod ddr;
 pub mod emit;
 pub mod ethernet;
 pub mod fifo;
+pub mod record;
 pub mod reset;
 pub mod simulated;
 pub mod statistics;

@@ -42,8 +42,9 @@ use hmtt_format::record::{self, CountGroup, HOT_BUCKETS_LOG2, HOT_PARTS_LOG2, ot
 use rust_hdl::prelude::*;
 
 use super::TABLE_AT;
+use crate::record::RecordKind;
 use crate::reset::{ClearedRegister, Domain, Register};
-use crate::statistics::{RecordKind, SlotClock};
+use crate::statistics::SlotClock;
 
 use position::Position;
 use schedule::Schedule;

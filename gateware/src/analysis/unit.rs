@@ -11,8 +11,9 @@ use super::reuse::Reuse;
 use super::tallies::Tallies;
 use crate::config::Settings;
 use crate::config::steering::Steering;
+use crate::record::RecordKind;
 use crate::reset::{Domain, Register};
-use crate::statistics::{Observed, RecordKind, SlotClock};
+use crate::statistics::{Observed, SlotClock};
 
 /// See the module's description.
 #[derive(LogicBlock)]

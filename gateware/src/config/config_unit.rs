@@ -39,8 +39,8 @@ use super::steering::{Progress, Steering};
 use super::{Item, ItemKind, Settings};
 use crate::ddr::event_ports::EventReader;
 use crate::ddr::event_queue::COMMAND_LOST_AT;
+use crate::record::RecordKind;
 use crate::reset::{ClearedRegister, Domain, Register};
-use crate::statistics::RecordKind;
 use crate::table::Table;
 
 #[derive(Copy, Clone, Debug, PartialEq, LogicState)]

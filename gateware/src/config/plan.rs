@@ -21,8 +21,8 @@
 use rust_hdl::prelude::*;
 
 use crate::ddr::SlotEvent;
+use crate::record::RecordKind;
 use crate::reset::{Domain, Register};
-use crate::statistics::RecordKind;
 
 /// Steps of a request.
 #[derive(Copy, Clone, Debug, Default, PartialEq, LogicStruct)]

@@ -2,7 +2,7 @@
 
 use rust_hdl::prelude::*;
 
-use crate::statistics::RecordKind;
+use crate::record::RecordKind;
 
 /// State of the statistics unit, the analysis and the block writer.
 #[derive(Copy, Clone, Debug, Default, PartialEq, LogicStruct)]

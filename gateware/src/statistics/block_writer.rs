@@ -73,14 +73,15 @@ use hmtt_format::memory::PAGE_LOG2;
 use hmtt_format::{MemoryDescription, record};
 use rust_hdl::prelude::*;
 
+use super::SlotClock;
 use super::accounts::Accounts;
 use super::record_intake::RecordIntake;
 use super::word_port::{COMMIT_CLOCKS, WordPort};
 use super::word_request::WordReader;
-use super::{Record, SlotClock};
 use crate::config::Settings;
 use crate::fifo::packet_fifo::ROOM_LATENCY;
 use crate::fifo::ports::FifoWriter;
+use crate::record::Record;
 use crate::reset::{ClearedRegister, Domain, Register};
 use ports::Ports;
 use sequence::Sequence;

@@ -26,53 +26,6 @@ pub mod word_source;
 
 use rust_hdl::prelude::*;
 
-/// Kind of a record.
-#[allow(missing_docs)]
-#[derive(Copy, Clone, Debug, PartialEq, LogicState)]
-pub enum RecordKind {
-    Nothing,
-    Access,
-    /// An access to the tag window.
-    Tag,
-    /// A completed software mark.
-    Mark,
-    Fault,
-    Overrun,
-    Page,
-    /// Time without an access.
-    Skip,
-    Slice,
-    /// One word of the analysis.
-    Count,
-    /// Two words of the analysis.
-    HotPage,
-    Tick,
-    Change,
-    Start,
-    Stop,
-}
-
-/// A complete record, for the block writer.
-#[derive(Copy, Clone, Debug, Default, PartialEq, LogicStruct)]
-pub struct Record {
-    /// Kind.
-    pub kind: RecordKind,
-    /// The access is a WRITE.
-    pub write: Bit,
-    /// Low bits of the unit number. Kinds other than Access and Page: bits 25..0 of the value.
-    pub number: Bits<26>,
-    /// High bits of the unit number. Other kinds: bits 37..26 of the value.
-    pub segment: Bits<12>,
-    /// Clocks since the last record that has a time.
-    pub delta: Bits<25>,
-    /// Page: READs.
-    pub reads: Bits<12>,
-    /// Page: WRITEs.
-    pub writes: Bits<12>,
-    /// Page: clocks from the first to the last access.
-    pub duration: Bits<20>,
-}
-
 /// The item that passes the statistics unit in one clock, whether it is recorded or not.
 #[derive(Copy, Clone, Debug, Default, PartialEq, LogicStruct)]
 pub struct Observed {

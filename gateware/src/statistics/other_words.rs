@@ -5,12 +5,13 @@
 use hmtt_format::MemoryDescription;
 use rust_hdl::prelude::*;
 
+use super::SliceCounts;
 use super::report_words::ReportWords;
 use super::slice_words::SliceWords;
 use super::totals::Totals;
 use super::word_request::WordRequest;
-use super::{RecordKind, SliceCounts};
 use crate::config::Settings;
+use crate::record::RecordKind;
 use crate::reset::{ClearedRegister, Domain, Register};
 
 /// See the module's description.

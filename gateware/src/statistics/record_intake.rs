@@ -9,7 +9,7 @@ use hmtt_format::record;
 use rust_hdl::prelude::*;
 
 use super::word_source::Source;
-use super::{Record, RecordKind};
+use crate::record::{Record, RecordKind};
 use crate::reset::{Domain, Register};
 
 /// Bits of a record's delta.

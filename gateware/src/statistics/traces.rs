@@ -18,11 +18,12 @@ use hmtt_format::config::Mode;
 use hmtt_format::record::NUMBER_BITS;
 use rust_hdl::prelude::*;
 
+use super::Observed;
 use super::address_views::AddressViews;
-use super::waiting_record::WaitingRecord;
-use super::{Observed, Record, RecordKind};
+use super::waiting_record::{Placed, WaitingRecord};
 use crate::config::steering::Steering;
 use crate::config::{Item, ItemKind, Settings};
+use crate::record::{Record, RecordKind};
 use crate::reset::{ClearedRegister, Domain, Register};
 
 #[derive(Copy, Clone, Debug, Default, PartialEq, LogicStruct)]
@@ -37,44 +38,6 @@ struct Cut {
     high: Bits<6>,
     gap: Bits<16>,
     close: Bit,
-}
-
-/// The next item, as far as the waiting record needs it.
-#[derive(Copy, Clone, Debug, Default, PartialEq, LogicStruct)]
-pub struct Coming {
-    /// The access is a WRITE.
-    pub write: Bit,
-    /// Burst within its line, as one bit.
-    pub part: Bits<8>,
-    /// More clocks than any merge window passed since the item before.
-    pub far: Bit,
-    /// At most as many clocks as the merge window passed since the item before.
-    pub close: Bit,
-    /// Low bits of these clocks.
-    pub near: Bits<8>,
-}
-
-/// An item after the comparison with the access before it.
-#[derive(Copy, Clone, Debug, Default, PartialEq, LogicStruct)]
-pub struct Placed {
-    /// Kind of the record that the item becomes.
-    pub kind: RecordKind,
-    /// The item is more than time.
-    pub is_item: Bit,
-    /// The item is an access that is traced.
-    pub mergeable: Bit,
-    /// The item is an access to the same unit as the access before.
-    pub same: Bit,
-    /// The access is a WRITE.
-    pub write: Bit,
-    /// [`Record::number`].
-    pub number: Bits<26>,
-    /// [`Record::segment`].
-    pub segment: Bits<12>,
-    /// Burst within its line, as one bit.
-    pub part: Bits<8>,
-    /// Clocks since the item before.
-    pub gap: Bits<16>,
 }
 
 /// See the module's description.

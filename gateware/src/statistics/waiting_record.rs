@@ -15,13 +15,50 @@ use hmtt_format::config::Mode;
 use hmtt_format::record::{RUN_COUNT_LOG2, RUN_DURATION_LOG2};
 use rust_hdl::prelude::*;
 
-use super::traces::{Coming, Placed};
-use super::{Record, RecordKind};
+use crate::record::{Record, RecordKind};
 use crate::reset::{ClearedRegister, Domain, Register};
 
 /// Clocks without a record after which a skip is recorded, at the next tick. A skip holds 2^25 - 1 clocks, and ticks
 /// are at most 2^15 clocks apart.
 const SILENT_CLOCKS: u64 = 1 << 24;
+
+/// The next item, as far as the waiting record needs it.
+#[derive(Copy, Clone, Debug, Default, PartialEq, LogicStruct)]
+pub struct Coming {
+    /// The access is a WRITE.
+    pub write: Bit,
+    /// Burst within its line, as one bit.
+    pub part: Bits<8>,
+    /// More clocks than any merge window passed since the item before.
+    pub far: Bit,
+    /// At most as many clocks as the merge window passed since the item before.
+    pub close: Bit,
+    /// Low bits of these clocks.
+    pub near: Bits<8>,
+}
+
+/// An item after the comparison with the access before it.
+#[derive(Copy, Clone, Debug, Default, PartialEq, LogicStruct)]
+pub struct Placed {
+    /// Kind of the record that the item becomes.
+    pub kind: RecordKind,
+    /// The item is more than time.
+    pub is_item: Bit,
+    /// The item is an access that is traced.
+    pub mergeable: Bit,
+    /// The item is an access to the same unit as the access before.
+    pub same: Bit,
+    /// The access is a WRITE.
+    pub write: Bit,
+    /// [`Record::number`].
+    pub number: Bits<26>,
+    /// [`Record::segment`].
+    pub segment: Bits<12>,
+    /// Burst within its line, as one bit.
+    pub part: Bits<8>,
+    /// Clocks since the item before.
+    pub gap: Bits<16>,
+}
 
 #[derive(Copy, Clone, Debug, Default, PartialEq, LogicStruct)]
 struct Waiting {

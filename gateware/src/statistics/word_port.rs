@@ -14,9 +14,9 @@ use hmtt_format::FORMAT_VERSION;
 use hmtt_format::frame::{HEADER_KIND_AT, HEADER_VERSION_AT, HEADER_WORDS_AT};
 use rust_hdl::prelude::*;
 
-use super::Record;
 use super::word_source::{Source, WordSource};
 use crate::fifo::ports::FifoWriter;
+use crate::record::Record;
 use crate::reset::{ClearedRegister, Domain, Register};
 
 /// What a sync and a descriptor state about their block.

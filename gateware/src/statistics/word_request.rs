@@ -9,7 +9,7 @@
 
 use rust_hdl::prelude::*;
 
-use super::RecordKind;
+use crate::record::RecordKind;
 
 /// The port at the units that make the words.
 #[derive(Clone, Debug, Default, LogicInterface)]

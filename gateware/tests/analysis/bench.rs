@@ -2,7 +2,8 @@
 
 use gateware::analysis::unit::Analysis;
 use gateware::config::Settings;
-use gateware::statistics::{Observed, RecordKind};
+use gateware::record::RecordKind;
+use gateware::statistics::Observed;
 use hmtt_format::record::{CountGroup, Word, WordRecord, other_count};
 use hmtt_format::{MemoryDescription, event};
 

@@ -2,7 +2,8 @@
 
 use gateware::analysis::unit::Analysis;
 use gateware::config::Settings;
-use gateware::statistics::{Observed, RecordKind, SlotClock};
+use gateware::record::RecordKind;
+use gateware::statistics::{Observed, SlotClock};
 
 use crate::direct::{chance, spread, with_seeds};
 use crate::memories;

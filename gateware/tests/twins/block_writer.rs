@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use fastrand::Rng;
 use gateware::config::Settings;
-use gateware::statistics::{Record, RecordKind};
+use gateware::record::{Record, RecordKind};
 use hmtt_format::FORMAT_VERSION;
 use hmtt_format::FaultKind;
 use hmtt_format::block::UNIT_NONE;

@@ -3,12 +3,13 @@
 
 use gateware::config::Settings;
 use gateware::fifo::ports::FifoWriter;
+use gateware::record::{Record, RecordKind};
 use gateware::reset::Domain;
 use gateware::statistics::block_writer::BlockWriter;
 use gateware::statistics::other_words::OtherWords;
 use gateware::statistics::totals::Totals;
 use gateware::statistics::word_request::WordReader;
-use gateware::statistics::{Record, RecordKind, SliceCounts, SlotClock};
+use gateware::statistics::{SliceCounts, SlotClock};
 use hmtt_format::block::Block;
 use hmtt_format::event::{Event, MarkRegister};
 use hmtt_format::frame::{PayloadHeader, SYNC_WORDS, Sync};

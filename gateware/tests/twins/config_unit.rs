@@ -6,7 +6,7 @@ use gateware::config::ItemKind;
 use gateware::config::config_unit::ConfigUnit;
 use gateware::config::steering::Progress;
 use gateware::ddr::SlotEvent;
-use gateware::statistics::RecordKind;
+use gateware::record::RecordKind;
 use gateware::straps;
 use hmtt_format::config::{self, Granularity, Mode, slice_clocks};
 

@@ -3,7 +3,7 @@
 use gateware::config::{ItemKind, Settings};
 use gateware::ddr::SlotEvent;
 use gateware::ddr::event_queue::COMMAND_LOST;
-use gateware::statistics::RecordKind;
+use gateware::record::RecordKind;
 use hmtt_format::FaultKind;
 use hmtt_format::config::{self, Mode, threshold_words};
 

@@ -1,7 +1,7 @@
 //! Encodes every bit of every field of every record kind with the block writer, and decodes it.
 
 use gateware::config::Settings;
-use gateware::statistics::{Record, RecordKind};
+use gateware::record::{Record, RecordKind};
 use hmtt_format::FaultKind;
 use hmtt_format::config::Mode;
 use hmtt_format::record::{

@@ -3,8 +3,8 @@
 
 use fastrand::Rng;
 use gateware::config::Settings;
+use gateware::record::{Record, RecordKind};
 use gateware::statistics::totals::Totals;
-use gateware::statistics::{Record, RecordKind};
 use hmtt_format::config::{Granularity, Mode};
 use hmtt_format::frame::{FrameKind, SYNC_WORDS};
 use hmtt_format::{FORMAT_VERSION, Report};

@@ -2,9 +2,10 @@
 
 use fastrand::Rng;
 use gateware::config::{Item, ItemKind};
-use gateware::statistics::traces::{Placed, Traces};
+use gateware::record::{Record, RecordKind};
+use gateware::statistics::traces::Traces;
+use gateware::statistics::waiting_record::Placed;
 use gateware::statistics::waiting_record::WaitingRecord;
-use gateware::statistics::{Record, RecordKind};
 use hmtt_format::config::Mode;
 use hmtt_format::memory::DEFAULT_MERGE_WINDOW;
 use hmtt_format::record::{NUMBER_BITS, RUN_COUNT_LOG2, RUN_DURATION_LOG2};

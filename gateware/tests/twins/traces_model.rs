@@ -1,7 +1,7 @@
 //! Models the traces in plain Rust: derives from items the records that must be passed on, in
 //! order.
 
-use gateware::statistics::RecordKind;
+use gateware::record::RecordKind;
 use hmtt_format::MemoryDescription;
 use hmtt_format::config::Mode;
 use hmtt_format::memory::PAGE_LOG2;

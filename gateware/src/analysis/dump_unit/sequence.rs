@@ -6,7 +6,7 @@ use rust_hdl::prelude::*;
 
 use super::{DumpUnit, State, What};
 use crate::block::Part;
-use crate::statistics::RecordKind;
+use crate::record::RecordKind;
 
 /// See the module's description.
 pub(super) struct Sequence;

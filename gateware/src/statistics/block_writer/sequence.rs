@@ -6,7 +6,7 @@ use rust_hdl::prelude::*;
 
 use super::{BlockWriter, State};
 use crate::block::Part;
-use crate::statistics::RecordKind;
+use crate::record::RecordKind;
 use crate::statistics::word_source::Source;
 
 /// See the module's description.

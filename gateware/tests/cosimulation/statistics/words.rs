@@ -1,12 +1,12 @@
 //! Tests what packs records into words and blocks.
 
 use fastrand::Rng;
+use gateware::record::{Record, RecordKind};
 use gateware::statistics::accounts::Accounts;
 use gateware::statistics::block_writer::BlockWriter;
 use gateware::statistics::other_words::OtherWords;
 use gateware::statistics::totals::Totals;
 use gateware::statistics::word_source::{Source, WordSource};
-use gateware::statistics::{Record, RecordKind};
 use hmtt_format::record::{RUN_COUNT_LOG2, RUN_DURATION_LOG2};
 
 use super::{RECORDS, record, settings, slice_counts, slot_clock};
