@@ -111,14 +111,17 @@ fn interfaces(verilog: &str) -> String {
             continue;
         };
         if matches!(kind, "input" | "output") {
-            let rest = rest.trim_end_matches(';').replace("wire", "").replace("reg", "");
+            let rest = rest.trim_end_matches(';');
+            let is_type = |word: &&str| matches!(*word, "wire" | "reg");
+            let rest: Vec<&str> = rest.split_whitespace().skip_while(is_type).collect();
+            let rest = rest.concat();
             let direction = if kind == "input" { '<' } else { '>' };
-            let (width, name) = match rest.trim().split_once(']') {
+            let (width, name) = match rest.split_once(']') {
                 Some((width, name)) => (format!("{width}]"), name),
-                None => (String::new(), rest.trim()),
+                None => (String::new(), rest.as_str()),
             };
             let last = lines.last_mut().expect("a port belongs to a module");
-            *last += &format!("\n    {direction} {}{width}", name.trim());
+            *last += &format!("\n    {direction} {name}{width}");
         }
     }
     let is_flip_flop = |module: &String| {
@@ -127,6 +130,16 @@ fn interfaces(verilog: &str) -> String {
     };
     lines.retain(|module| !is_flip_flop(module));
     lines.join("\n")
+}
+
+#[test]
+fn names_of_ports_may_contain_the_words_reg_and_wire() {
+    let ports = "input wire [8:0] register;\ninput wire wired;\noutput reg  [1:0] reg_word;";
+    let listed = "m\n    < register[8:0]\n    < wired\n    > reg_word[1:0]";
+    assert_eq!(
+        interfaces(&format!("module m(register,wired,reg_word);\n{ports}\nendmodule")),
+        listed
+    );
 }
 
 #[test]
