@@ -118,7 +118,7 @@ pub struct Losses {
     pub ddr_clock_losses: u64,
     /// Captured frames that could not be written.
     pub unwritten_frames: u64,
-    /// Captured frames that the statistics skipped: missing in `memory` only, not in the trace.
+    /// Captured frames that the statistics skipped: missing in `activity` only, not in the trace.
     pub skipped_frames: u64,
 }
 
