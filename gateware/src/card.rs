@@ -49,17 +49,17 @@ pub struct Card<const N: usize> {
     pub tx_reset: Signal<In, Bit>,
     /// The slot's command pins.
     pub pins: DdrPins,
-    /// Run switch.
+    /// Run switch, high to capture; unsynchronized.
     pub run: Signal<In, Bit>,
-    /// Strap pins, see [`crate::config::settings::straps`].
+    /// Strap pins: the power-on settings, see [`crate::config::settings::straps`].
     pub straps: Signal<In, Bits<16>>,
-    /// GMII TXD.
+    /// GMII TXD, synchronous to `tx_clock`.
     pub gmii_txd: Signal<Out, Bits<8>>,
-    /// GMII TX_EN.
+    /// GMII TX_EN, high from the preamble to the FCS.
     pub gmii_tx_en: Signal<Out, Bit>,
     /// GMII TX_ER, always low.
     pub gmii_tx_er: Signal<Out, Bit>,
-    /// LEDs: 0 capturing, 1 records lost, 2 sending, 3 DDR clock lost.
+    /// LEDs, active high. 0: capturing. 1: records were lost. 2: sending. 3: the DDR clock is lost.
     pub led: Signal<Out, Bits<8>>,
     pub(crate) command_buffer: CommandBuffer,
     pub(crate) state_machine: StateMachine,
@@ -87,11 +87,11 @@ pub struct Card<const N: usize> {
     capturing: Signal<Local, Bits<8>>,
     losing: Signal<Local, Bits<8>>,
     sending: Signal<Local, Bits<8>>,
-    unclocked: Signal<Local, Bits<8>>,
+    clock_lost: Signal<Local, Bits<8>>,
     led_capturing: Constant<Bits<8>>,
     led_losing: Constant<Bits<8>>,
     led_sending: Constant<Bits<8>>,
-    led_unclocked: Constant<Bits<8>>,
+    led_clock_lost: Constant<Bits<8>>,
 }
 
 impl<const N: usize> Card<N> {
@@ -110,12 +110,12 @@ impl<const N: usize> Card<N> {
                 led_capturing: Constant::new(1u64.into()),
                 led_losing: Constant::new(2u64.into()),
                 led_sending: Constant::new(4u64.into()),
-                led_unclocked: Constant::new(8u64.into()),
+                led_clock_lost: Constant::new(8u64.into()),
             }
-            default: ddr_clock, tx_clock, tx_reset, pins, run, straps, gmii_txd, gmii_tx_en, gmii_tx_er,
-                led, event_queue, timekeeper, totals,
-                frequency, packet_fifo, clock_watch, ddr_restart, ddr_reset, heartbeat, tx_thread,
-                gmac, ddr, tx, fifo_tx, capturing, losing, sending, unclocked
+            default: ddr_clock, tx_clock, tx_reset, pins, run, straps, gmii_txd, gmii_tx_en,
+                gmii_tx_er, led, event_queue, timekeeper, totals, frequency, packet_fifo,
+                clock_watch, ddr_restart, ddr_reset, heartbeat, tx_thread, gmac, ddr, tx, fifo_tx,
+                capturing, losing, sending, clock_lost
         }
     }
 }
@@ -185,7 +185,7 @@ impl<const N: usize> Logic for Card<N> {
         self.traces.advance.next = self.block_writer.advance.val();
         self.traces.settings.next = self.config_unit.settings.val();
         self.traces.running.next = self.config_unit.running.val();
-        self.traces.steering.next = self.config_unit.steering.val();
+        self.traces.requests.next = self.config_unit.requests.val();
         self.timekeeper.passes.next = true;
         self.timekeeper.gap.next = bit_cast::<32, 16>(self.traces.gap.val());
         self.timekeeper.set.next = false;
@@ -198,16 +198,16 @@ impl<const N: usize> Logic for Card<N> {
         self.frequency.write.next = self.traces.observed.val().write;
         self.frequency.passes.next = true;
         self.frequency.gap.next = self.traces.gap.val();
-        self.frequency.restart.next = self.config_unit.steering.val().restart_slice;
+        self.frequency.restart.next = self.config_unit.requests.val().restart_slice;
         self.frequency.now.next = self.timekeeper.now.val();
         self.frequency.slice_last.next = self.config_unit.slice_last.val();
 
         self.analysis.observed.next = self.traces.observed.val();
         self.analysis.settings.next = self.config_unit.settings.val();
         self.analysis.running.next = self.config_unit.running.val();
-        self.analysis.steering.next = self.config_unit.steering.val();
+        self.analysis.requests.next = self.config_unit.requests.val();
         self.analysis.now.next = self.timekeeper.now.val();
-        self.analysis.flowing.next = self.config_unit.flowing.val();
+        self.analysis.may_send.next = self.config_unit.may_send.val();
         // The analysis makes some of the words, from the same request.
         self.analysis.held.next = self.block_writer.words.kind.val();
         self.analysis.word.next = self.block_writer.words.index.val();
@@ -223,9 +223,9 @@ impl<const N: usize> Logic for Card<N> {
         self.block_writer.record.next = self.traces.record.val();
         self.block_writer.offered.next = self.traces.offers.val();
         self.analysis.taken.next = false;
-        if self.analysis.offers.val() & self.traces.quiet.val() {
+        if self.analysis.offers.val() & self.traces.no_release.val() {
             self.block_writer.offered.next = true;
-            self.block_writer.record.next.kind = self.analysis.tell.val();
+            self.block_writer.record.next.kind = self.analysis.record_kind.val();
             self.analysis.taken.next = self.block_writer.advance.val();
         }
         self.block_writer.settings.next = self.config_unit.settings.val();
@@ -233,7 +233,7 @@ impl<const N: usize> Logic for Card<N> {
         self.block_writer.slice_accesses.next = self.frequency.accesses.val();
         self.block_writer.slice_partial.next = self.frequency.counts.val().partial;
         WordReader::join(&mut self.block_writer.words, &mut self.other_words.words);
-        self.block_writer.room.next = self.packet_fifo.room.val();
+        self.block_writer.space_available.next = self.packet_fifo.space_available.val();
         FifoWriter::<N>::join(&mut self.block_writer.write, &mut self.packet_fifo.write);
 
         FifoReader::<N>::join(&mut self.tx_thread.read, &mut self.packet_fifo.read);
@@ -259,14 +259,14 @@ impl<const N: usize> Logic for Card<N> {
             self.losing.next = self.led_losing.val();
         }
         self.sending.next = bits::<8>(0);
-        if self.heartbeat.light.val() {
+        if self.heartbeat.link_led.val() {
             self.sending.next = self.led_sending.val();
         }
-        self.unclocked.next = bits::<8>(0);
+        self.clock_lost.next = bits::<8>(0);
         if self.clock_watch.lost.val() {
-            self.unclocked.next = self.led_unclocked.val();
+            self.clock_lost.next = self.led_clock_lost.val();
         }
         self.led.next = (self.capturing.val() | self.losing.val())
-            | (self.sending.val() | self.unclocked.val());
+            | (self.sending.val() | self.clock_lost.val());
     }
 }

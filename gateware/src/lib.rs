@@ -4,8 +4,6 @@
 //! [`statistics`] (SU), [`analysis`], [`fifo`], [`ethernet`] (Tx thread, GMAC). [`card`] connects them; [`emit`]
 //! writes Verilog; [`synth`] and [`bitstream`] run the tools.
 
-// LogicStruct derives methods without documentation.
-#![allow(missing_docs)]
 // hdl_gen does not support match guards.
 #![allow(clippy::collapsible_match)]
 

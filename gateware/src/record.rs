@@ -1,7 +1,9 @@
 //! Defines records, which the statistics unit and the analysis pass to the block writer.
 //!
-//! The configuration unit requests some kinds of records itself, so the kinds are defined apart from the units that make
-//! records. `docs/format.md` states how each kind is written into a frame.
+//! The configuration unit requests some kinds of records itself, so the kinds are defined apart from the units that
+//! make records. `docs/format.md` states how each kind is written into a frame.
+
+#![allow(missing_docs, reason = "LogicStruct derives public methods without documentation")]
 
 use rust_hdl::prelude::*;
 
@@ -43,7 +45,7 @@ pub enum RecordKind {
 /// A complete record, for the block writer.
 #[derive(Copy, Clone, Debug, Default, PartialEq, LogicStruct)]
 pub struct Record {
-    /// Kind.
+    /// Kind of the record.
     pub kind: RecordKind,
     /// The access is a WRITE.
     pub write: Bit,

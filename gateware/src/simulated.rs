@@ -24,11 +24,11 @@ use crate::{CardParameters, FifoSize};
 /// Levels that the PHY samples at a rising edge of the transmit clock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Gmii {
-    /// TXD.
+    /// Level of GMII TXD: an octet while `tx_en` is high.
     pub txd: u8,
-    /// TX_EN.
+    /// Level of GMII TX_EN.
     pub tx_en: bool,
-    /// TX_ER.
+    /// Level of GMII TX_ER, always low.
     pub tx_er: bool,
 }
 

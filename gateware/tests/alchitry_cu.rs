@@ -24,26 +24,26 @@ const NOT_IN_THE_PACKAGE: [&str; 1] = ["run"];
 
 /// A port, its pad, and the connector pin that is wired to the pad, if any.
 #[derive(Clone, Debug)]
-struct Placed {
+struct ComparedItem {
     port: String,
     pad: String,
     connector: Option<String>,
 }
 
 /// Parses the lines `set_io PORT PAD # CONNECTOR` of the constraints.
-fn parse_constraints() -> Vec<Placed> {
+fn parse_constraints() -> Vec<ComparedItem> {
     let placed = |line: &str| {
         let (placing, comment) = line.split_once('#').unwrap_or((line, ""));
         let words: Vec<&str> = placing.split_whitespace().collect();
         let ["set_io", port, pad] = words[..] else { return None };
         let connector = Some(comment.trim().to_string()).filter(|comment| !comment.is_empty());
-        Some(Placed { port: port.into(), pad: pad.into(), connector })
+        Some(ComparedItem { port: port.into(), pad: pad.into(), connector })
     };
     BOARD.constraints.1.lines().filter_map(placed).collect()
 }
 
 /// Parses the rows of the board's table in docs/hardware.md.
-fn parse_document() -> Vec<Placed> {
+fn parse_document() -> Vec<ComparedItem> {
     let document = include_str!("../../docs/hardware.md");
     let section = document.split("\n## ").find(|section| section.starts_with("Alchitry Cu"));
     let placed = |line: &str| {
@@ -51,7 +51,7 @@ fn parse_document() -> Vec<Placed> {
         let ["", port, pad, connector, ..] = cells[..] else { return None };
         let port = port.strip_prefix('`')?.strip_suffix('`')?;
         let connector = Some(connector.to_string()).filter(|pin| pin != "on the board");
-        Some(Placed { port: port.into(), pad: pad.into(), connector })
+        Some(ComparedItem { port: port.into(), pad: pad.into(), connector })
     };
     section.expect("a section on the board").lines().filter_map(placed).collect()
 }
@@ -77,7 +77,7 @@ fn pad_of_connector(pin: &str) -> Option<String> {
 }
 
 /// Returns the pad that the package defines for a port.
-fn expected(placed: &Placed) -> Option<String> {
+fn expected(placed: &ComparedItem) -> Option<String> {
     match (&placed.connector, placed.port.strip_prefix("led[")) {
         (Some(pin), _) => pad_of_connector(pin),
         (None, Some(led)) => {
@@ -89,8 +89,8 @@ fn expected(placed: &Placed) -> Option<String> {
 }
 
 /// Returns every placement that the package contradicts or does not confirm.
-fn differences(placed: &[Placed]) -> Vec<String> {
-    let differs = |placed: &&Placed| expected(placed).as_ref() != Some(&placed.pad);
+fn differences(placed: &[ComparedItem]) -> Vec<String> {
+    let differs = |placed: &&ComparedItem| expected(placed).as_ref() != Some(&placed.pad);
     placed
         .iter()
         .filter(|placed| !NOT_IN_THE_PACKAGE.contains(&placed.port.as_str()))
@@ -175,10 +175,10 @@ fn the_filter_range_of_the_pll_is_the_one_that_icepll_states() {
     let Some(output) = tools::run(test, "icepll", icepll.args(["-i", &from, "-o", &to])) else {
         return;
     };
-    let said = tools::said(&output);
-    let stated = said.lines().find_map(|line| line.strip_prefix("FILTER_RANGE:"));
+    let printed = tools::printed(&output);
+    let stated = printed.lines().find_map(|line| line.strip_prefix("FILTER_RANGE:"));
     let stated = stated.and_then(|range| range.split_whitespace().next());
-    let range = stated.unwrap_or_else(|| panic!("{said}"));
+    let range = stated.unwrap_or_else(|| panic!("{printed}"));
     assert_eq!(parameter(&board(), "FILTER_RANGE").to_string(), range);
 }
 

@@ -161,9 +161,9 @@ fn card_for(board: &str, seeds: &str) -> (tempfile::TempDir, serde_json::Value, 
         .args([folder.path(), Path::new("--tools"), &folder_of_tools()])
         .output()
         .expect("the command starts");
-    let said = tools::said(&output);
+    let printed = tools::printed(&output);
     let table: serde_json::Value =
-        serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {said}"));
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {printed}"));
     let seeds = table["seeds"].as_array().expect("seeds");
     let packed = seeds.iter().find(|seed| seed["seed"] == table["packed_seed"]).expect("its seed");
     let clocks = packed["clocks"].as_array().expect("clocks");
@@ -174,8 +174,8 @@ fn card_for(board: &str, seeds: &str) -> (tempfile::TempDir, serde_json::Value, 
         clock["achieved_mhz"].as_f64().expect("MHz") >= clock["required_mhz"].as_f64().expect("MHz")
     };
     let met = clocks.iter().all(fast);
-    assert_eq!(table["met"], met, "{said}");
-    assert_eq!(output.status.code(), Some(if met { 0 } else { 1 }), "{said}");
+    assert_eq!(table["met"], met, "{printed}");
+    assert_eq!(output.status.code(), Some(if met { 0 } else { 1 }), "{printed}");
     (folder, table, met)
 }
 
@@ -209,10 +209,10 @@ fn tiles_of(test: &str, bitstream: &Path) -> Option<String> {
     let unpacked = bitstream.with_extension("unpacked");
     let unpack =
         tools::run(test, "iceunpack", Command::new("iceunpack").args([bitstream, &unpacked]))?;
-    assert!(unpack.status.success(), "{}", tools::said(&unpack));
+    assert!(unpack.status.success(), "{}", tools::printed(&unpack));
     let explained =
         tools::run(test, "icebox_explain", Command::new("icebox_explain").arg(unpacked))?;
-    assert!(explained.status.success(), "{}", tools::said(&explained));
+    assert!(explained.status.success(), "{}", tools::printed(&explained));
     Some(String::from_utf8_lossy(&explained.stdout).into_owned())
 }
 
@@ -319,10 +319,10 @@ fn the_largest_fifo_maps_to_the_ecpix_5() {
         .current_dir(folder.path())
         .output()
         .expect("the command starts");
-    let said = tools::said(&output);
-    assert!(output.status.success(), "{said}");
-    let words: Vec<&str> = said.split_whitespace().collect();
-    let at = words.iter().position(|&word| word == "block").unwrap_or_else(|| panic!("{said}"));
+    let printed = tools::printed(&output);
+    assert!(output.status.success(), "{printed}");
+    let words: Vec<&str> = printed.split_whitespace().collect();
+    let at = words.iter().position(|&word| word == "block").unwrap_or_else(|| panic!("{printed}"));
     let memories: u32 = words[at - 1].parse().expect("a count");
-    assert!((128..=208).contains(&memories), "{said}");
+    assert!((128..=208).contains(&memories), "{printed}");
 }

@@ -35,7 +35,7 @@ fn verilog(board: &Board) -> String {
     (board.verilog)(&memory, board.fifo_kb[0]).expect("a board")
 }
 
-/// Runs a case of the bench, with `:` a seed of it, on a board's Verilog. Whether it passed and what was said;
+/// Runs a case of the bench, with `:` a seed of it, on a board's Verilog. Whether it passed and what it printed;
 /// `None` where the bench cannot run.
 fn run(
     test: &str,
@@ -66,15 +66,15 @@ fn run(
         .arg(folder.path())
         .output()
         .expect("Python starts");
-    let said = tools::said(&output);
+    let printed = tools::printed(&output);
     match output.status.code() {
-        Some(0) => Some((true, said)),
-        Some(REFUSED) => Some((false, said)),
+        Some(0) => Some((true, printed)),
+        Some(REFUSED) => Some((false, printed)),
         Some(MISSING) => {
-            skip(test, said.lines().last().unwrap_or_default());
+            skip(test, printed.lines().last().unwrap_or_default());
             None
         }
-        _ => panic!("the bench ended with {}: {said}", output.status),
+        _ => panic!("the bench ended with {}: {printed}", output.status),
     }
 }
 
@@ -83,8 +83,8 @@ fn skip(test: &str, reason: &str) {
 }
 
 fn passes(test: &str, board: &Board, case: &str, excerpt: &Excerpt) {
-    let Some((passed, said)) = run(test, board, &verilog(board), case, excerpt) else { return };
-    assert!(passed, "{said}");
+    let Some((passed, printed)) = run(test, board, &verilog(board), case, excerpt) else { return };
+    assert!(passed, "{printed}");
 }
 
 /// Checks that the bench rejects each change of the Verilog's text, with the expected message.
@@ -93,9 +93,9 @@ fn refuses(test: &str, board: &Board, changes: &[(&str, &str, &str)]) {
     for (text, changed, words) in changes {
         assert_eq!(verilog.matches(text).count(), 1, "`{text}` in the Verilog of {}", board.name);
         let changed = verilog.replace(text, changed);
-        let Some((passed, said)) = run(test, board, &changed, "replay", &SHORT) else { return };
+        let Some((passed, printed)) = run(test, board, &changed, "replay", &SHORT) else { return };
         assert!(!passed, "{}: `{text}` changed, and nothing noticed", board.name);
-        assert!(said.contains(words), "{}: `{text}` changed: {said}", board.name);
+        assert!(printed.contains(words), "{}: `{text}` changed: {printed}", board.name);
     }
 }
 

@@ -37,8 +37,8 @@ fn tool(test: &str, verilog: &str, tool: &str, arguments: &[&str]) -> Option<Out
 fn synthesis_complaints(test: &str, verilog: &str) -> Option<Vec<String>> {
     let script = "read_verilog top.v; hierarchy -check -top top; proc; check -assert";
     let output = tool(test, verilog, "yosys", &["-p", script])?;
-    let said = tools::said(&output);
-    let mut complaints: Vec<String> = said
+    let printed = tools::printed(&output);
+    let mut complaints: Vec<String> = printed
         .lines()
         .filter(|line| line.contains("Latch inferred") || line.contains("ERROR"))
         .map(String::from)
@@ -54,10 +54,10 @@ fn yosys_maps_the_board_without_latches() {
     let test = "yosys_maps_the_board_without_latches";
     let arguments = ["-p", "read_verilog top.v; synth_ice40 -top top"];
     let Some(output) = tool(test, &board(), "yosys", &arguments) else { return };
-    let said = tools::said(&output);
-    assert!(output.status.success(), "{said}");
-    assert!(!said.contains("Latch inferred"), "{said}");
-    assert!(said.contains("SB_RAM40_4K"), "the FIFO became flip-flops");
+    let printed = tools::printed(&output);
+    assert!(output.status.success(), "{printed}");
+    assert!(!printed.contains("Latch inferred"), "{printed}");
+    assert!(printed.contains("SB_RAM40_4K"), "the FIFO became flip-flops");
 }
 
 #[test]
@@ -84,9 +84,9 @@ fn iverilog_has_no_warning_for_cards_of_either_size() {
     for fifo in FifoSize::ALL {
         let card = card_with_fifo(memories::ddr1(""), fifo);
         let Some(output) = tool(test, &card, "iverilog", &arguments) else { return };
-        let said = tools::said(&output);
-        assert!(output.status.success(), "{said}");
-        assert_eq!(said, "");
+        let printed = tools::printed(&output);
+        assert!(output.status.success(), "{printed}");
+        assert_eq!(printed, "");
     }
 }
 
@@ -97,7 +97,7 @@ fn verilator_accepts_the_card() {
     let Some(output) = tool(test, &card(memories::ddr1("")), "verilator", &arguments) else {
         return;
     };
-    assert!(output.status.success(), "{}", tools::said(&output));
+    assert!(output.status.success(), "{}", tools::printed(&output));
 }
 
 /// Returns name, ports and port widths of each module except the flip-flops.

@@ -26,9 +26,9 @@ fn refusal(memory: &str) -> String {
     fs::write(folder.path().join("memory.toml"), memory).expect("memory.toml is written");
     let arguments = ["synth", "--memory", "memory.toml", "--out", "out"];
     let output = gateware(folder.path(), &arguments);
-    assert_eq!(output.status.code(), Some(1), "{}", tools::said(&output));
+    assert_eq!(output.status.code(), Some(1), "{}", tools::printed(&output));
     assert!(!folder.path().join("out").exists(), "something was written");
-    tools::said(&output)
+    tools::printed(&output)
 }
 
 const MEMORY: &str = "generation = 'DDR1'
@@ -45,8 +45,8 @@ row = ['p16-p28']
 fn synth_writes_verilog_constraints_and_a_build_script() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let output = gateware(folder.path(), &["synth", "--out", "out"]);
-    let said = tools::said(&output);
-    assert!(output.status.success(), "{said}");
+    let printed = tools::printed(&output);
+    assert!(output.status.success(), "{printed}");
     let mut names: Vec<String> = fs::read_dir(folder.path().join("out"))
         .expect("the folder was made")
         .map(|entry| entry.expect("an entry").file_name().into_string().expect("a name"))
@@ -55,7 +55,7 @@ fn synth_writes_verilog_constraints_and_a_build_script() {
     assert_eq!(names, ["build.sh", "card.pcf", "card.v"]);
     let verilog = fs::read_to_string(folder.path().join("out/card.v")).expect("card.v is read");
     assert!(verilog.contains("module top("), "no top module");
-    insta::assert_snapshot!(said);
+    insta::assert_snapshot!(printed);
 }
 
 /// Returns the ports of the top module, bit by bit.
@@ -173,7 +173,7 @@ fn a_fifo_the_board_has_no_room_for_is_refused() {
     let output = gateware(folder.path(), &["synth", "--fifo-kb", "9", "--out", "out"]);
     assert_eq!(output.status.code(), Some(1));
     assert!(!folder.path().join("out").exists(), "something was written");
-    insta::assert_snapshot!(tools::said(&output));
+    insta::assert_snapshot!(tools::printed(&output));
 }
 
 #[test]
@@ -181,7 +181,7 @@ fn a_bitstream_without_tools_says_what_to_install() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let output = gateware(folder.path(), &["synth", "--out", "out", "--bitstream"]);
     assert_eq!(output.status.code(), Some(1));
-    insta::assert_snapshot!(tools::said(&output));
+    insta::assert_snapshot!(tools::printed(&output));
 }
 
 /// The DDR domain must reach the memory's clock, unless the option states another one.
@@ -191,7 +191,7 @@ fn the_constraints_carry_the_memory_s_clock() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         fs::write(folder.path().join("m.toml"), MEMORY.replace("DDR-200", "DDR-400")).expect("m");
         let output = gateware(folder.path(), &[&["synth", "--out", "out"], arguments].concat());
-        assert!(output.status.success(), "{}", tools::said(&output));
+        assert!(output.status.success(), "{}", tools::printed(&output));
         let text = fs::read_to_string(folder.path().join("out/card.pcf")).expect("card.pcf");
         let line = text.lines().find(|line| line.contains("set_frequency clock_input.ddr_clock"));
         line.expect("a line").to_string()
@@ -230,7 +230,7 @@ fn a_missing_memory_file_is_named() {
     let output = gateware(folder.path(), &["synth", "--memory", "none.toml", "--out", "out"]);
     assert_eq!(output.status.code(), Some(1));
     assert!(!folder.path().join("out").exists(), "something was written");
-    insta::assert_snapshot!(tools::said(&output));
+    insta::assert_snapshot!(tools::printed(&output));
 }
 
 #[test]
@@ -239,7 +239,7 @@ fn an_unknown_board_is_refused_with_the_names_of_the_boards() {
     let output = gateware(folder.path(), &["synth", "--board", "breadboard", "--out", "out"]);
     assert_eq!(output.status.code(), Some(2));
     assert!(!folder.path().join("out").exists(), "something was written");
-    insta::assert_snapshot!(tools::said(&output));
+    insta::assert_snapshot!(tools::printed(&output));
 }
 
 #[test]
@@ -248,7 +248,7 @@ fn help_says_what_can_be_chosen() {
     let pages = [&["--help"][..], &["synth", "--help"]].map(|arguments| {
         let output = gateware(folder.path(), arguments);
         assert!(output.status.success());
-        tools::said(&output)
+        tools::printed(&output)
     });
     insta::assert_snapshot!(pages.join("\n"));
 }

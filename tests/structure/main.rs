@@ -1,7 +1,8 @@
-//! Checks the structure of the sources: the dependencies of crates and of the receiver, and that no modules of a crate
-//! depend on each other in a circle.
+//! Checks the structure of the sources: the dependencies of crates and of the receiver, that no modules of a crate
+//! depend on each other in a circle, and the documentation of signals.
 
 mod crates;
 mod dependencies;
+mod documentation;
 mod modules;
 mod source;

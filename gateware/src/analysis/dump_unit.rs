@@ -19,12 +19,21 @@
 //! ```
 //!
 //! ```text
+//! AwaitDump -> EndRun -> AwaitSettled -> AwaitTaken -> AwaitSent -> Step -- after the last --> Done -> AwaitDump
+//!                                            ^                      ^  |
+//!                                  not empty |                empty |  | next entry
+//!                                            +------ CheckUsed -----+  |
+//!                                                        ^             v
+//!                                                    KeepWords <-- AwaitEntry
+//! ```
+//!
+//! ```text
 //! State         waits for                        does                            next
 //! AwaitDump     `dump`, or a dump of all tables                                  EndRun
 //! EndRun                                         ends the current run of pages   AwaitSettled
 //! AwaitSettled  all tables: idle units;          (words: the interval)           AwaitTaken
 //!               a part: 16 clocks
-//! AwaitEntry    the entry or counter             asks for it                     KeepWords
+//! AwaitEntry    the entry or counter             requests it                     KeepWords
 //! KeepWords                                      keeps the record's first word   CheckUsed
 //! CheckUsed                                                                      AwaitTaken; empty: Step
 //! AwaitTaken    the block writer                 offers the record               AwaitSent
@@ -71,7 +80,7 @@ enum State {
 }
 
 #[derive(Copy, Clone, Debug, PartialEq, LogicState)]
-enum What {
+enum Content {
     Interval,
     HotPage,
     AccessesSkipped,
@@ -84,7 +93,7 @@ enum What {
 /// See the module's description.
 #[derive(LogicBlock)]
 pub struct DumpUnit {
-    /// DDR clock.
+    /// DDR clock domain. All other ports are synchronous to it.
     pub clock: Signal<In, Domain>,
     /// Begin a dump.
     pub dump: Signal<In, Bit>,
@@ -101,11 +110,11 @@ pub struct DumpUnit {
     /// No dump is in progress or requested.
     pub dumped: Signal<Out, Bit>,
     /// Records may be passed on.
-    pub flowing: Signal<In, Bit>,
+    pub may_send: Signal<In, Bit>,
     /// There is a record, and it may be passed on.
     pub offers: Signal<Out, Bit>,
     /// Kind of the record.
-    pub tell: Signal<Out, RecordKind>,
+    pub record_kind: Signal<Out, RecordKind>,
     /// The record is taken on this clock.
     pub taken: Signal<In, Bit>,
     /// Kind of the record that the block writer has.
@@ -121,13 +130,13 @@ pub struct DumpUnit {
     /// End the current run of pages.
     pub flush: Signal<Out, Bit>,
     /// Clear the order of use.
-    pub forget: Signal<Out, Bit>,
+    pub clear_order: Signal<Out, Bit>,
     /// Store all outcomes and distances that wait.
     pub drain: Signal<Out, Bit>,
     /// All tables are dumped: all events are skipped.
     pub frozen: Signal<Out, Bit>,
     /// Part `next_part` is dumped: runs into it are skipped.
-    pub blocks: Signal<Out, Bit>,
+    pub part_frozen: Signal<Out, Bit>,
     /// Index of the entry.
     pub index: Signal<Out, Bits<8>>,
     /// Read and empty the entry of the hot pages.
@@ -147,7 +156,7 @@ pub struct DumpUnit {
     /// First part that was not dumped in this round.
     pub next_part: Signal<Out, Bits<4>>,
     /// Spread of that part.
-    pub turn: Signal<Out, Bit>,
+    pub spread_select: Signal<Out, Bit>,
     /// Hot pages and tallies are idle.
     pub settled: Signal<In, Bit>,
     /// The reuse distances are idle.
@@ -169,22 +178,22 @@ pub struct DumpUnit {
     /// Runs that the reuse distances skipped.
     pub runs_skipped: Signal<In, Bits<23>>,
     state: Register<State>,
-    what: Register<What>,
-    at: Register<Bits<8>>,
-    whole: Register<Bit>,
+    content: Register<Content>,
+    table_index: Register<Bits<8>>,
+    all_tables: Register<Bit>,
     number: Register<Bits<8>>,
     records: ClearedRegister<Bits<10>>,
     part: ClearedRegister<Bits<4>>,
-    turned: Register<Bit>,
+    selected_spread: Register<Bit>,
     ticks: ClearedRegister<Bits<16>>,
     is_due: Register<Bit>,
     all_due: Register<Bit>,
-    /// Accesses came since the dump began; it may not contain them.
-    untold: Register<Bit>,
+    /// Accesses were analysed since the dump began; it may not contain them.
+    access_during_dump: Register<Bit>,
     waited: Register<Bits<4>>,
     /// An entry is requested on this clock.
-    asks_entry: Register<Bit>,
-    asks_tally: Register<Bit>,
+    requests_entry: Register<Bit>,
+    requests_tally: Register<Bit>,
     first_high: Register<Bits<32>>,
     first_low: Register<Bits<32>>,
     used: Signal<Local, Bit>,
@@ -196,7 +205,7 @@ pub struct DumpUnit {
     head: Signal<Local, Bits<32>>,
     place: Signal<Local, Bits<32>>,
     table_state: Signal<Local, Bits<2>>,
-    gaps: Signal<Local, Bits<8>>,
+    unused_bits: Signal<Local, Bits<8>>,
     tally_after: Signal<Local, Bits<8>>,
     part_end: Signal<Local, Bit>,
     clock_high: Signal<Local, Bits<24>>,
@@ -210,8 +219,8 @@ pub struct DumpUnit {
     closing_place: Constant<Bits<32>>,
     last_index: Constant<Bits<8>>,
     part_mask: Constant<Bits<8>>,
-    bank_gaps: Constant<Bits<8>>,
-    reuse_gaps: Constant<Bits<8>>,
+    unused_bank_bits: Constant<Bits<8>>,
+    unused_reuse_bits: Constant<Bits<8>>,
     last_reuse: Constant<Bits<8>>,
     due_ticks: Constant<Bits<16>>,
     dump_at: Constant<Bits<5>>,
@@ -235,7 +244,7 @@ const TABLE_MASK: u64 = 3 << TABLE_AT;
 const INDEX_MASK: u64 = (1 << TABLE_AT) - 1;
 
 /// Returns the bits of rank * 16 + bank, the index of a tally, that no command of this memory sets.
-pub fn bank_gaps(memory: &MemoryDescription) -> u64 {
+pub fn unused_bank_bits(memory: &MemoryDescription) -> u64 {
     let bits = |axis| (1u64 << memory.map.bits(axis)) - 1;
     !(TABLE_MASK | bits(Axis::Rank) << 4 | bits(Axis::Bank)) & 0xff
 }
@@ -264,8 +273,8 @@ impl DumpUnit {
                 closing_place: other(other_count::CLOSING),
                 last_index: Constant::new(((1u64 << (HOT_PARTS_LOG2 + HOT_BUCKETS_LOG2)) - 1).into()),
                 part_mask: Constant::new(((1u64 << HOT_BUCKETS_LOG2) - 1).into()),
-                bank_gaps: Constant::new(bank_gaps(memory).into()),
-                reuse_gaps: Constant::new((INDEX_MASK & !u64::from(record::REUSE_COLD)).into()),
+                unused_bank_bits: Constant::new(unused_bank_bits(memory).into()),
+                unused_reuse_bits: Constant::new((INDEX_MASK & !u64::from(record::REUSE_COLD)).into()),
                 last_reuse: Constant::new((TABLE_MASK | u64::from(record::REUSE_COLD)).into()),
                 due_ticks: Constant::new(ticks.into()),
                 dump_at: place(record::DUMP_AT),
@@ -280,15 +289,16 @@ impl DumpUnit {
                 // Sixteen clocks are more than a run takes to its bucket.
                 last_wait: Constant::new(15u64.into()),
             }
-            default: clock, dump, all, turns_off, access, tick, due, dumped, flowing, offers, tell,
-                taken, held, now, second, high, low, flush, forget, drain, frozen, blocks, index,
-                take_entry, entry_taken, take_tally, tally_taken, clear_accesses, clear_rows,
-                clear_runs, next_part, turn, settled, reuse_settled, entry_count, entry_votes,
-                entry_page, entry_used, tally, accesses_skipped, rows_skipped, runs_skipped, state,
-                what, at, whole, number, records, part, turned, ticks, is_due, all_due, untold,
-                waited, asks_entry, asks_tally, first_high, first_low, used, busy, all_under_way,
-                is_held, next, value, head, place, table_state, gaps, tally_after, part_end,
-                clock_high
+            default: clock, dump, all, turns_off, access, tick, due, dumped, may_send, offers,
+                record_kind, taken, held, now, second, high, low, flush, clear_order, drain, frozen,
+                part_frozen, index, take_entry, entry_taken, take_tally, tally_taken,
+                clear_accesses, clear_rows, clear_runs, next_part, spread_select, settled,
+                reuse_settled, entry_count, entry_votes, entry_page, entry_used, tally,
+                accesses_skipped, rows_skipped, runs_skipped, state, content, table_index,
+                all_tables, number, records, part, selected_spread, ticks, is_due, all_due,
+                access_during_dump, waited, requests_entry, requests_tally, first_high, first_low,
+                used, busy, all_under_way, is_held, next, value, head, place, table_state,
+                unused_bits, tally_after, part_end, clock_high
         }
     }
 }

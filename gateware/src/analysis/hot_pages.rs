@@ -33,13 +33,13 @@ const HIGH_AT: u64 = (HOT_PARTS_LOG2 + HOT_BUCKETS_LOG2) as u64;
 
 /// Entry of a bucket.
 #[derive(Copy, Clone, Debug, Default, PartialEq, LogicStruct)]
-pub struct Entry {
+struct Entry {
     /// Bits 27..8 of the page number.
-    pub page: Bits<20>,
+    page: Bits<20>,
     /// Count C of the page.
-    pub count: Bits<27>,
+    count: Bits<27>,
     /// Votes V; 0 in an empty entry.
-    pub votes: Bits<27>,
+    votes: Bits<27>,
 }
 
 #[derive(Copy, Clone, Debug, Default, PartialEq, LogicStruct)]
@@ -70,7 +70,7 @@ struct Outcome {
 /// See the module's description.
 #[derive(LogicBlock)]
 pub struct HotPages {
-    /// DDR clock.
+    /// DDR clock domain. All other ports are synchronous to it.
     pub clock: Signal<In, Domain>,
     /// A run has ended.
     pub run_valid: Signal<In, Bit>,
@@ -81,11 +81,11 @@ pub struct HotPages {
     /// Skip the run, whatever its page.
     pub frozen: Signal<In, Bit>,
     /// Skip the run if its page is in `next_part`.
-    pub blocks: Signal<In, Bit>,
+    pub part_frozen: Signal<In, Bit>,
     /// First part that was not dumped in this round.
     pub next_part: Signal<In, Bits<4>>,
     /// Spread of that part; the parts before it have the other one.
-    pub turn: Signal<In, Bit>,
+    pub spread_select: Signal<In, Bit>,
     /// No run is in the stages.
     pub idle: Signal<Out, Bit>,
     /// Take an entry out; no run of its part is in the stages.
@@ -155,12 +155,12 @@ impl HotPages {
                 part_at: Constant::new(u64::from(HOT_BUCKETS_LOG2).into()),
                 borrow_at: Constant::new(27u64.into()),
             }
-            default: clock, run_valid, run_page, run_accesses, frozen, blocks, next_part, turn,
-                idle, take_out, index, taken_out, page, used, taken_count, taken_votes, skipped,
-                clear_skipped, into, from, arrived, waiting, just_taken, being_read, reading,
-                writing, holds, out_count, out_votes, lost, lost_early, lost_now, skips, part,
-                dumped_part, low, bucket, take, takes_out, skips_run, sum, difference, low_count,
-                count, votes, held
+            default: clock, run_valid, run_page, run_accesses, frozen, part_frozen, next_part,
+                spread_select, idle, take_out, index, taken_out, page, used, taken_count,
+                taken_votes, skipped, clear_skipped, into, from, arrived, waiting, just_taken,
+                being_read, reading, writing, holds, out_count, out_votes, lost, lost_early,
+                lost_now, skips, part, dumped_part, low, bucket, take, takes_out, skips_run, sum,
+                difference, low_count, count, votes, held
         }
     }
 }
@@ -177,11 +177,13 @@ impl Logic for HotPages {
 
         self.part.next = self.run_page.val().get_bits::<4>(0);
         self.into.high.next = self.run_page.val().get_bits::<20>(self.high_at.val().index());
-        self.into.turn.next = self.turn.val() ^ (self.part.val() < self.next_part.val());
+        self.into.spread_select.next =
+            self.spread_select.val() ^ (self.part.val() < self.next_part.val());
         self.bucket.next = self.run_page.val().get_bits::<4>(self.bucket_at.val().index())
             ^ self.into.spread.val();
         self.skips_run.next = self.run_valid.val()
-            & (self.frozen.val() | (self.blocks.val() & (self.part.val() == self.next_part.val())));
+            & (self.frozen.val()
+                | (self.part_frozen.val() & (self.part.val() == self.next_part.val())));
         self.arrived.d.next.valid = self.run_valid.val() & !self.skips_run.val();
         self.arrived.d.next.takes_out = false;
         self.arrived.d.next.index = (bit_cast::<8, 4>(self.part.val()) << self.part_at.val())
@@ -287,7 +289,8 @@ impl Logic for HotPages {
         self.taken_votes.next = self.out_votes.q.val();
         self.dumped_part.next = self.index.val().get_bits::<4>(self.part_at.val().index());
         self.from.high.next = self.held.val();
-        self.from.turn.next = self.turn.val() ^ (self.dumped_part.val() < self.next_part.val());
+        self.from.spread_select.next =
+            self.spread_select.val() ^ (self.dumped_part.val() < self.next_part.val());
         self.low.next = self.index.val().get_bits::<4>(0) ^ self.from.spread.val();
         self.page.next = (bit_cast::<28, 20>(self.held.val()) << self.high_at.val())
             | (bit_cast::<28, 4>(self.low.val()) << self.bucket_at.val())

@@ -22,7 +22,7 @@ const MAX_RUN_ACCESSES: u64 = 512;
 /// See the module's description.
 #[derive(LogicBlock)]
 pub struct PageRuns {
-    /// DDR clock.
+    /// DDR clock domain. All other ports are synchronous to it.
     pub clock: Signal<In, Domain>,
     /// An access.
     pub access: Signal<In, Bit>,
@@ -31,7 +31,7 @@ pub struct PageRuns {
     /// End the current run.
     pub flush: Signal<In, Bit>,
     /// The next access begins a run, whatever its page.
-    pub forget: Signal<In, Bit>,
+    pub clear_order: Signal<In, Bit>,
     /// An access begins a run.
     pub begins: Signal<Out, Bit>,
     /// Page of the run that begins.
@@ -70,7 +70,7 @@ impl PageRuns {
                 page_mask: Constant::new(page_mask(memory).into()),
                 full_bit: Constant::new(MAX_RUN_ACCESSES.into()),
             }
-            default: clock, access, page, flush, forget, begins, begun, run_valid, run_page,
+            default: clock, access, page, flush, clear_order, begins, begun, run_valid, run_page,
                 run_accesses, seen, same, known, last, open, current, accesses, masked, full, ends
         }
     }
@@ -87,7 +87,7 @@ impl Logic for PageRuns {
             self.same.d.next = self.known.q.val() & (self.masked.val() == self.last.q.val());
             self.known.d.next = true;
         }
-        if self.forget.val() {
+        if self.clear_order.val() {
             self.known.d.next = false;
         }
         self.full.next = (self.accesses.q.val() & self.full_bit.val()) != 0;

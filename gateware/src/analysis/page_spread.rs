@@ -12,17 +12,17 @@ pub struct PageSpread {
     /// Bits 27..8 of the page number.
     pub high: Signal<In, Bits<20>>,
     /// Selects one of the two functions.
-    pub turn: Signal<In, Bit>,
+    pub spread_select: Signal<In, Bit>,
     /// Value to XOR.
     pub spread: Signal<Out, Bits<4>>,
 }
 
 /// Returns the bits of `high` whose XOR is bit `to` of the spread.
-const fn taps(turn: bool, to: u32) -> u32 {
+const fn taps(spread_select: bool, to: u32) -> u32 {
     let mut mask = 0;
     let mut bit = 0;
     while bit < 20 {
-        let lands = if !turn {
+        let lands = if !spread_select {
             bit % 4
         } else if bit % 5 == 4 {
             (bit / 5 + 2) % 4
@@ -38,14 +38,14 @@ const fn taps(turn: bool, to: u32) -> u32 {
 }
 
 /// Returns the spread of a page.
-pub fn spread(high: u32, turn: bool) -> u32 {
-    (0..4).map(|to| ((high & taps(turn, to)).count_ones() & 1) << to).sum()
+pub fn spread(high: u32, spread_select: bool) -> u32 {
+    (0..4).map(|to| ((high & taps(spread_select, to)).count_ones() & 1) << to).sum()
 }
 
 impl Logic for PageSpread {
     fn update(&mut self) {
         let high = self.high.val().index() as u32;
-        self.spread.next = u64::from(spread(high, self.turn.val())).into();
+        self.spread.next = u64::from(spread(high, self.spread_select.val())).into();
     }
 
     fn connect(&mut self) {
@@ -55,8 +55,9 @@ impl Logic for PageSpread {
     fn hdl(&self) -> Verilog {
         let bits: Vec<String> = (0..4)
             .map(|to| {
-                let [even, odd] = [false, true].map(|turn| format!("20'h{:x}", taps(turn, to)));
-                format!("    spread[{to}] = turn ? ^(high & {odd}) : ^(high & {even});\n")
+                let [even, odd] =
+                    [false, true].map(|spread_select| format!("20'h{:x}", taps(spread_select, to)));
+                format!("    spread[{to}] = spread_select ? ^(high & {odd}) : ^(high & {even});\n")
             })
             .collect();
         Verilog::Custom(format!("always @(*) begin\n{}end\n", bits.concat()))

@@ -1,10 +1,21 @@
 //! Counts row outcomes and reuse distances in one block RAM of counters, by read, add and write.
 //!
 //! Outcomes come from the traces, distances from `reuse`; `dump_unit` reads the counters. Row hits (0), misses (1) and
-//! conflicts (2) are counted in counter `state * 64 + rank * 16 + bank`, reuse distances in counter `192 + bucket`. Outcomes
-//! of one counter are summed until an outcome of another counter comes. If the sum cannot be added then, because its counter
-//! is in the stages, the new outcome is counted as skipped. Reuse distances wait until the stages are free. A counter is
-//! taken out when no sum reads: it is read, and 0 is written back.
+//! conflicts (2) are counted in counter `state * 64 + rank * 16 + bank`, reuse distances in counter `192 + bucket`.
+//! Outcomes of one counter are summed until an outcome of another counter comes. If the sum cannot be added then,
+//! because its counter is in the stages, the new outcome is counted as skipped. Reuse distances wait until the stages
+//! are free. A counter is taken out when no sum reads: it is read, and 0 is written back.
+//!
+//! ```text
+//! clock      _/0\_/1\_/2\_/3\_/4\_
+//! access     <A >                      its counter is known
+//! arrived        <A >                  added to the sum, or the first of a new one
+//! waiting            <sum ..>          until an outcome of another counter comes
+//! reading                   <sum>      the counter is read
+//! writing                       <sum>  the new value is written
+//! offer, taken                         a distance is taken on a clock on which both are high
+//! take_out, taken_out                  the counter is read on a clock on which both are high; `value` one clock later
+//! ```
 
 use hmtt_format::record::CountGroup;
 use rust_hdl::prelude::*;
@@ -25,7 +36,7 @@ struct Tally {
 /// See the module's description.
 #[derive(LogicBlock)]
 pub struct Tallies {
-    /// DDR clock.
+    /// DDR clock domain. All other ports are synchronous to it.
     pub clock: Signal<In, Domain>,
     /// An access.
     pub access: Signal<In, Bit>,
@@ -59,9 +70,9 @@ pub struct Tallies {
     pub clear_skipped: Signal<In, Bit>,
     counters: BlockRam<Bits<28>, 8>,
     draining: Register<Bit>,
-    came: Register<Bit>,
+    arrived: Register<Bit>,
     refused: Register<Bit>,
-    came_index: Register<Bits<8>>,
+    arrived_index: Register<Bits<8>>,
     waiting: Register<Tally>,
     reading: Register<Tally>,
     writing: Register<Bit>,
@@ -69,9 +80,9 @@ pub struct Tallies {
     writing_sum: ClearedRegister<Bits<28>>,
     skip: Register<Bit>,
     skips: ClearedRegister<Bits<23>>,
-    wanted: Signal<Local, Bit>,
+    make_free: Signal<Local, Bit>,
     take: Signal<Local, Bit>,
-    room: Signal<Local, Bit>,
+    free: Signal<Local, Bit>,
     accepts: Signal<Local, Bit>,
     takes_out: Signal<Local, Bit>,
     same: Signal<Local, Bit>,
@@ -91,9 +102,9 @@ impl Default for Tallies {
                 table_at: Constant::new(u64::from(TABLE_AT).into()),
             }
             default: clock, access, row_state, bank, offer, bucket, taken, frozen, drain, idle,
-                take_out, index, taken_out, value, skipped, clear_skipped, draining, came, refused,
-                came_index, waiting, reading, writing, writing_index, writing_sum, skip, skips,
-                wanted, take, room, accepts, takes_out, same, sum
+                take_out, index, taken_out, value, skipped, clear_skipped, draining, arrived,
+                refused, arrived_index, waiting, reading, writing, writing_index, writing_sum, skip,
+                skips, make_free, take, free, accepts, takes_out, same, sum
         }
     }
 }
@@ -105,9 +116,9 @@ impl Logic for Tallies {
             self,
             clock,
             draining,
-            came,
+            arrived,
             refused,
-            came_index,
+            arrived_index,
             waiting,
             reading,
             writing,
@@ -120,31 +131,31 @@ impl Logic for Tallies {
         self.counters.write_clock.next = self.clock.val();
 
         self.draining.d.next = self.drain.val();
-        self.came.d.next = self.access.val() & !self.frozen.val();
-        self.came_index.d.next = (bit_cast::<8, 2>(self.row_state.val()) << self.table_at.val())
+        self.arrived.d.next = self.access.val() & !self.frozen.val();
+        self.arrived_index.d.next = (bit_cast::<8, 2>(self.row_state.val()) << self.table_at.val())
             | bit_cast::<8, 6>(self.bank.val());
-        self.same.next = (self.came_index.q.val() == self.waiting.q.val().index)
+        self.same.next = (self.arrived_index.q.val() == self.waiting.q.val().index)
             & (self.waiting.q.val().times != self.most_times.val());
         // Outcomes of one counter are summed until an outcome of another counter comes, so the memory has time.
-        self.wanted.next = (self.came.q.val() & !self.same.val())
-            | (!self.came.q.val() & (self.offer.val() | self.draining.q.val()));
+        self.make_free.next = (self.arrived.q.val() & !self.same.val())
+            | (!self.arrived.q.val() & (self.offer.val() | self.draining.q.val()));
         self.take.next = self.waiting.q.val().valid
-            & self.wanted.val()
+            & self.make_free.val()
             & !(self.reading.q.val().valid
                 & (self.reading.q.val().index == self.waiting.q.val().index))
             & !(self.writing.q.val() & (self.writing_index.q.val() == self.waiting.q.val().index));
-        self.room.next = !self.waiting.q.val().valid | self.take.val();
-        self.accepts.next = self.room.val() & !self.came.q.val();
+        self.free.next = !self.waiting.q.val().valid | self.take.val();
+        self.accepts.next = self.free.val() & !self.arrived.q.val();
         self.taken.next = self.accepts.val() & self.offer.val();
         self.refused.d.next = self.access.val() & self.frozen.val();
         self.skip.d.next = self.refused.q.val();
         if self.take.val() {
             self.waiting.d.next.valid = false;
         }
-        if self.came.q.val() {
-            if self.room.val() {
+        if self.arrived.q.val() {
+            if self.free.val() {
                 self.waiting.d.next.valid = true;
-                self.waiting.d.next.index = self.came_index.q.val();
+                self.waiting.d.next.index = self.arrived_index.q.val();
                 self.waiting.d.next.times = bits::<4>(1);
             } else if self.same.val() {
                 self.waiting.d.next.times = self.waiting.q.val().times + 1;
@@ -167,7 +178,7 @@ impl Logic for Tallies {
             }
         }
         self.skipped.next = self.skips.q.val();
-        self.idle.next = !self.came.q.val()
+        self.idle.next = !self.arrived.q.val()
             & !self.waiting.q.val().valid
             & !self.reading.q.val().valid
             & !self.writing.q.val();

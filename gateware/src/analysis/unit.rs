@@ -9,8 +9,7 @@ use super::hot_pages::HotPages;
 use super::page_runs::PageRuns;
 use super::reuse::Reuse;
 use super::tallies::Tallies;
-use crate::config::Settings;
-use crate::config::steering::Steering;
+use crate::config::{Requests, Settings};
 use crate::record::RecordKind;
 use crate::reset::{Domain, Register};
 use crate::statistics::{Observed, SlotClock};
@@ -18,7 +17,7 @@ use crate::statistics::{Observed, SlotClock};
 /// See the module's description.
 #[derive(LogicBlock)]
 pub struct Analysis {
-    /// DDR clock.
+    /// DDR clock domain. All other ports are synchronous to it.
     pub clock: Signal<In, Domain>,
     /// The item that passes.
     pub observed: Signal<In, Observed>,
@@ -27,11 +26,11 @@ pub struct Analysis {
     /// The capture runs.
     pub running: Signal<In, Bit>,
     /// Requests of the configuration unit.
-    pub steering: Signal<In, Steering>,
+    pub requests: Signal<In, Requests>,
     /// Clock of the slot.
     pub now: Signal<In, SlotClock>,
     /// Records may be passed on.
-    pub flowing: Signal<In, Bit>,
+    pub may_send: Signal<In, Bit>,
     /// The record is taken on this clock.
     pub taken: Signal<In, Bit>,
     /// Kind of the record that the block writer has.
@@ -41,7 +40,7 @@ pub struct Analysis {
     /// There is a record, and it may be passed on.
     pub offers: Signal<Out, Bit>,
     /// Kind of the record.
-    pub tell: Signal<Out, RecordKind>,
+    pub record_kind: Signal<Out, RecordKind>,
     /// Bits 63..32 of the word.
     pub high: Signal<Out, Bits<32>>,
     /// Bits 31..0 of the word.
@@ -80,8 +79,8 @@ impl Analysis {
                 analysis_mode: Constant::new((hmtt_format::config::Mode::Analysis as u64).into()),
                 second_word_at: Constant::new(0u64.into()),
             }
-            default: clock, observed, settings, running, steering, now, flowing, taken, held, word,
-                offers, tell, high, low, dumped, interval, tallies, on, wanted, access, skips
+            default: clock, observed, settings, running, requests, now, may_send, taken, held, word,
+                offers, record_kind, high, low, dumped, interval, tallies, on, wanted, access, skips
         }
     }
 }
@@ -102,21 +101,22 @@ impl Logic for Analysis {
         self.dump_unit.access.next = self.access.val();
         self.runs.page.next = self.observed.val().page;
         self.runs.flush.next = self.dump_unit.flush.val();
-        self.runs.forget.next = self.dump_unit.forget.val();
+        self.runs.clear_order.next = self.dump_unit.clear_order.val();
         self.hot_pages.run_valid.next = self.runs.run_valid.val();
         self.hot_pages.run_page.next = self.runs.run_page.val();
         self.hot_pages.run_accesses.next = self.runs.run_accesses.val();
         self.hot_pages.next_part.next = self.dump_unit.next_part.val();
-        self.hot_pages.turn.next = self.dump_unit.turn.val();
+        self.hot_pages.spread_select.next = self.dump_unit.spread_select.val();
         self.hot_pages.frozen.next = self.skips.val();
-        self.hot_pages.blocks.next = self.dump_unit.blocks.val() & !self.dump_unit.flush.val();
+        self.hot_pages.part_frozen.next =
+            self.dump_unit.part_frozen.val() & !self.dump_unit.flush.val();
         self.hot_pages.take_out.next = self.dump_unit.take_entry.val();
         self.hot_pages.index.next = self.dump_unit.index.val();
         self.hot_pages.clear_skipped.next = self.dump_unit.clear_accesses.val();
         self.reuse.begins.next = self.runs.begins.val();
         self.reuse.page.next = self.runs.begun.val();
         self.reuse.frozen.next = self.dump_unit.frozen.val();
-        self.reuse.forget.next = self.dump_unit.forget.val();
+        self.reuse.clear_order.next = self.dump_unit.clear_order.val();
         self.reuse.taken.next = self.tallies.taken.val();
         self.reuse.clear_skipped.next = self.dump_unit.clear_runs.val();
         self.tallies.access.next = self.access.val();
@@ -129,10 +129,10 @@ impl Logic for Analysis {
         self.tallies.take_out.next = self.dump_unit.take_tally.val();
         self.tallies.index.next = self.dump_unit.index.val();
         self.tallies.clear_skipped.next = self.dump_unit.clear_rows.val();
-        self.dump_unit.dump.next = self.steering.val().dump;
-        self.dump_unit.all.next = self.steering.val().dump_all;
-        self.dump_unit.tick.next = self.steering.val().tell == RecordKind::Tick;
-        self.dump_unit.flowing.next = self.flowing.val();
+        self.dump_unit.dump.next = self.requests.val().dump;
+        self.dump_unit.all.next = self.requests.val().dump_all;
+        self.dump_unit.tick.next = self.requests.val().record_kind == RecordKind::Tick;
+        self.dump_unit.may_send.next = self.may_send.val();
         self.dump_unit.taken.next = self.taken.val();
         self.dump_unit.held.next = self.held.val();
         self.dump_unit.now.next = self.now.val();
@@ -150,7 +150,7 @@ impl Logic for Analysis {
         self.dump_unit.rows_skipped.next = self.tallies.skipped.val();
         self.dump_unit.runs_skipped.next = self.reuse.skipped.val();
         self.offers.next = self.dump_unit.offers.val();
-        self.tell.next = self.dump_unit.tell.val();
+        self.record_kind.next = self.dump_unit.record_kind.val();
         self.high.next = self.dump_unit.high.val();
         self.low.next = self.dump_unit.low.val();
         self.dumped.next = self.dump_unit.dumped.val();

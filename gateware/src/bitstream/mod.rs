@@ -111,7 +111,7 @@ pub struct Outcome {
     pub routed: Vec<Routed>,
     /// Index of the packed one, which has the best slack.
     pub best: usize,
-    /// Files of the packer, the bitstream first. Their names say so if timing is missed.
+    /// Files of the packer, the bitstream first. Their names contain `misses-timing` if timing is missed.
     pub packed: Vec<Packed>,
 }
 

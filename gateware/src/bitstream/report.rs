@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn delays_that_are_not_believed_are_made_longer() {
+    fn doubtful_delays_are_made_longer() {
         let of = |device: &'static str| {
             let family = Family::Ecp5 { device, package: "CABGA554", speed: "8" };
             read(&report(250.0, 125.0, "ddr"), 1, family, &WANTED).expect("a report").clocks

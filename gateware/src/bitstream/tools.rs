@@ -158,7 +158,7 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn a_failing_tool_gives_its_last_words_and_a_log() {
+    fn a_failing_tool_gives_its_last_lines_and_a_log() {
         use std::os::unix::fs::PermissionsExt;
         let folder = tempfile::tempdir().expect("a temporary folder");
         let tool = folder.path().join("yosys");

@@ -31,35 +31,35 @@ pub const BOARD: Board = Board {
 /// The board: connects pins to the ports of the card.
 #[derive(LogicBlock)]
 pub struct AlchitryCu<const N: usize> {
-    /// Oscillator.
+    /// Oscillator, 100 MHz.
     pub clock_100: Signal<In, Clock>,
-    /// The slot's CK.
+    /// Clock pin of the slot, CK. The command pins are sampled at its rising edges.
     pub ddr_clock: Signal<In, Clock>,
-    /// Clock enable.
+    /// Clock enable pin, CKE, active high.
     pub cke: Signal<In, Bit>,
-    /// Chip select.
+    /// Chip select pin, CS#, active low.
     pub cs_n: Signal<In, Bit>,
-    /// Row address strobe.
+    /// Row address strobe pin, RAS#, active low.
     pub ras_n: Signal<In, Bit>,
-    /// Column address strobe.
+    /// Column address strobe pin, CAS#, active low.
     pub cas_n: Signal<In, Bit>,
-    /// Write enable.
+    /// Write enable pin, WE#, active low.
     pub we_n: Signal<In, Bit>,
-    /// Bank address.
+    /// Bank address pins.
     pub ba: Signal<In, Bits<2>>,
-    /// Address.
+    /// Address pins.
     pub a: Signal<In, Bits<13>>,
     /// Button, low while pressed: pressing it ends the capture.
     pub run: Signal<In, Bit>,
-    /// Transmit clock to the PHY.
+    /// GMII GTX_CLK: the transmit clock, 125 MHz, to the PHY.
     pub gmii_gtx_clk: Signal<Out, Bit>,
-    /// GMII TXD.
+    /// GMII TXD, one octet in each clock.
     pub gmii_txd: Signal<Out, Bits<8>>,
-    /// GMII TX_EN.
+    /// GMII TX_EN, high from the preamble to the FCS.
     pub gmii_tx_en: Signal<Out, Bit>,
-    /// GMII TX_ER.
+    /// GMII TX_ER, always low.
     pub gmii_tx_er: Signal<Out, Bit>,
-    /// LEDs.
+    /// LEDs, active high; see [`Card::led`].
     pub led: Signal<Out, Bits<8>>,
     pll: Pll100To125,
     lock_reset: LockReset,

@@ -41,37 +41,37 @@ pub const BOARD: Board = Board {
 /// The board: connects pins to the ports of the card.
 #[derive(LogicBlock)]
 pub struct Ecpix5<const N: usize> {
-    /// Oscillator.
+    /// Oscillator, 100 MHz.
     pub clock_100: Signal<In, Clock>,
-    /// The slot's CK.
+    /// Clock pin of the slot, CK. The command pins are sampled at its rising edges.
     pub ddr_clock: Signal<In, Clock>,
-    /// Clock enable of each rank; pulled down.
+    /// Clock enable pin of each rank, CKE, active high; pulled down.
     pub cke: Signal<In, Bits<4>>,
-    /// Chip select of each rank; pulled up.
+    /// Chip select pin of each rank, CS#, active low; pulled up.
     pub cs_n: Signal<In, Bits<4>>,
-    /// Row address strobe.
+    /// Row address strobe pin, RAS#, active low.
     pub ras_n: Signal<In, Bit>,
-    /// Column address strobe.
+    /// Column address strobe pin, CAS#, active low.
     pub cas_n: Signal<In, Bit>,
-    /// Write enable.
+    /// Write enable pin, WE#, active low.
     pub we_n: Signal<In, Bit>,
-    /// Bank address.
+    /// Bank address pins.
     pub ba: Signal<In, Bits<3>>,
-    /// Address.
+    /// Address pins.
     pub a: Signal<In, Bits<14>>,
     /// Switch, low ends the capture; pulled up.
     pub run: Signal<In, Bit>,
     /// The PHY's RXD, its mode straps; pulled up.
     pub rgmii_rxd: Signal<In, Bits<4>>,
-    /// RGMII TXC.
+    /// RGMII TXC, 125 MHz, 2 ns after the data.
     pub rgmii_txc: Signal<Out, Bit>,
-    /// RGMII TXD.
+    /// RGMII TXD: the low nibble from the rising edge, the high one from the falling edge.
     pub rgmii_txd: Signal<Out, Bits<4>>,
-    /// RGMII TX_CTL.
+    /// RGMII TX_CTL: TX_EN from the rising edge, TX_EN xor TX_ER from the falling edge.
     pub rgmii_tx_ctl: Signal<Out, Bit>,
-    /// The PHY's reset.
+    /// Reset of the PHY, active low.
     pub phy_reset_n: Signal<Out, Bit>,
-    /// LEDs, low is on.
+    /// LEDs, active low; the inverse of [`Card::led`].
     pub led_n: Signal<Out, Bits<8>>,
     pll: Pll100To125,
     lock_reset: LockReset,

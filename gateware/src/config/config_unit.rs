@@ -1,12 +1,11 @@
 //! Configuration unit (CU): passes events on as items, and carries out requests of events and commands.
 //!
-//! Accesses and faults pass, one in each clock ([`super::event_intake`]). An event that steers the card (run switch,
-//! end of a slice, tick) first becomes an item with its time and with the count of missed events before it. Then the
-//! unit waits until all earlier items have left the statistics unit, and takes the steps that [`super::plan`]
-//! chooses:
+//! Accesses and faults pass, one in each clock ([`super::event_intake`]). A control event (run switch, end of a slice,
+//! tick) first becomes an item with its time and with the count of missed events before it. Then the unit waits until
+//! all earlier items have left the statistics unit, and takes the steps that [`super::plan`] chooses:
 //!
 //! ```text
-//! flush the waiting record -> end the slice -> request a dump -> inform the block writer -> settle -> apply -> start
+//! flush the waiting record -> end the slice -> request a dump -> pass a record on -> wait -> apply -> start
 //! ```
 //!
 //! A completed command takes the same steps. While the capture is stopped, commands are carried out, but nothing is
@@ -14,19 +13,20 @@
 //! sent while items pass; nothing here waits for them.
 //!
 //! ```text
-//! State      waits for                           next
-//! Flow       an event that steers, a command     Drain
-//! Drain      empty stages                        Choose
-//! Choose                                         Flush; a mark or a lost command: Drain; nothing is due: Flow
-//! Flush      the block writer, with a record     Silence
-//! Silence    the block writer, after silence     Slice
-//! Slice      the block writer, with a slice      SliceTold; without a slice: Dump
-//! SliceTold  the block writer                    Dump
-//! Dump                                           Tell
-//! Tell       the block writer                    Settle
-//! Settle     closed blocks, if the step asks it  Apply
-//! Apply                                          Choose; to start: Resume
-//! Resume     the block writer                    Drain
+//! State             waits for                               next
+//! AwaitControl      a control event, a command              AwaitDrained
+//! AwaitDrained      empty stages of the traces              Choose
+//! Choose                                                    AwaitFlush; a mark or a lost command: AwaitDrained;
+//!                                                           nothing is due: AwaitControl
+//! AwaitFlush        the block writer, if a record waits     AwaitSkip
+//! AwaitSkip         the block writer, after long silence    AwaitSlice
+//! AwaitSlice        the block writer, if a slice has ended  AwaitSliceCopied; without a slice: Dump
+//! AwaitSliceCopied  the block writer                        Dump
+//! Dump                                                      AwaitRecord
+//! AwaitRecord       the block writer                        AwaitIdle
+//! AwaitIdle         closed blocks, if the step requires it  Apply
+//! Apply                                                     Choose; to start: AwaitStart
+//! AwaitStart        the block writer                        AwaitDrained
 //! ```
 
 use hmtt_format::{MemoryDescription, config};
@@ -35,8 +35,7 @@ use rust_hdl::prelude::*;
 use super::event_intake::EventIntake;
 use super::plan::Plan;
 use super::settings::SettingsRegister;
-use super::steering::{Progress, Steering};
-use super::{Item, ItemKind, Settings};
+use super::{Item, ItemKind, Progress, Requests, Settings};
 use crate::ddr::event_ports::EventReader;
 use crate::ddr::event_queue::COMMAND_LOST_AT;
 use crate::record::RecordKind;
@@ -45,37 +44,37 @@ use crate::table::Table;
 
 #[derive(Copy, Clone, Debug, PartialEq, LogicState)]
 enum State {
-    Flow,
-    Drain,
+    AwaitControl,
+    AwaitDrained,
     Choose,
-    Flush,
-    Silence,
-    Slice,
-    SliceTold,
+    AwaitFlush,
+    AwaitSkip,
+    AwaitSlice,
+    AwaitSliceCopied,
     Dump,
-    Tell,
-    Settle,
+    AwaitRecord,
+    AwaitIdle,
     Apply,
-    Resume,
+    AwaitStart,
 }
 
 /// See the module's description.
 #[derive(LogicBlock)]
 pub struct ConfigUnit {
-    /// DDR clock.
+    /// DDR clock domain. All other ports are synchronous to it.
     pub clock: Signal<In, Domain>,
     /// Events, from the queue.
     pub events: EventReader,
-    /// Strap pins.
+    /// Strap pins, in the layout of [`super::settings::straps`].
     pub straps: Signal<In, Bits<16>>,
-    /// The item; `Nothing` when there is none.
+    /// Next item, unchanged until `advance`; `Nothing` when there is none.
     pub item: Signal<Out, Item>,
-    /// The item passes on this clock.
+    /// The item is taken on this clock.
     pub advance: Signal<In, Bit>,
     /// State of the units behind.
     pub progress: Signal<In, Progress>,
     /// Requests to the units behind.
-    pub steering: Signal<Out, Steering>,
+    pub requests: Signal<Out, Requests>,
     /// Settings in force.
     pub settings: Signal<Out, Settings>,
     /// The capture runs.
@@ -88,22 +87,22 @@ pub struct ConfigUnit {
     pub slice_restart: Signal<Out, Bit>,
     /// Nothing is requested of the units behind, so others may pass records on. A clock late, and ends some clocks
     /// before a request.
-    pub flowing: Signal<Out, Bit>,
+    pub may_send: Signal<Out, Bit>,
     intake: EventIntake,
     plan: Plan,
     register: SettingsRegister,
     slice_table: Table<5, 32>,
     slice_length: ClearedRegister<Bits<32>>,
-    sliced: Register<Bit>,
+    slices_on: Register<Bit>,
     state: Register<State>,
-    flows: Register<Bit>,
+    takes_events: Register<Bit>,
     /// `state` is `Choose`; decoded a clock ahead.
     chooses: Register<Bit>,
-    asked: ClearedRegister<Steering>,
-    may_flow: Register<Bit>,
+    requested: ClearedRegister<Requests>,
+    may_send_next: Register<Bit>,
     free: Signal<Local, Bit>,
     choose: Signal<Local, Bit>,
-    let_go: Signal<Local, Bit>,
+    request_done: Signal<Local, Bit>,
     analysed: Signal<Local, Bit>,
     event_high: Signal<Local, Bits<8>>,
     frequency_mode: Constant<Bits<2>>,
@@ -123,10 +122,10 @@ impl ConfigUnit {
                 analysis_mode: Constant::new((config::Mode::Analysis as u64).into()),
                 command_lost_at: Constant::new(COMMAND_LOST_AT.into()),
             }
-            default: clock, events, straps, item, advance, progress, steering,
-                settings, running, slices, slice_last, slice_restart, flowing, plan, register,
-                slice_length, sliced, state, flows, chooses, asked, may_flow, free, choose, let_go,
-                analysed, event_high
+            default: clock, events, straps, item, advance, progress, requests, settings, running,
+                slices, slice_last, slice_restart, may_send, plan, register, slice_length,
+                slices_on, state, takes_events, chooses, requested, may_send_next, free, choose,
+                request_done, analysed, event_high
         }
     }
 }
@@ -134,7 +133,17 @@ impl ConfigUnit {
 impl Logic for ConfigUnit {
     #[hdl_gen]
     fn update(&mut self) {
-        dff_setup!(self, clock, slice_length, sliced, state, flows, chooses, asked, may_flow);
+        dff_setup!(
+            self,
+            clock,
+            slice_length,
+            slices_on,
+            state,
+            takes_events,
+            chooses,
+            requested,
+            may_send_next
+        );
         clock!(self, clock, intake, plan, register);
         self.register.straps.next = self.straps.val();
         self.register.register.next = self.intake.register.val();
@@ -146,34 +155,34 @@ impl Logic for ConfigUnit {
         self.slice_length.d.next = self.slice_table.word.val();
         self.slice_last.next = self.slice_length.q.val();
         self.slice_restart.next = false;
-        self.sliced.d.next = self.register.settings.val().frequency
+        self.slices_on.d.next = self.register.settings.val().frequency
             | (self.register.settings.val().mode == self.frequency_mode.val());
-        self.slices.next = self.sliced.q.val();
+        self.slices.next = self.slices_on.q.val();
 
         // Items pass until an event steers the card or a command is completed.
         EventReader::link(&mut self.events, &mut self.intake.events);
-        self.intake.flows.next = self.flows.q.val();
+        self.intake.takes_events.next = self.takes_events.q.val();
         self.intake.advance.next = self.advance.val();
-        self.choose.next = self.chooses.q.val() & !self.intake.may_tell.val();
-        self.let_go.next = self.choose.val() & self.plan.done.val();
-        self.intake.let_go.next = self.let_go.val();
+        self.choose.next = self.chooses.q.val() & !self.intake.may_report_loss.val();
+        self.request_done.next = self.choose.val() & self.plan.done.val();
+        self.intake.request_done.next = self.request_done.val();
         self.intake.mark.next = self.choose.val() & self.plan.marks.val() & self.plan.running.val();
         self.item.next = self.intake.item.val();
         self.event_high.next = self.events.head.val().high;
         // `take` and `complete` arrive last, so they are used last.
-        self.flows.d.next = (self.flows.q.val() & !self.plan.ends.val())
-            | (self.let_go.val() & !self.intake.owes.val());
+        self.takes_events.d.next = (self.takes_events.q.val() & !self.plan.end_due.val())
+            | (self.request_done.val() & !self.intake.loss_pending.val());
         if self.events.pop.val()
-            & (self.events.head.val().steers
+            & (self.events.head.val().is_control
                 | (self.events.head.val().overrun
                     & self.event_high.val().get_bit(self.command_lost_at.val().index())))
         {
-            self.flows.d.next = false;
+            self.takes_events.d.next = false;
         }
         self.intake.running.next = self.plan.running.val();
-        self.intake.tell_loss.next = self.chooses.q.val() & self.intake.may_tell.val();
+        self.intake.report_loss.next = self.chooses.q.val() & self.intake.may_report_loss.val();
         if self.intake.complete.val() {
-            self.flows.d.next = false;
+            self.takes_events.d.next = false;
         }
 
         self.plan.slot_event.next = self.events.head.val();
@@ -189,31 +198,31 @@ impl Logic for ConfigUnit {
         self.analysed.next = self.register.settings.val().analysis
             | (self.register.settings.val().mode == self.analysis_mode.val());
         self.plan.analysed.next = self.analysed.val();
-        self.may_flow.d.next = self.state.q.val() == State::Flow;
-        self.flowing.next = self.may_flow.q.val();
+        self.may_send_next.d.next = self.state.q.val() == State::AwaitControl;
+        self.may_send.next = self.may_send_next.q.val();
         self.plan.choose.next = self.choose.val();
         self.plan.resume.next = false;
 
         // A request arrives a clock late, so the next one waits.
-        self.steering.next = self.asked.q.val();
+        self.requests.next = self.requested.q.val();
         self.free.next = self.progress.val().free
-            & !self.asked.q.val().flush
-            & (self.asked.q.val().tell == RecordKind::Nothing);
-        self.asked.d.next.flush = false;
-        self.asked.d.next.tell = RecordKind::Nothing;
-        self.asked.d.next.restart_slice = false;
-        self.asked.d.next.restart_time = false;
-        self.asked.d.next.dump = false;
-        self.asked.d.next.dump_all = self.plan.steps.val().tell != RecordKind::Tick;
+            & !self.requested.q.val().flush
+            & (self.requested.q.val().record_kind == RecordKind::Nothing);
+        self.requested.d.next.flush = false;
+        self.requested.d.next.record_kind = RecordKind::Nothing;
+        self.requested.d.next.restart_slice = false;
+        self.requested.d.next.restart_time = false;
+        self.requested.d.next.dump = false;
+        self.requested.d.next.dump_all = self.plan.steps.val().record_kind != RecordKind::Tick;
         self.chooses.d.next = false;
         match self.state.q.val() {
-            State::Flow => {
-                // After power-on the flow is stopped, and nothing is due.
-                if !self.flows.q.val() {
-                    self.state.d.next = State::Drain;
+            State::AwaitControl => {
+                // After power-on no event is taken, and nothing is due.
+                if !self.takes_events.q.val() {
+                    self.state.d.next = State::AwaitDrained;
                 }
             }
-            State::Drain => {
+            State::AwaitDrained => {
                 if self.progress.val().drained & (self.intake.item.val().kind == ItemKind::Nothing)
                 {
                     self.chooses.d.next = true;
@@ -221,72 +230,72 @@ impl Logic for ConfigUnit {
                 }
             }
             State::Choose => {
-                self.state.d.next = State::Flush;
-                if self.intake.may_tell.val() | self.plan.marks.val() {
-                    self.state.d.next = State::Drain;
+                self.state.d.next = State::AwaitFlush;
+                if self.intake.may_report_loss.val() | self.plan.marks.val() {
+                    self.state.d.next = State::AwaitDrained;
                 } else if self.plan.done.val() {
-                    self.state.d.next = State::Flow;
+                    self.state.d.next = State::AwaitControl;
                 }
             }
-            State::Flush => {
-                self.state.d.next = State::Silence;
+            State::AwaitFlush => {
+                self.state.d.next = State::AwaitSkip;
                 if self.progress.val().waiting
                     & (self.plan.steps.val().flush
                         | (self.plan.steps.val().flush_stale & self.progress.val().stale))
                 {
-                    self.asked.d.next.flush = self.free.val();
+                    self.requested.d.next.flush = self.free.val();
                     if !self.free.val() {
-                        self.state.d.next = State::Flush;
+                        self.state.d.next = State::AwaitFlush;
                     }
                 }
             }
-            State::Silence => {
-                self.state.d.next = State::Slice;
-                if self.plan.steps.val().silence & self.progress.val().silent {
+            State::AwaitSkip => {
+                self.state.d.next = State::AwaitSlice;
+                if self.plan.steps.val().record_silence & self.progress.val().silent {
                     if self.free.val() {
-                        self.asked.d.next.tell = RecordKind::Skip;
-                        self.asked.d.next.restart_time = true;
+                        self.requested.d.next.record_kind = RecordKind::Skip;
+                        self.requested.d.next.restart_time = true;
                     } else {
-                        self.state.d.next = State::Silence;
+                        self.state.d.next = State::AwaitSkip;
                     }
                 }
             }
-            State::Slice => {
+            State::AwaitSlice => {
                 self.state.d.next = State::Dump;
                 if self.plan.steps.val().end_slice {
-                    if self.sliced.q.val() & self.progress.val().counted {
-                        self.state.d.next = State::Slice;
+                    if self.slices_on.q.val() & self.progress.val().counted {
+                        self.state.d.next = State::AwaitSlice;
                         if self.free.val() {
-                            self.asked.d.next.tell = RecordKind::Slice;
-                            self.state.d.next = State::SliceTold;
+                            self.requested.d.next.record_kind = RecordKind::Slice;
+                            self.state.d.next = State::AwaitSliceCopied;
                         }
                     } else {
-                        self.asked.d.next.restart_slice = true;
+                        self.requested.d.next.restart_slice = true;
                     }
                 }
             }
-            State::SliceTold => {
+            State::AwaitSliceCopied => {
                 // The block writer reads the counts of the slice, so they restart afterwards.
                 if self.free.val() {
-                    self.asked.d.next.restart_slice = true;
+                    self.requested.d.next.restart_slice = true;
                     self.state.d.next = State::Dump;
                 }
             }
             State::Dump => {
-                self.state.d.next = State::Tell;
-                self.asked.d.next.dump = self.plan.steps.val().dump & self.analysed.val();
+                self.state.d.next = State::AwaitRecord;
+                self.requested.d.next.dump = self.plan.steps.val().dump & self.analysed.val();
             }
-            State::Tell => {
+            State::AwaitRecord => {
                 if self.free.val() {
-                    self.asked.d.next.tell = self.plan.steps.val().tell;
-                    self.state.d.next = State::Settle;
+                    self.requested.d.next.record_kind = self.plan.steps.val().record_kind;
+                    self.state.d.next = State::AwaitIdle;
                 }
             }
-            State::Settle => {
+            State::AwaitIdle => {
                 // `idle` does not show a record that was just requested. Before the end is recorded, the open block
                 // contains only results of the analysis, which no setting changes.
-                if (self.free.val() & (self.progress.val().idle | self.plan.unended.val()))
-                    | !self.plan.steps.val().settle
+                if (self.free.val() & (self.progress.val().idle | self.plan.end_pending.val()))
+                    | !self.plan.steps.val().await_idle
                 {
                     self.state.d.next = State::Apply;
                 }
@@ -300,20 +309,20 @@ impl Logic for ConfigUnit {
                 self.state.d.next = State::Choose;
                 self.chooses.d.next = !self.plan.steps.val().resume;
                 if self.plan.steps.val().resume {
-                    self.state.d.next = State::Resume;
+                    self.state.d.next = State::AwaitStart;
                 }
             }
-            State::Resume => {
+            State::AwaitStart => {
                 if self.free.val() {
                     self.plan.resume.next = true;
-                    self.asked.d.next.tell = RecordKind::Start;
-                    self.asked.d.next.restart_time = true;
-                    self.asked.d.next.restart_slice = true;
-                    self.state.d.next = State::Drain;
+                    self.requested.d.next.record_kind = RecordKind::Start;
+                    self.requested.d.next.restart_time = true;
+                    self.requested.d.next.restart_slice = true;
+                    self.state.d.next = State::AwaitDrained;
                 }
             }
             _ => {
-                self.state.d.next = State::Flow;
+                self.state.d.next = State::AwaitControl;
             }
         }
     }

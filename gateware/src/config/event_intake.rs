@@ -1,10 +1,10 @@
 //! Turns events into items, one in each clock.
 //!
-//! Events come from the event queue; items go to the statistics unit. An event that steers the card becomes two
-//! items: first its time, with the count of missed events before it; then, when its request has been carried out, its
-//! access or fault. A command that the queue stored without its access is such an event: the access is counted as
-//! missed just before the command. Two more items are made here: a completed mark, and, during a capture, a fault for
-//! a command that the queue lost.
+//! Events come from the event queue; items go to the statistics unit. A control event becomes two items: first its
+//! time, with the count of missed events before it; then, when its request has been carried out, its access or fault. A
+//! command that the queue stored without its access is a control event too: the access is counted as missed just before
+//! the command. Two more items are made here: a completed mark, and, during a capture, a fault for a command that the
+//! queue lost.
 //!
 //! ```text
 //! clock      _/0\_/1\_/2\_/3\_
@@ -24,39 +24,39 @@ use crate::reset::{Domain, Register};
 /// See the module's description.
 #[derive(LogicBlock)]
 pub struct EventIntake {
-    /// DDR clock.
+    /// DDR clock domain. All other ports are synchronous to it.
     pub clock: Signal<In, Domain>,
     /// Events, from the queue.
     pub events: EventReader,
-    /// Events may be taken.
-    pub flows: Signal<In, Bit>,
+    /// Events may be taken from the queue.
+    pub takes_events: Signal<In, Bit>,
     /// The capture runs.
     pub running: Signal<In, Bit>,
-    /// The loss of a command is the next item.
-    pub tell_loss: Signal<In, Bit>,
+    /// Make the loss of a command the next item. Only while `may_report_loss` is high.
+    pub report_loss: Signal<In, Bit>,
     /// A loss of a command must be recorded, now or after the second item of the event.
-    pub owes: Signal<Out, Bit>,
+    pub loss_pending: Signal<Out, Bit>,
     /// The loss can be recorded now; a clock late.
-    pub may_tell: Signal<Out, Bit>,
+    pub may_report_loss: Signal<Out, Bit>,
     /// The item that passes completes a command.
     pub complete: Signal<Out, Bit>,
     /// Register of the last completed command.
     pub register: Signal<Out, Bits<9>>,
     /// The item passes on this clock.
     pub advance: Signal<In, Bit>,
-    /// The request is carried out: the second item of the event is next.
-    pub let_go: Signal<In, Bit>,
+    /// The request of the control event is carried out: make its second item.
+    pub request_done: Signal<In, Bit>,
     /// A mark is the next item.
     pub mark: Signal<In, Bit>,
-    /// The item; `Nothing` when there is none.
+    /// Next item, unchanged until `advance`; `Nothing` when there is none.
     pub item: Signal<Out, Item>,
     made: Register<Item>,
-    steered: Register<Bit>,
-    left_kind: Register<ItemKind>,
-    left_command: Register<Bit>,
-    named: Register<Bits<9>>,
+    control_pending: Register<Bit>,
+    second_kind: Register<ItemKind>,
+    second_command: Register<Bit>,
+    command_register: Register<Bits<9>>,
     lost: Register<Bit>,
-    telling: Register<Bit>,
+    loss_reportable: Register<Bit>,
     event_kind: Signal<Local, ItemKind>,
     event_high: Signal<Local, Bits<8>>,
     taken: Signal<Local, Bit>,
@@ -79,9 +79,10 @@ impl EventIntake {
                 row_state_at: Constant::new(COMMAND_ROW_STATE_AT.into()),
                 write_bit: Constant::new((1u64 << COMMAND_WRITE_AT).into()),
             }
-            default: clock, events, flows, running, tell_loss, owes,
-                may_tell, complete, register, advance, let_go, mark, item, made, steered, left_kind,
-                left_command, named, lost, telling, event_kind, event_high, taken, address
+            default: clock, events, takes_events, running, report_loss, loss_pending,
+                may_report_loss, complete, register, advance, request_done, mark, item, made,
+                control_pending, second_kind, second_command, command_register, lost,
+                loss_reportable, event_kind, event_high, taken, address
         }
     }
 }
@@ -89,20 +90,30 @@ impl EventIntake {
 impl Logic for EventIntake {
     #[hdl_gen]
     fn update(&mut self) {
-        dff_setup!(self, clock, made, steered, left_kind, left_command, named, lost, telling);
+        dff_setup!(
+            self,
+            clock,
+            made,
+            control_pending,
+            second_kind,
+            second_command,
+            command_register,
+            lost,
+            loss_reportable
+        );
         // A command is carried out before any event after its last access.
-        self.owes.next = self.lost.q.val() & self.running.val();
-        self.may_tell.next = self.telling.q.val();
-        self.telling.d.next = self.owes.val()
-            & (!self.steered.q.val()
-                | (self.left_kind.q.val() == ItemKind::Time)
-                | (self.left_kind.q.val() == ItemKind::Overrun));
-        self.taken.next = self.flows.val()
+        self.loss_pending.next = self.lost.q.val() & self.running.val();
+        self.may_report_loss.next = self.loss_reportable.q.val();
+        self.loss_reportable.d.next = self.loss_pending.val()
+            & (!self.control_pending.q.val()
+                | (self.second_kind.q.val() == ItemKind::Time)
+                | (self.second_kind.q.val() == ItemKind::Overrun));
+        self.taken.next = self.takes_events.val()
             & self.events.valid.val()
             & self.advance.val()
             & !self.made.q.val().command;
         self.complete.next = self.made.q.val().command & self.advance.val();
-        self.register.next = self.named.q.val();
+        self.register.next = self.command_register.q.val();
         self.events.pop.next = self.taken.val();
         self.event_kind.next = ItemKind::Time;
         if self.events.head.val().access {
@@ -126,16 +137,17 @@ impl Logic for EventIntake {
         }
         if self.taken.val() {
             if self.events.head.val().command {
-                self.named.d.next = self.address.val().get_bits::<9>(0);
+                self.command_register.d.next = self.address.val().get_bits::<9>(0);
                 if !self.events.head.val().access {
-                    self.named.d.next = bit_cast::<9, 6>(self.events.head.val().bank)
+                    self.command_register.d.next = bit_cast::<9, 6>(self.events.head.val().bank)
                         | (bit_cast::<9, 2>(self.events.head.val().row_state)
                             << self.row_state_at.val());
                     if self.events.head.val().write {
-                        self.named.d.next = bit_cast::<9, 6>(self.events.head.val().bank)
-                            | (bit_cast::<9, 2>(self.events.head.val().row_state)
-                                << self.row_state_at.val())
-                            | self.write_bit.val();
+                        self.command_register.d.next =
+                            bit_cast::<9, 6>(self.events.head.val().bank)
+                                | (bit_cast::<9, 2>(self.events.head.val().row_state)
+                                    << self.row_state_at.val())
+                                | self.write_bit.val();
                     }
                 }
             }
@@ -152,10 +164,10 @@ impl Logic for EventIntake {
             self.made.d.next.gap = self.events.head.val().gap;
             self.made.d.next.kind = self.event_kind.val();
             self.made.d.next.command = self.events.head.val().command;
-            self.left_kind.d.next = self.event_kind.val();
-            self.left_command.d.next = self.events.head.val().command;
-            self.steered.d.next = self.events.head.val().steers;
-            if self.events.head.val().steers {
+            self.second_kind.d.next = self.event_kind.val();
+            self.second_command.d.next = self.events.head.val().command;
+            self.control_pending.d.next = self.events.head.val().is_control;
+            if self.events.head.val().is_control {
                 self.made.d.next.kind = ItemKind::Time;
                 self.made.d.next.command = false;
             }
@@ -166,9 +178,9 @@ impl Logic for EventIntake {
         if self.mark.val() {
             self.made.d.next.kind = ItemKind::Mark;
             self.made.d.next.gap = bits::<16>(0);
-            self.made.d.next.low = bit_cast::<32, 9>(self.named.q.val());
+            self.made.d.next.low = bit_cast::<32, 9>(self.command_register.q.val());
         }
-        if self.tell_loss.val() {
+        if self.report_loss.val() {
             self.lost.d.next = false;
             self.made.d.next.kind = ItemKind::Fault;
             self.made.d.next.gap = bits::<16>(0);
@@ -176,17 +188,17 @@ impl Logic for EventIntake {
             self.made.d.next.low = self.lost_command.val();
             self.made.d.next.high = bits::<8>(0);
         }
-        if self.let_go.val() {
-            if self.steered.q.val() {
-                self.made.d.next.kind = self.left_kind.q.val();
-                self.made.d.next.command = self.left_command.q.val();
+        if self.request_done.val() {
+            if self.control_pending.q.val() {
+                self.made.d.next.kind = self.second_kind.q.val();
+                self.made.d.next.command = self.second_command.q.val();
                 self.made.d.next.gap = bits::<16>(0);
-                if self.left_kind.q.val() == ItemKind::Overrun {
+                if self.second_kind.q.val() == ItemKind::Overrun {
                     self.made.d.next.low = bits::<32>(1);
                     self.made.d.next.high = bits::<8>(0);
                 }
             }
-            self.steered.d.next = false;
+            self.control_pending.d.next = false;
         }
         self.item.next = self.made.q.val();
     }

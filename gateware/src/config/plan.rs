@@ -12,7 +12,7 @@
 //!
 //! ```text
 //! clock      _/0\_/1\_/2\_/3\_/4\_
-//! take           <A >                    an event that steers the card
+//! take           <A >                    a control event
 //! done       ~~~~~~~~~~~~\_______        a clock late; high again when all its requests are chosen
 //! choose                     <A >
 //! steps                          <A .... until the next choice
@@ -20,37 +20,15 @@
 
 use rust_hdl::prelude::*;
 
+use super::Steps;
 use crate::ddr::SlotEvent;
 use crate::record::RecordKind;
 use crate::reset::{Domain, Register};
 
-/// Steps of a request.
-#[derive(Copy, Clone, Debug, Default, PartialEq, LogicStruct)]
-pub struct Steps {
-    /// Pass the waiting record on.
-    pub flush: Bit,
-    /// Pass it on if no access can be added to it.
-    pub flush_stale: Bit,
-    /// Record a long silence.
-    pub silence: Bit,
-    /// End the slice.
-    pub end_slice: Bit,
-    /// Request a dump of the analysis.
-    pub dump: Bit,
-    /// Pass a record of this kind to the block writer.
-    pub tell: RecordKind,
-    /// Wait until all records are framed.
-    pub settle: Bit,
-    /// Carry out the command.
-    pub apply: Bit,
-    /// Start the capture.
-    pub resume: Bit,
-}
-
 /// See the module's description.
 #[derive(LogicBlock, Default)]
 pub struct Plan {
-    /// DDR clock.
+    /// DDR clock domain. All other ports are synchronous to it.
     pub clock: Signal<In, Domain>,
     /// Oldest event.
     pub slot_event: Signal<In, SlotEvent>,
@@ -75,9 +53,9 @@ pub struct Plan {
     /// No dump of the analysis is in progress or requested.
     pub dumped: Signal<In, Bit>,
     /// An end must be recorded, and nothing is left to wait for.
-    pub ends: Signal<Out, Bit>,
+    pub end_due: Signal<Out, Bit>,
     /// An end must still be recorded: the block stays open.
-    pub unended: Signal<Out, Bit>,
+    pub end_pending: Signal<Out, Bit>,
     /// Choose the next request.
     pub choose: Signal<In, Bit>,
     /// The capture runs from now on.
@@ -101,11 +79,11 @@ pub struct Plan {
     runs: Register<Bit>,
     /// The capture has stopped, and its end is not recorded yet.
     ending: Register<Bit>,
-    /// `marks`, `done` and `ends`, computed a clock ahead.
+    /// `marks`, `done` and `end_due`, computed a clock ahead.
     mark_due: Register<Bit>,
     nothing_due: Register<Bit>,
     may_end: Register<Bit>,
-    ends_now: Signal<Local, Bit>,
+    end_ready: Signal<Local, Bit>,
     postpones: Signal<Local, Bit>,
     starts: Signal<Local, Bit>,
 }
@@ -134,16 +112,16 @@ impl Logic for Plan {
         self.running.next = self.runs.q.val();
         self.mark_due.d.next = self.command_due.q.val() & self.is_mark.val();
         self.marks.next = self.mark_due.q.val();
-        self.ends_now.next = self.ending.q.val() & self.dumped.val();
+        self.end_ready.next = self.ending.q.val() & self.dumped.val();
         self.nothing_due.d.next = !(self.command_due.q.val()
             | self.run_due.q.val()
             | self.slice_due.q.val()
             | self.tick_due.q.val()
-            | self.ends_now.val());
+            | self.end_ready.val());
         self.done.next = self.nothing_due.q.val();
-        self.may_end.d.next = self.ends_now.val();
-        self.ends.next = self.may_end.q.val();
-        self.unended.next = self.ending.q.val();
+        self.may_end.d.next = self.end_ready.val();
+        self.end_due.next = self.may_end.q.val();
+        self.end_pending.next = self.ending.q.val();
         self.postpones.next = self.analysed.val() | !self.dumped.val();
         self.starts.next = false;
         if self.take.val() {
@@ -159,11 +137,11 @@ impl Logic for Plan {
             // No step, unless one of the requests below sets it.
             self.chosen.d.next.flush = false;
             self.chosen.d.next.flush_stale = false;
-            self.chosen.d.next.silence = false;
+            self.chosen.d.next.record_silence = false;
             self.chosen.d.next.end_slice = false;
             self.chosen.d.next.dump = false;
-            self.chosen.d.next.tell = RecordKind::Nothing;
-            self.chosen.d.next.settle = false;
+            self.chosen.d.next.record_kind = RecordKind::Nothing;
+            self.chosen.d.next.await_idle = false;
             self.chosen.d.next.apply = false;
             self.chosen.d.next.resume = false;
             if self.command_due.q.val() {
@@ -172,32 +150,32 @@ impl Logic for Plan {
                     self.chosen.d.next.flush = self.runs.q.val();
                     self.chosen.d.next.end_slice = self.runs.q.val();
                     self.chosen.d.next.dump = self.runs.q.val();
-                    self.chosen.d.next.settle = true;
+                    self.chosen.d.next.await_idle = true;
                     self.chosen.d.next.apply = true;
                     self.stopped.d.next = true;
                     self.runs.d.next = false;
                     if self.runs.q.val() {
                         self.ending.d.next = self.postpones.val();
                         if !self.postpones.val() {
-                            self.chosen.d.next.tell = RecordKind::Stop;
+                            self.chosen.d.next.record_kind = RecordKind::Stop;
                         }
                     }
                     if self.is_reset.val() {
                         self.stopped.d.next = false;
                         self.starts.next = self.switched_on.q.val();
                         if self.runs.q.val() {
-                            self.chosen.d.next.tell = RecordKind::Stop;
+                            self.chosen.d.next.record_kind = RecordKind::Stop;
                         }
                     }
                 } else if self.changes.val() {
                     self.chosen.d.next.flush = self.runs.q.val();
                     self.chosen.d.next.end_slice = self.runs.q.val();
-                    self.chosen.d.next.settle = true;
+                    self.chosen.d.next.await_idle = true;
                     self.chosen.d.next.apply = true;
                     // The capture starts again, with a report of the new settings.
                     self.chosen.d.next.resume = self.runs.q.val();
                     if self.runs.q.val() {
-                        self.chosen.d.next.tell = RecordKind::Change;
+                        self.chosen.d.next.record_kind = RecordKind::Change;
                     }
                 } else if self.is_start.val() {
                     self.stopped.d.next = false;
@@ -217,7 +195,7 @@ impl Logic for Plan {
                     self.chosen.d.next.dump = true;
                     self.ending.d.next = self.postpones.val();
                     if !self.postpones.val() {
-                        self.chosen.d.next.tell = RecordKind::Stop;
+                        self.chosen.d.next.record_kind = RecordKind::Stop;
                     }
                 }
             } else if self.slice_due.q.val() {
@@ -227,19 +205,19 @@ impl Logic for Plan {
                 self.tick_due.d.next = false;
                 if self.runs.q.val() {
                     self.chosen.d.next.flush_stale = true;
-                    self.chosen.d.next.silence = true;
+                    self.chosen.d.next.record_silence = true;
                     self.chosen.d.next.dump = self.interval.val();
-                    self.chosen.d.next.tell = RecordKind::Tick;
+                    self.chosen.d.next.record_kind = RecordKind::Tick;
                 }
             } else if self.may_end.q.val() {
                 self.ending.d.next = false;
-                self.chosen.d.next.tell = RecordKind::Stop;
+                self.chosen.d.next.record_kind = RecordKind::Stop;
             }
             if self.starts.val() {
                 self.chosen.d.next.resume = true;
                 // The end of the earlier capture comes first.
                 if self.ending.q.val() {
-                    self.chosen.d.next.tell = RecordKind::Stop;
+                    self.chosen.d.next.record_kind = RecordKind::Stop;
                 }
                 self.ending.d.next = false;
             }

@@ -1,6 +1,14 @@
-//! Keeps the settings, and changes them as completed commands say.
+//! Keeps the settings, and changes them when a completed command is carried out.
 //!
 //! The straps give the power-on settings; `restore` sets these again.
+//!
+//! ```text
+//! clock          _/0\_/1\_/2\_
+//! register          <A ........    the register that a completed command names
+//! is_.., changes..      <A ....    its meaning
+//! apply                 /~~\__    the command is carried out
+//! settings                  <new
+//! ```
 
 use hmtt_format::config::{self, Granularity, Mode};
 use rust_hdl::prelude::*;
@@ -33,15 +41,15 @@ pub fn straps(
 /// See the module's description.
 #[derive(LogicBlock)]
 pub struct SettingsRegister {
-    /// DDR clock.
+    /// DDR clock domain. All other ports are synchronous to it.
     pub clock: Signal<In, Domain>,
     /// Strap pins, in the layout of [`straps`].
     pub straps: Signal<In, Bits<16>>,
-    /// Set the power-on settings.
+    /// Set the power-on settings on this clock.
     pub restore: Signal<In, Bit>,
-    /// Carry out the command.
+    /// Carry out the command of `register` on this clock.
     pub apply: Signal<In, Bit>,
-    /// Register of the command.
+    /// Register of the last completed command ([`hmtt_format::config`]).
     pub register: Signal<In, Bits<9>>,
     /// The command changes settings (no mark, start, stop or reset); a clock late.
     pub changes: Signal<Out, Bit>,

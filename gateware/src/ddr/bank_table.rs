@@ -26,31 +26,11 @@ use crate::reset::{Domain, Edges};
 
 use model::{Shape, Spread, State};
 
+pub use signals::{CommandLines, Found};
+
 mod model;
+mod signals;
 mod verilog;
-
-/// One line for each kind of command. At most one is high; none in a clock without a command.
-#[allow(missing_docs)] // the names are JEDEC's
-#[derive(Copy, Clone, Debug, Default, PartialEq, LogicStruct)]
-pub struct CommandLines {
-    pub activate: Bit,
-    pub read: Bit,
-    pub write: Bit,
-    pub precharge: Bit,
-    pub precharge_all: Bit,
-    /// REFRESH; self-refresh entry where CKE falls.
-    pub refresh: Bit,
-    pub mode_register_set: Bit,
-    pub zq_calibration: Bit,
-    pub reserved: Bit,
-    pub burst_terminate: Bit,
-}
-
-impl CommandLines {
-    fn any(self) -> bool {
-        self != Self::default()
-    }
-}
 
 /// The JEDEC distance that a rank is within.
 #[derive(Copy, Clone, Debug, PartialEq, LogicState)]
@@ -65,39 +45,10 @@ pub enum Window {
     Mrd,
 }
 
-/// What a command finds.
-#[derive(Copy, Clone, Debug, Default, PartialEq, LogicStruct)]
-pub struct Found {
-    /// The command.
-    pub op: CommandLines,
-    /// Lowest rank that the command addresses.
-    pub rank: Bits<2>,
-    /// Bank address; pins that the memory does not have are 0.
-    pub ba: Bits<4>,
-    /// The command addresses several ranks.
-    pub several: Bit,
-    /// The bank is open.
-    pub open: Bit,
-    /// The bank had no READ or WRITE since its ACTIVATE.
-    pub fresh: Bit,
-    /// A PRECHARGE of just this bank has closed its row, and no PRECHARGE ALL or REFRESH followed.
-    pub conflict: Bit,
-    /// The bank is within tRCD or tRP.
-    pub bank_busy: Bit,
-    /// A bank of the addressed ranks is open.
-    pub any_open: Bit,
-    /// A bank of the addressed ranks is within tRP.
-    pub any_in_rp: Bit,
-    /// The distance that the lowest busy rank of those addressed is within.
-    pub window: Window,
-    /// Ranks whose REFRESH becomes overdue in this clock, with or without a command.
-    pub overdue: Bits<4>,
-}
-
 /// See the module's description.
 #[derive(LogicBlock)]
 pub struct BankTable {
-    /// DDR clock.
+    /// DDR clock domain. All other ports are synchronous to it.
     pub clock: Signal<In, Domain>,
     /// Command.
     pub op: Signal<In, CommandLines>,
@@ -106,9 +57,9 @@ pub struct BankTable {
     /// Ranks that the command addresses; none without a command.
     pub ranks: Signal<In, Bits<4>>,
     /// Addressed ranks whose CKE falls.
-    pub asleep: Signal<In, Bits<4>>,
+    pub cke_falls: Signal<In, Bits<4>>,
     /// Ranks whose CKE rises, with or without a command.
-    pub woken: Signal<In, Bits<4>>,
+    pub cke_rises: Signal<In, Bits<4>>,
     /// Bank address pins.
     pub ba: Signal<In, Bits<4>>,
     /// State that the command of two clocks before finds.
@@ -140,7 +91,7 @@ impl BankTable {
                 _state: State::at_power_on(ranks * banks),
                 _incoming: None,
             }
-            default: clock, op, a10, ranks, asleep, woken, ba, found, _edges
+            default: clock, op, a10, ranks, cke_falls, cke_rises, ba, found, _edges
         }
     }
 
@@ -150,8 +101,8 @@ impl BankTable {
             op: self.op.val(),
             a10: self.a10.val(),
             ranks: self.ranks.val().index() as u8 & present,
-            asleep: self.asleep.val().index() as u8,
-            woken: self.woken.val().index() as u8,
+            cke_falls: self.cke_falls.val().index() as u8,
+            cke_rises: self.cke_rises.val().index() as u8,
             ba: self.ba.val().index() & (self._shape.banks - 1),
         }
     }
@@ -200,7 +151,7 @@ impl Logic for BankTable {
         vec![TimingInfo {
             name: "bank_table".into(),
             clock: "clock".into(),
-            inputs: names(&["op", "a10", "ranks", "asleep", "woken", "ba"]),
+            inputs: names(&["op", "a10", "ranks", "cke_falls", "cke_rises", "ba"]),
             outputs: names(&["found"]),
         }]
     }

@@ -10,7 +10,7 @@
 //! command       .   <A ><B >   two edges later
 //! ```
 //!
-//! Before the first sample the command is `Quiet`, and CKE is assumed to have had the level of the first sample.
+//! Before the first sample the command is `NoCommand`, and CKE is assumed to have had the level of the first sample.
 
 use hmtt_format::address_map::Axis;
 use hmtt_format::command::A10;
@@ -37,7 +37,7 @@ struct Sample {
 /// See the module's description. All ports are one clock wide.
 #[derive(LogicBlock)]
 pub struct CommandBuffer {
-    /// DDR clock.
+    /// DDR clock domain. All other ports are synchronous to it.
     pub clock: Signal<In, Domain>,
     /// The slot's command pins.
     pub pins: DdrPins,
@@ -50,18 +50,18 @@ pub struct CommandBuffer {
     decoded: Register<SlotCommand>,
     decoded_valid: Register<Bit>,
     selects: Signal<Local, Bits<4>>,
-    strobed: Signal<Local, CommandCode>,
+    strobe_code: Signal<Local, CommandCode>,
     low: Signal<Local, Bits<4>>,
     low_before: Signal<Local, Bits<4>>,
-    awake: Signal<Local, Bits<4>>,
+    cke_was_high: Signal<Local, Bits<4>>,
     selected: Signal<Local, Bits<4>>,
     falling: Signal<Local, Bits<4>>,
     address_pins: Signal<Local, Bits<18>>,
-    crossed: Signal<Local, Bits<18>>,
-    straight: Signal<Local, Bits<18>>,
+    mirrored: Signal<Local, Bits<18>>,
+    true_address: Signal<Local, Bits<18>>,
     bank_pins: Signal<Local, Bits<4>>,
-    bank_crossed: Signal<Local, Bits<4>>,
-    bank_straight: Signal<Local, Bits<4>>,
+    bank_mirrored: Signal<Local, Bits<4>>,
+    true_bank: Signal<Local, Bits<4>>,
     with_a14: Signal<Local, Bits<18>>,
     with_a15: Signal<Local, Bits<18>>,
     with_a16: Signal<Local, Bits<18>>,
@@ -125,10 +125,10 @@ impl CommandBuffer {
                 ba2: Constant::new(0b0100u64.into()),
                 ba3: Constant::new(0b1000u64.into()),
             }
-            default: clock, pins, command, valid, sample,
-                cke_was_low, decoded, decoded_valid, selects, strobed, low, low_before, awake,
-                selected, falling, address_pins, crossed, straight, bank_pins, bank_crossed, bank_straight,
-                with_a14, with_a15, with_a16
+            default: clock, pins, command, valid, sample, cke_was_low, decoded, decoded_valid,
+                selects, strobe_code, low, low_before, cke_was_high, selected, falling,
+                address_pins, mirrored, true_address, bank_pins, bank_mirrored, true_bank, with_a14,
+                with_a15, with_a16
         }
     }
 }
@@ -150,40 +150,40 @@ impl Logic for CommandBuffer {
 
         self.address_pins.next = self.sample.q.val().a;
         self.bank_pins.next = self.sample.q.val().ba;
-        self.strobed.next = CommandCode::Quiet;
+        self.strobe_code.next = CommandCode::NoCommand;
         if self.has_act_n.val() & !self.sample.q.val().act_n {
-            self.strobed.next = CommandCode::Activate;
+            self.strobe_code.next = CommandCode::Activate;
         } else if !self.sample.q.val().ras_n {
             if self.sample.q.val().cas_n {
                 if self.sample.q.val().we_n {
-                    self.strobed.next = CommandCode::Activate;
+                    self.strobe_code.next = CommandCode::Activate;
                     if self.has_act_n.val() {
-                        self.strobed.next = CommandCode::Reserved;
+                        self.strobe_code.next = CommandCode::Reserved;
                     }
                 } else {
-                    self.strobed.next = CommandCode::Precharge;
+                    self.strobe_code.next = CommandCode::Precharge;
                     if self.address_pins.val().get_bit(self.a10.val().index()) {
-                        self.strobed.next = CommandCode::PrechargeAll;
+                        self.strobe_code.next = CommandCode::PrechargeAll;
                     }
                 }
             } else if self.sample.q.val().we_n {
-                self.strobed.next = CommandCode::Refresh;
+                self.strobe_code.next = CommandCode::Refresh;
             } else {
-                self.strobed.next = CommandCode::ModeRegisterSet;
+                self.strobe_code.next = CommandCode::ModeRegisterSet;
             }
         } else if !self.sample.q.val().cas_n {
             if self.sample.q.val().we_n {
-                self.strobed.next = CommandCode::Read;
+                self.strobe_code.next = CommandCode::Read;
             } else {
-                self.strobed.next = CommandCode::Write;
+                self.strobe_code.next = CommandCode::Write;
             }
         } else if !self.sample.q.val().we_n {
-            self.strobed.next = CommandCode::Reserved;
+            self.strobe_code.next = CommandCode::Reserved;
             if self.has_burst_terminate.val() {
-                self.strobed.next = CommandCode::BurstTerminate;
+                self.strobe_code.next = CommandCode::BurstTerminate;
             }
             if self.has_zq.val() {
-                self.strobed.next = CommandCode::ZqCalibration;
+                self.strobe_code.next = CommandCode::ZqCalibration;
             }
         }
 
@@ -194,61 +194,62 @@ impl Logic for CommandBuffer {
         if !self.decoded_valid.q.val() {
             self.low_before.next = self.low.val();
         }
-        self.awake.next = !self.low_before.val();
-        self.selected.next = self.sample.q.val().cs & self.awake.val();
+        self.cke_was_high.next = !self.low_before.val();
+        self.selected.next = self.sample.q.val().cs & self.cke_was_high.val();
         self.falling.next = self.selected.val() & self.low.val();
         self.cke_was_low.d.next = self.low.val();
         self.decoded_valid.d.next = self.sample.q.val().valid;
 
-        self.decoded.d.next.code = CommandCode::Quiet;
+        self.decoded.d.next.code = CommandCode::NoCommand;
         self.decoded.d.next.ranks = bits::<4>(0);
-        self.decoded.d.next.asleep = bits::<4>(0);
-        self.decoded.d.next.woken = self.low_before.val() & self.sample.q.val().cke;
-        if (self.selected.val() != 0) & (self.strobed.val() != CommandCode::Quiet) {
-            self.decoded.d.next.code = self.strobed.val();
+        self.decoded.d.next.cke_falls = bits::<4>(0);
+        self.decoded.d.next.cke_rises = self.low_before.val() & self.sample.q.val().cke;
+        if (self.selected.val() != 0) & (self.strobe_code.val() != CommandCode::NoCommand) {
+            self.decoded.d.next.code = self.strobe_code.val();
             self.decoded.d.next.ranks = self.selected.val();
-            self.decoded.d.next.asleep = self.falling.val();
+            self.decoded.d.next.cke_falls = self.falling.val();
             // On the edge where CKE falls only DESELECT, NOP (power-down) and REFRESH (self refresh)
             // are defined.
-            if (self.falling.val() != 0) & (self.strobed.val() != CommandCode::Refresh) {
+            if (self.falling.val() != 0) & (self.strobe_code.val() != CommandCode::Refresh) {
                 self.decoded.d.next.code = CommandCode::Reserved;
             }
         }
 
         // A command to odd ranks only has mirrored pins; one to several ranks has the pins of the even ranks.
-        self.straight.next = self.address_pins.val();
-        self.bank_straight.next = self.bank_pins.val();
-        self.crossed.next = self.address_pins.val();
-        self.bank_crossed.next = self.bank_pins.val();
+        self.true_address.next = self.address_pins.val();
+        self.true_bank.next = self.bank_pins.val();
+        self.mirrored.next = self.address_pins.val();
+        self.bank_mirrored.next = self.bank_pins.val();
         if self.has_mirror.val() & ((self.selected.val() & self.even_ranks.val()) == 0) {
-            self.crossed.next = (self.address_pins.val() & self.kept.val())
+            self.mirrored.next = (self.address_pins.val() & self.kept.val())
                 | ((self.address_pins.val() & self.lower.val()) << 1)
                 | ((self.address_pins.val() & self.upper.val()) >> 1);
-            self.straight.next = self.crossed.val();
+            self.true_address.next = self.mirrored.val();
             if self.mirrors_a11.val() {
-                self.straight.next = (self.crossed.val() & self.kept_a11.val())
-                    | ((self.crossed.val() & self.a11.val()) << 2)
-                    | ((self.crossed.val() & self.a13.val()) >> 2);
+                self.true_address.next = (self.mirrored.val() & self.kept_a11.val())
+                    | ((self.mirrored.val() & self.a11.val()) << 2)
+                    | ((self.mirrored.val() & self.a13.val()) >> 2);
             }
-            self.bank_crossed.next = (self.bank_pins.val() & self.bank_high.val())
+            self.bank_mirrored.next = (self.bank_pins.val() & self.bank_high.val())
                 | ((self.bank_pins.val() & self.ba0.val()) << 1)
                 | ((self.bank_pins.val() & self.ba1.val()) >> 1);
-            self.bank_straight.next = self.bank_crossed.val();
+            self.true_bank.next = self.bank_mirrored.val();
             if self.mirrors_group.val() {
-                self.bank_straight.next = (self.bank_crossed.val() & self.bank_low.val())
-                    | ((self.bank_crossed.val() & self.ba2.val()) << 1)
-                    | ((self.bank_crossed.val() & self.ba3.val()) >> 1);
+                self.true_bank.next = (self.bank_mirrored.val() & self.bank_low.val())
+                    | ((self.bank_mirrored.val() & self.ba2.val()) << 1)
+                    | ((self.bank_mirrored.val() & self.ba3.val()) >> 1);
             }
         }
 
         // In a DDR4 ACTIVATE the strobe pins are A14 to A16; they are not mirrored.
-        self.with_a14.next = self.straight.val();
-        self.with_a15.next = self.straight.val();
-        self.with_a16.next = self.straight.val();
+        self.with_a14.next = self.true_address.val();
+        self.with_a15.next = self.true_address.val();
+        self.with_a16.next = self.true_address.val();
         if self.has_act_n.val() & !self.sample.q.val().act_n {
-            self.with_a14.next = self.straight.val() & self.below_a14.val();
+            self.with_a14.next = self.true_address.val() & self.below_a14.val();
             if self.sample.q.val().we_n {
-                self.with_a14.next = (self.straight.val() & self.below_a14.val()) | self.a14.val();
+                self.with_a14.next =
+                    (self.true_address.val() & self.below_a14.val()) | self.a14.val();
             }
             self.with_a15.next = self.with_a14.val();
             if self.sample.q.val().cas_n {
@@ -259,7 +260,7 @@ impl Logic for CommandBuffer {
                 self.with_a16.next = self.with_a15.val() | self.a16.val();
             }
         }
-        self.decoded.d.next.ba = self.bank_straight.val();
+        self.decoded.d.next.ba = self.true_bank.val();
         self.decoded.d.next.a = self.with_a16.val();
         self.command.next = self.decoded.q.val();
         self.valid.next = self.decoded_valid.q.val();

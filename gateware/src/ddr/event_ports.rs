@@ -1,6 +1,9 @@
 //! Declares the ports of the event queue, each as a bundle of signals with an end for either unit. `join` connects both
 //! ends; `link` passes the end of a block on to an inner block.
 
+// LogicInterface derives `join` without documentation. A signal is documented once, at the end that is named first.
+#![allow(missing_docs)]
+
 use rust_hdl::prelude::*;
 
 use super::SlotEvent;
@@ -13,14 +16,13 @@ pub struct EventWrite {
     pub slot_event: Signal<In, SlotEvent>,
     /// Register of the command that `slot_event` completes.
     pub register: Signal<In, Bits<9>>,
-    /// `slot_event` has an event to be stored.
+    /// `slot_event` has an event to be stored on this clock. The queue never refuses: what it cannot store, it counts.
     pub push: Signal<In, Bit>,
     /// `slot_event` is of a clock of the slot.
     pub clocked: Signal<In, Bit>,
 }
 
 /// The end of [`EventWrite`] at the event source.
-#[allow(missing_docs, reason = "signals of the other end")]
 #[derive(Clone, Debug, Default, LogicInterface)]
 #[join = "EventWrite"]
 pub struct EventWriter {
@@ -36,14 +38,13 @@ pub struct EventWriter {
 pub struct EventRead {
     /// Oldest event.
     pub head: Signal<Out, SlotEvent>,
-    /// `head` is an event.
+    /// `head` is an event. It does not change until `pop`.
     pub valid: Signal<Out, Bit>,
-    /// Remove the oldest event.
+    /// Remove the oldest event on this clock. Only while `valid` is high.
     pub pop: Signal<In, Bit>,
 }
 
 /// The end of [`EventRead`] at the configuration unit.
-#[allow(missing_docs, reason = "signals of the other end")]
 #[derive(Clone, Debug, Default, LogicInterface)]
 #[join = "EventRead"]
 pub struct EventReader {

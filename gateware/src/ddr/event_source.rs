@@ -17,7 +17,7 @@ use crate::reset::{ClearedRegister, Domain, Register};
 /// See the module's description.
 #[derive(LogicBlock)]
 pub struct EventSource {
-    /// DDR clock.
+    /// DDR clock domain. All other ports are synchronous to it.
     pub clock: Signal<In, Domain>,
     /// The verdict follows from a sample of the pins.
     pub valid: Signal<In, Bit>,
@@ -45,7 +45,7 @@ pub struct EventSource {
     sent: Register<SlotEvent>,
     sent_valid: Register<Bit>,
     sent_any: Register<Bit>,
-    named: Register<Bits<9>>,
+    command_register: Register<Bits<9>>,
     tick_phase: ClearedRegister<Bits<16>>,
     slice_phase: ClearedRegister<Bits<32>>,
     slice_before: Register<Bits<32>>,
@@ -58,7 +58,7 @@ pub struct EventSource {
     run_seen: Register<Bit>,
     is_tick: Signal<Local, Bit>,
     run_changed: Signal<Local, Bit>,
-    steers: Signal<Local, Bit>,
+    is_control: Signal<Local, Bit>,
     tick_last: Constant<Bits<16>>,
     beyond_registers: Constant<Bits<32>>,
     run_last: Constant<Bits<3>>,
@@ -80,10 +80,11 @@ impl EventSource {
                 bank_bits: Constant::new(BANK_BITS.into()),
                 fault_code_at: Constant::new(FAULT_CODE_AT.into()),
             }
-            default: clock, valid, run, verdict, row, slice_last, slices, slice_restart, events, located_valid, located, made, made_valid, made_any,
-                sent, sent_valid, sent_any, named, tick_phase, slice_phase, slice_before,
-                slice_ends, slice_due, run_sampled, run_stable, run_aligned, run_located, run_seen,
-                is_tick, run_changed, steers
+            default: clock, valid, run, verdict, row, slice_last, slices, slice_restart, events,
+                located_valid, located, made, made_valid, made_any, sent, sent_valid, sent_any,
+                command_register, tick_phase, slice_phase, slice_before, slice_ends, slice_due,
+                run_sampled, run_stable, run_aligned, run_located, run_seen, is_tick, run_changed,
+                is_control
         }
     }
 }
@@ -102,7 +103,7 @@ impl Logic for EventSource {
             sent,
             sent_valid,
             sent_any,
-            named,
+            command_register,
             tick_phase,
             slice_phase,
             slice_before,
@@ -149,9 +150,9 @@ impl Logic for EventSource {
 
         self.is_tick.next = self.tick_phase.q.val() == self.tick_last.val();
         self.run_changed.next = self.run_located.q.val() != self.run_seen.q.val();
-        self.steers.next = self.run_changed.val() | self.slice_due.q.val() | self.is_tick.val();
+        self.is_control.next = self.run_changed.val() | self.slice_due.q.val() | self.is_tick.val();
         self.made.d.next = self.located.q.val();
-        self.made.d.next.steers = self.steers.val();
+        self.made.d.next.is_control = self.is_control.val();
         self.made.d.next.run_change = self.run_changed.val();
         self.made.d.next.run = self.run_located.q.val();
         self.made.d.next.slice = self.slice_due.q.val();
@@ -159,7 +160,7 @@ impl Logic for EventSource {
         self.made.d.next.overrun = false;
         self.made_valid.d.next = self.located_valid.q.val();
         self.made_any.d.next = self.located_valid.q.val()
-            & (self.steers.val() | self.located.q.val().access | self.located.q.val().fault);
+            & (self.is_control.val() | self.located.q.val().access | self.located.q.val().fault);
         // The end of a slice is computed a clock ahead. This is possible because a slice has many clocks.
         self.slice_before.d.next = self.slice_last.val() - 1;
         if self.located_valid.q.val() {
@@ -182,12 +183,12 @@ impl Logic for EventSource {
             & ((self.located.q.val().low & self.beyond_registers.val()) == 0);
         self.detector.low.next = self.located.q.val().low;
         // An access is known to complete a command one clock later.
-        self.named.d.next = self.detector.register.val();
+        self.command_register.d.next = self.detector.register.val();
         self.sent.d.next = self.made.q.val();
         self.sent.d.next.command = self.detector.complete.val();
         self.sent_any.d.next = self.made_any.q.val();
         self.sent_valid.d.next = self.made_valid.q.val();
-        self.events.register.next = self.named.q.val();
+        self.events.register.next = self.command_register.q.val();
         self.events.slot_event.next = self.sent.q.val();
         self.events.push.next = self.sent_any.q.val();
         self.events.clocked.next = self.sent_valid.q.val();

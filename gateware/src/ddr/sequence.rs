@@ -19,7 +19,7 @@ use crate::reset::{ClearedRegister, Domain, Register};
 /// See the module's description.
 #[derive(LogicBlock)]
 pub struct Sequence {
-    /// DDR clock.
+    /// DDR clock domain. All other ports are synchronous to it.
     pub clock: Signal<In, Domain>,
     /// A clock of the slot passes.
     pub passes: Signal<In, Bit>,
@@ -31,19 +31,19 @@ pub struct Sequence {
     pub complete: Signal<Out, Bit>,
     /// Register of the command.
     pub register: Signal<Out, Bits<9>>,
-    named_now: Register<Bit>,
-    named: Register<Bits<9>>,
+    register_accessed: Register<Bit>,
+    accessed_register: Register<Bits<9>>,
     last: Register<Bits<9>>,
     /// The access is to the same register as the one before, within the timeout.
-    follows: Register<Bit>,
+    same_register: Register<Bit>,
     counting: Register<Bit>,
     /// Clocks since the last access to the window, up to the timeout.
     since: ClearedRegister<Bits<13>>,
     count: ClearedRegister<Bits<8>>,
-    nearly: Register<Bit>,
+    one_missing: Register<Bit>,
     shifted: Signal<Local, Bits<32>>,
-    goes_on: Signal<Local, Bit>,
-    silent: Signal<Local, Bit>,
+    continues: Signal<Local, Bit>,
+    timed_out: Signal<Local, Bit>,
     register_before: Signal<Local, Bits<9>>,
     stride: Constant<Bits<32>>,
     two_before: Constant<Bits<8>>,
@@ -60,8 +60,9 @@ impl Sequence {
                 two_before: Constant::new(u64::from(memory.config_count - 2).into()),
                 timeout_at: Constant::new(u64::from(config::DEFAULT_TIMEOUT.ilog2()).into()),
             }
-            default: clock, passes, in_registers, low, complete, register, named_now, named, last,
-                follows, counting, since, count, nearly, shifted, goes_on, silent, register_before
+            default: clock, passes, in_registers, low, complete, register, register_accessed,
+                accessed_register, last, same_register, counting, since, count, one_missing,
+                shifted, continues, timed_out, register_before
         }
     }
 }
@@ -69,24 +70,36 @@ impl Sequence {
 impl Logic for Sequence {
     #[hdl_gen]
     fn update(&mut self) {
-        dff_setup!(self, clock, named_now, named, last, follows, counting, since, count, nearly);
+        dff_setup!(
+            self,
+            clock,
+            register_accessed,
+            accessed_register,
+            last,
+            same_register,
+            counting,
+            since,
+            count,
+            one_missing
+        );
         // A shift is slow to simulate, so it is left out in most clocks.
         self.shifted.next = bits::<32>(0);
         if self.in_registers.val() {
             self.shifted.next = self.low.val() >> self.stride.val();
         }
-        self.named_now.d.next = self.passes.val() & self.in_registers.val();
-        self.named.d.next = self.shifted.val().get_bits::<9>(0);
+        self.register_accessed.d.next = self.passes.val() & self.in_registers.val();
+        self.accessed_register.d.next = self.shifted.val().get_bits::<9>(0);
         self.register_before.next = self.last.q.val();
-        if self.named_now.q.val() {
-            self.register_before.next = self.named.q.val();
+        if self.register_accessed.q.val() {
+            self.register_before.next = self.accessed_register.q.val();
         }
         // The timeout is a power of two, so one bit of the counter says that it has passed.
-        self.silent.next = self.since.q.val().get_bit(self.timeout_at.val().index());
-        self.follows.d.next = (self.shifted.val().get_bits::<9>(0) == self.register_before.val())
-            & !self.silent.val();
+        self.timed_out.next = self.since.q.val().get_bit(self.timeout_at.val().index());
+        self.same_register.d.next = (self.shifted.val().get_bits::<9>(0)
+            == self.register_before.val())
+            & !self.timed_out.val();
         if self.passes.val() {
-            if !self.silent.val() {
+            if !self.timed_out.val() {
                 self.since.d.next = self.since.q.val() + 1;
             }
             if self.in_registers.val() {
@@ -94,22 +107,23 @@ impl Logic for Sequence {
             }
         }
 
-        self.register.next = self.named.q.val();
-        self.goes_on.next = self.follows.q.val() & self.counting.q.val();
-        // `nearly` is set only while accesses are counted.
-        self.complete.next = self.named_now.q.val() & self.follows.q.val() & self.nearly.q.val();
-        if self.named_now.q.val() {
-            self.last.d.next = self.named.q.val();
+        self.register.next = self.accessed_register.q.val();
+        self.continues.next = self.same_register.q.val() & self.counting.q.val();
+        // `one_missing` is set only while accesses are counted.
+        self.complete.next =
+            self.register_accessed.q.val() & self.same_register.q.val() & self.one_missing.q.val();
+        if self.register_accessed.q.val() {
+            self.last.d.next = self.accessed_register.q.val();
             self.count.d.next = bits::<8>(1);
             self.counting.d.next = true;
-            self.nearly.d.next = self.two_before.val() == 0;
-            if self.goes_on.val() {
+            self.one_missing.d.next = self.two_before.val() == 0;
+            if self.continues.val() {
                 self.count.d.next = self.count.q.val() + 1;
-                self.nearly.d.next = self.count.q.val() == self.two_before.val();
-                if self.nearly.q.val() {
+                self.one_missing.d.next = self.count.q.val() == self.two_before.val();
+                if self.one_missing.q.val() {
                     self.count.d.next = bits::<8>(0);
                     self.counting.d.next = false;
-                    self.nearly.d.next = false;
+                    self.one_missing.d.next = false;
                 }
             }
         }

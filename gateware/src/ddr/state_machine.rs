@@ -43,7 +43,7 @@ const LATENCY: u64 = 5;
 
 /// A fault that waits for a free clock.
 #[derive(Copy, Clone, Debug, Default, PartialEq, LogicStruct)]
-struct Parked {
+struct DeferredFault {
     /// Code of the fault, 0 for none.
     fault: Bits<6>,
     rank: Bits<2>,
@@ -60,7 +60,7 @@ struct Length {
 /// See the module's description.
 #[derive(LogicBlock)]
 pub struct StateMachine {
-    /// DDR clock.
+    /// DDR clock domain. All other ports are synchronous to it.
     pub clock: Signal<In, Domain>,
     /// Command of this clock.
     pub command: Signal<In, SlotCommand>,
@@ -87,8 +87,8 @@ pub struct StateMachine {
     a_spread: Register<Bits<18>>,
     a_found: Register<Bits<18>>,
     length: Register<Length>,
-    parked: Register<Parked>,
-    any_parked: Register<Bit>,
+    deferred: Register<DeferredFault>,
+    has_deferred: Register<Bit>,
     any_overdue: Register<Bit>,
     overdue: Register<Bits<4>>,
     lost: Register<Bits<8>>,
@@ -103,13 +103,13 @@ pub struct StateMachine {
     needs_closed: Signal<Local, Bit>,
     in_force: Signal<Local, Bits<2>>,
     chops: Signal<Local, Bit>,
-    named: Signal<Local, Bits<2>>,
-    names: Signal<Local, Bit>,
+    new_length: Signal<Local, Bits<2>>,
+    sets_length: Signal<Local, Bit>,
     start: Signal<Local, Bits<18>>,
     overdue_now: Signal<Local, Bits<4>>,
     still_overdue: Signal<Local, Bits<4>>,
     reported: Signal<Local, Bits<4>>,
-    follows: Constant<Bit>,
+    uses_mode_register: Constant<Bit>,
     initial_length: Constant<Bits<2>>,
     is_ddr1: Constant<Bit>,
     has_chop: Constant<Bit>,
@@ -169,7 +169,7 @@ impl StateMachine {
         block! {
             Self {
                 bank_table: BankTable::new(memory),
-                follows: Constant::new(memory.burst_from_mode_register),
+                uses_mode_register: Constant::new(memory.burst_from_mode_register),
                 initial_length: Constant::new(initial.into()),
                 is_ddr1: Constant::new(memory.generation == Generation::Ddr1),
                 has_chop: Constant::new(memory.generation >= Generation::Ddr3),
@@ -218,10 +218,10 @@ impl StateMachine {
                 bank_bits: Constant::new(BANK_BITS.into()),
             }
             default: clock, command, valid, verdict, row, verdict_valid, burst, unreported, rows,
-                judged, activated, settled, out, out_row, valids, a_spread, a_found, length, parked,
-                any_parked, any_overdue, overdue, lost, op, command_a, a, found_op, row_at,
-                register, kind, column, needs_closed, in_force, chops, named, names, start,
-                overdue_now, still_overdue, reported
+                judged, activated, settled, out, out_row, valids, a_spread, a_found, length,
+                deferred, has_deferred, any_overdue, overdue, lost, op, command_a, a, found_op,
+                row_at, register, kind, column, needs_closed, in_force, chops, new_length,
+                sets_length, start, overdue_now, still_overdue, reported
         }
     }
 }

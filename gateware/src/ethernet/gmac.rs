@@ -44,7 +44,7 @@ enum State {
 /// See the module's description.
 #[derive(LogicBlock)]
 pub struct Gmac {
-    /// Transmit clock, 125 MHz.
+    /// Transmit clock domain, 125 MHz. All other ports are synchronous to it.
     pub clock: Signal<In, Domain>,
     /// Octets of frames, from the Tx thread.
     pub octets: OctetSink,
@@ -58,7 +58,7 @@ pub struct Gmac {
     timed_out: KeptRegister<Bit>,
     taking: Register<Bit>,
     filled: KeptRegister<Bits<6>>,
-    enough: KeptRegister<Bit>,
+    long_enough: KeptRegister<Bit>,
     octet: KeptRegister<Bits<8>>,
     sending: Register<Bit>,
     starts: Register<Bit>,
@@ -90,7 +90,7 @@ impl Default for Gmac {
                 start_delimiter: Constant::new(START_DELIMITER.into()),
             }
             default: clock, octets, txd, tx_en, crc, state, timer, timed_out,
-                taking, filled, enough, octet, sending, starts, feeds, checks, check, txd_out,
+                taking, filled, long_enough, octet, sending, starts, feeds, checks, check, txd_out,
                 tx_en_out, inverted
         }
     }
@@ -100,8 +100,22 @@ impl Logic for Gmac {
     #[hdl_gen]
     fn update(&mut self) {
         dff_setup!(
-            self, clock, state, timer, timed_out, taking, filled, enough, octet, sending, starts,
-            feeds, checks, check, txd_out, tx_en_out
+            self,
+            clock,
+            state,
+            timer,
+            timed_out,
+            taking,
+            filled,
+            long_enough,
+            octet,
+            sending,
+            starts,
+            feeds,
+            checks,
+            check,
+            txd_out,
+            tx_en_out
         );
         self.octets.ready.next = self.taking.q.val();
         self.txd.next = self.txd_out.q.val();
@@ -128,7 +142,7 @@ impl Logic for Gmac {
                 self.octet.d.next = self.preamble.val();
                 self.starts.d.next = true;
                 self.filled.d.next = bits::<6>(0);
-                self.enough.d.next = false;
+                self.long_enough.d.next = false;
                 if self.timed_out.q.val() {
                     self.octet.d.next = self.start_delimiter.val();
                     self.taking.d.next = true;
@@ -144,7 +158,7 @@ impl Logic for Gmac {
                 if self.octets.last.val() {
                     self.taking.d.next = false;
                     self.state.d.next = State::Pad;
-                    if self.enough.q.val() {
+                    if self.long_enough.q.val() {
                         self.state.d.next = State::Check;
                     }
                 }
@@ -154,7 +168,7 @@ impl Logic for Gmac {
                 self.filled.d.next = self.filled.q.val() + 1;
                 self.timer.d.next = self.check_left.val();
                 self.timed_out.d.next = false;
-                if self.enough.q.val() {
+                if self.long_enough.q.val() {
                     self.state.d.next = State::Check;
                 }
             }
@@ -177,9 +191,9 @@ impl Logic for Gmac {
                 self.state.d.next = State::AwaitFrame;
             }
         }
-        // `enough` is high from the 60th octet on, in each state.
+        // `long_enough` is high from the 60th octet on, in each state.
         if self.filled.q.val() == self.last_needed_but_one.val() {
-            self.enough.d.next = true;
+            self.long_enough.d.next = true;
         }
 
         self.crc.crc.next = self.check.q.val();

@@ -23,21 +23,21 @@ use crate::reset::{ClearedRegister, Domain, KeptRegister, Register};
 /// Transmit clocks of a tick of silence, and of the link's LED: 524 us.
 pub const TICK_CLOCKS: u64 = 1 << HEADER_WORDS_AT;
 /// Ticks of silence before a heartbeat: a second.
-pub const QUIET_TICKS: u64 = 1907;
+pub const SILENCE_TICKS: u64 = 1907;
 /// Ticks for which the link's LED is on after a frame: 1/16 s.
-const LIGHT_TICKS: u64 = 119;
+const LED_TICKS: u64 = 119;
 
 /// See the module's description.
 #[derive(LogicBlock)]
 pub struct Heartbeat {
-    /// Transmit clock.
+    /// Transmit clock domain, 125 MHz. All other ports are synchronous to it.
     pub clock: Signal<In, Domain>,
     /// The DDR clock is stopped.
     pub lost: Signal<In, Bit>,
     /// Heartbeats, for the Tx thread.
     pub beat: BeatSource,
     /// A frame was sent a short time ago.
-    pub light: Signal<Out, Bit>,
+    pub link_led: Signal<Out, Bit>,
     was_lost: Register<Bit>,
     losses: Register<Bits<16>>,
     is_due: Register<Bit>,
@@ -48,12 +48,12 @@ pub struct Heartbeat {
     mid_full: Register<Bit>,
     high_step: Register<Bit>,
     high: Register<Bits<16>>,
-    quiet: ClearedRegister<Bits<12>>,
-    quiet_enough: Register<Bit>,
+    silent_ticks: ClearedRegister<Bits<12>>,
+    silence_full: Register<Bit>,
     was_sent: Register<Bit>,
     ends_silence: Register<Bit>,
-    light_left: KeptRegister<Bits<7>>,
-    light_on: Register<Bit>,
+    led_ticks_left: KeptRegister<Bits<7>>,
+    led_on: Register<Bit>,
     take_low: Register<Bit>,
     take_mid: Register<Bit>,
     take_high: Register<Bit>,
@@ -67,8 +67,8 @@ pub struct Heartbeat {
     next_group: KeptRegister<Bits<32>>,
     header: Constant<Bits<32>>,
     running_bit: Constant<Bits<32>>,
-    quiet_ticks: Constant<Bits<12>>,
-    light_ticks: Constant<Bits<7>>,
+    silence_limit: Constant<Bits<12>>,
+    led_ticks: Constant<Bits<7>>,
     word_0_high: Constant<Bits<3>>,
     word_0_low: Constant<Bits<3>>,
     word_1_high: Constant<Bits<3>>,
@@ -79,13 +79,13 @@ pub struct Heartbeat {
 
 impl Default for Heartbeat {
     fn default() -> Self {
-        Self::after(QUIET_TICKS)
+        Self::after(SILENCE_TICKS)
     }
 }
 
 impl Heartbeat {
-    /// Builds a heartbeat that is due after `quiet_ticks` ticks of silence, 1 to 4095.
-    pub fn after(quiet_ticks: u64) -> Self {
+    /// Builds a heartbeat that is due after `silence_limit` ticks of silence, 1 to 4095.
+    pub fn after(silence_limit: u64) -> Self {
         let header = u32::from(FORMAT_VERSION) << HEADER_VERSION_AT
             | (FrameKind::Heartbeat as u32) << HEADER_KIND_AT
             | u32::from(HEARTBEAT_WORDS) << HEADER_WORDS_AT;
@@ -93,8 +93,8 @@ impl Heartbeat {
             Self {
                 header: Constant::new(u64::from(header).into()),
                 running_bit: Constant::new((1u64 << HEARTBEAT_RUNNING_AT).into()),
-                quiet_ticks: Constant::new(quiet_ticks.into()),
-                light_ticks: Constant::new(LIGHT_TICKS.into()),
+                silence_limit: Constant::new(silence_limit.into()),
+                led_ticks: Constant::new(LED_TICKS.into()),
                 word_0_high: Constant::new(1u64.into()),
                 word_0_low: Constant::new(2u64.into()),
                 word_1_high: Constant::new(3u64.into()),
@@ -102,9 +102,9 @@ impl Heartbeat {
                 part_full: Constant::new(u64::from(u16::MAX).into()),
                 part_bits: Constant::new(u64::from(u16::BITS).into()),
             }
-            default: clock, lost, beat, light, was_lost, losses, is_due,
-                low, low_full, mid_step, mid, mid_full, high_step, high, quiet, quiet_enough,
-                was_sent, ends_silence, light_left, light_on, take_low, take_mid, take_high,
+            default: clock, lost, beat, link_led, was_lost, losses, is_due,
+                low, low_full, mid_step, mid, mid_full, high_step, high, silent_ticks, silence_full,
+                was_sent, ends_silence, led_ticks_left, led_on, take_low, take_mid, take_high,
                 kept_lost, kept_losses, kept_low, kept_mid, kept_high, index, step_taken, next_group
         }
     }
@@ -126,12 +126,12 @@ impl Logic for Heartbeat {
             mid_full,
             high_step,
             high,
-            quiet,
-            quiet_enough,
+            silent_ticks,
+            silence_full,
             was_sent,
             ends_silence,
-            light_left,
-            light_on,
+            led_ticks_left,
+            led_on,
             take_low,
             take_mid,
             take_high,
@@ -158,21 +158,21 @@ impl Logic for Heartbeat {
             self.high.d.next = self.high.q.val() + 1;
         }
 
-        self.quiet_enough.d.next = self.quiet.q.val() == self.quiet_ticks.val();
-        self.light_on.d.next = self.light_left.q.val() != 0;
+        self.silence_full.d.next = self.silent_ticks.q.val() == self.silence_limit.val();
+        self.led_on.d.next = self.led_ticks_left.q.val() != 0;
         if self.mid_step.q.val() {
-            self.quiet.d.next = self.quiet.q.val() + 1;
-            if self.light_on.q.val() {
-                self.light_left.d.next = self.light_left.q.val() - 1;
+            self.silent_ticks.d.next = self.silent_ticks.q.val() + 1;
+            if self.led_on.q.val() {
+                self.led_ticks_left.d.next = self.led_ticks_left.q.val() - 1;
             }
         }
         self.was_sent.d.next = self.beat.sent.val();
         if self.was_sent.q.val() {
-            self.light_left.d.next = self.light_ticks.val();
+            self.led_ticks_left.d.next = self.led_ticks.val();
         }
         self.ends_silence.d.next = self.beat.sent.val() | self.beat.taken.val();
         if self.ends_silence.q.val() {
-            self.quiet.d.next = bits::<12>(0);
+            self.silent_ticks.d.next = bits::<12>(0);
         }
 
         self.was_lost.d.next = self.lost.val();
@@ -184,7 +184,7 @@ impl Logic for Heartbeat {
             self.index.d.next = bits::<3>(0);
         }
         // The comparison is two clocks late, so it is ignored for two clocks after a heartbeat was taken.
-        if ((self.quiet_enough.q.val() & !self.beat.taken.val()) & !self.take_low.q.val())
+        if ((self.silence_full.q.val() & !self.beat.taken.val()) & !self.take_low.q.val())
             & !self.take_mid.q.val()
         {
             self.is_due.d.next = true;
@@ -231,6 +231,6 @@ impl Logic for Heartbeat {
         }
         self.beat.group.next = self.next_group.q.val();
         self.beat.due.next = self.is_due.q.val();
-        self.light.next = self.light_on.q.val();
+        self.link_led.next = self.led_on.q.val();
     }
 }

@@ -1,24 +1,26 @@
 //! Declares the ports between the units that send frames, each as a bundle of signals with an end for either unit;
 //! `join` connects both ends.
 
+// LogicInterface derives `join` without documentation. A signal is documented once, at the end that is named first.
+#![allow(missing_docs)]
+
 use rust_hdl::prelude::*;
 
 /// Octets of frames, at the GMAC, which takes them.
 #[derive(Clone, Debug, Default, LogicInterface)]
 #[join = "OctetSource"]
 pub struct OctetSink {
-    /// A frame is offered; `data` is its next octet.
+    /// A frame is offered; `data` is its next octet. Stays high up to `last`.
     pub valid: Signal<In, Bit>,
     /// Next octet, destination address first.
     pub data: Signal<In, Bits<8>>,
-    /// The octet is the last one before the FCS.
+    /// The octet is the last one before the FCS. The frame ends when it is taken.
     pub last: Signal<In, Bit>,
-    /// The octet is taken on this clock.
+    /// The octet is taken on this clock. After the first one, an octet is taken in each clock.
     pub ready: Signal<Out, Bit>,
 }
 
 /// The end of [`OctetSink`] at the Tx thread, which offers them.
-#[allow(missing_docs, reason = "signals of the other end")]
 #[derive(Clone, Debug, Default, LogicInterface)]
 #[join = "OctetSink"]
 pub struct OctetSource {
@@ -45,7 +47,6 @@ pub struct BeatSource {
 }
 
 /// The end of [`BeatSource`] at the Tx thread, which sends them.
-#[allow(missing_docs, reason = "signals of the other end")]
 #[derive(Clone, Debug, Default, LogicInterface)]
 #[join = "BeatSource"]
 pub struct BeatSink {

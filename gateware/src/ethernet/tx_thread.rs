@@ -49,7 +49,7 @@ enum Group {
 /// See the module's description. `N`: log2 of the FIFO's words.
 #[derive(LogicBlock)]
 pub struct TxThread<const N: usize> {
-    /// Transmit clock.
+    /// Transmit clock domain, 125 MHz. All other ports are synchronous to it.
     pub clock: Signal<In, Domain>,
     /// End of the last complete block.
     pub available: Signal<In, Bits<N>>,
@@ -66,12 +66,12 @@ pub struct TxThread<const N: usize> {
     state: Register<State>,
     group: KeptRegister<Group>,
     read_at: Register<Bits<N>>,
-    done_to: Register<Bits<N>>,
+    freed_to: Register<Bits<N>>,
     pending: Register<Bit>,
-    beating: Register<Bit>,
+    sends_heartbeat: Register<Bit>,
     word_high: KeptRegister<Bits<32>>,
     word_low: KeptRegister<Bits<32>>,
-    turn: Register<Bit>,
+    loads_group: Register<Bit>,
     next_group: KeptRegister<Bits<32>>,
     shift: KeptRegister<Bits<32>>,
     left: KeptRegister<Bits<2>>,
@@ -112,11 +112,10 @@ impl<const N: usize> Default for TxThread<N> {
                 address_start: Constant::new(1u64.into()),
                 last_octet_but_one: Constant::new(1u64.into()),
             }
-            default: clock, available, read, drained, rewind,
-                beat, octets,
-                state, group, read_at, done_to, pending, beating, word_high, word_low, turn,
-                next_group, shift, left, reload, words_left, finishing, offered, at_last, counter,
-                sent, high_and_mid
+            default: clock, available, read, drained, rewind, beat, octets, state, group, read_at,
+                freed_to, pending, sends_heartbeat, word_high, word_low, loads_group, next_group,
+                shift, left, reload, words_left, finishing, offered, at_last, counter, sent,
+                high_and_mid
         }
     }
 }
@@ -125,13 +124,31 @@ impl<const N: usize> Logic for TxThread<N> {
     #[hdl_gen]
     fn update(&mut self) {
         dff_setup!(
-            self, clock, state, group, read_at, done_to, pending, beating, word_high, word_low,
-            turn, next_group, shift, left, reload, words_left, finishing, offered, at_last, sent
+            self,
+            clock,
+            state,
+            group,
+            read_at,
+            freed_to,
+            pending,
+            sends_heartbeat,
+            word_high,
+            word_low,
+            loads_group,
+            next_group,
+            shift,
+            left,
+            reload,
+            words_left,
+            finishing,
+            offered,
+            at_last,
+            sent
         );
         self.counter.clock.next = self.clock.val();
         self.counter.step.next = self.sent.q.val();
         self.read.address.next = self.read_at.q.val();
-        self.read.freed.next = self.done_to.q.val();
+        self.read.freed.next = self.freed_to.q.val();
         self.octets.valid.next = self.offered.q.val();
         self.octets.data.next = self.shift.q.val().get_bits::<8>(self.octet_at.val().index());
         self.octets.last.next = self.at_last.q.val();
@@ -141,11 +158,11 @@ impl<const N: usize> Logic for TxThread<N> {
         self.word_low.d.next = self.read.low.val();
         self.high_and_mid.next = (bit_cast::<32, 8>(self.counter.high.val()) << 16)
             | bit_cast::<32, 16>(self.counter.mid.val());
-        self.turn.d.next = false;
+        self.loads_group.d.next = false;
         self.beat.taken.next = false;
         self.beat.step.next = false;
         self.beat.sent.next = self.sent.q.val();
-        if self.turn.q.val() {
+        if self.loads_group.q.val() {
             match self.group.q.val() {
                 Group::DestinationEnd => {
                     self.next_group.d.next = self.destination_end.val();
@@ -162,7 +179,7 @@ impl<const N: usize> Logic for TxThread<N> {
                     self.next_group.d.next = self.word_low.q.val();
                     self.words_left.d.next =
                         self.word_low.q.val().get_bits::<8>(self.words_at.val().index());
-                    if self.beating.q.val() {
+                    if self.sends_heartbeat.q.val() {
                         self.beat.step.next = true;
                         self.next_group.d.next = self.beat.group.val();
                         self.words_left.d.next =
@@ -171,14 +188,14 @@ impl<const N: usize> Logic for TxThread<N> {
                 }
                 Group::High => {
                     self.next_group.d.next = self.word_high.q.val();
-                    if self.beating.q.val() {
+                    if self.sends_heartbeat.q.val() {
                         self.beat.step.next = true;
                         self.next_group.d.next = self.beat.group.val();
                     }
                 }
                 _ => {
                     self.next_group.d.next = self.word_low.q.val();
-                    if self.beating.q.val() {
+                    if self.sends_heartbeat.q.val() {
                         self.beat.step.next = true;
                         self.next_group.d.next = self.beat.group.val();
                     }
@@ -190,7 +207,7 @@ impl<const N: usize> Logic for TxThread<N> {
             (self.words_left.q.val() == 0) & (self.group.q.val() == Group::High);
 
         self.drained.next = !self.pending.q.val()
-            & ((self.state.q.val() == State::AwaitBlock) | self.beating.q.val());
+            & ((self.state.q.val() == State::AwaitBlock) | self.sends_heartbeat.q.val());
         self.sent.d.next = false;
         match self.state.q.val() {
             State::AwaitBlock => {
@@ -198,10 +215,10 @@ impl<const N: usize> Logic for TxThread<N> {
                 self.shift.d.next = self.destination_start.val();
                 self.left.d.next = self.address_start.val();
                 self.reload.d.next = false;
-                self.beating.d.next = self.beat.due.val();
+                self.sends_heartbeat.d.next = self.beat.due.val();
                 if self.pending.q.val() | self.beat.due.val() {
                     self.beat.taken.next = self.beat.due.val();
-                    self.turn.d.next = true;
+                    self.loads_group.d.next = true;
                     self.offered.d.next = true;
                     self.state.d.next = State::Send;
                 }
@@ -216,7 +233,7 @@ impl<const N: usize> Logic for TxThread<N> {
                     self.shift.d.next = self.shift.q.val() << self.octet_bits.val();
                     if self.reload.q.val() {
                         self.shift.d.next = self.next_group.q.val();
-                        self.turn.d.next = true;
+                        self.loads_group.d.next = true;
                         match self.group.q.val() {
                             Group::DestinationEnd => {
                                 self.group.d.next = Group::SourceStart;
@@ -225,7 +242,7 @@ impl<const N: usize> Logic for TxThread<N> {
                                 self.group.d.next = Group::SourceEnd;
                             }
                             Group::SourceEnd => {
-                                if !self.beating.q.val() {
+                                if !self.sends_heartbeat.q.val() {
                                     self.read_at.d.next = self.read_at.q.val() + 1;
                                 }
                                 self.group.d.next = Group::Header;
@@ -234,7 +251,7 @@ impl<const N: usize> Logic for TxThread<N> {
                                 self.group.d.next = Group::High;
                             }
                             Group::High => {
-                                if !self.beating.q.val() {
+                                if !self.sends_heartbeat.q.val() {
                                     self.read_at.d.next = self.read_at.q.val() + 1;
                                 }
                                 self.group.d.next = Group::Low;
@@ -248,7 +265,7 @@ impl<const N: usize> Logic for TxThread<N> {
                     if self.at_last.q.val() {
                         self.offered.d.next = false;
                         self.sent.d.next = true;
-                        self.done_to.d.next = self.read_at.q.val();
+                        self.freed_to.d.next = self.read_at.q.val();
                         self.state.d.next = State::AwaitBlock;
                     }
                 }
@@ -259,7 +276,7 @@ impl<const N: usize> Logic for TxThread<N> {
         }
         if self.rewind.val() {
             self.read_at.d.next = self.first_word.val();
-            self.done_to.d.next = self.first_word.val();
+            self.freed_to.d.next = self.first_word.val();
         }
     }
 }
@@ -268,7 +285,7 @@ impl<const N: usize> Logic for TxThread<N> {
 /// frame reads the counter.
 #[derive(LogicBlock)]
 pub struct FrameCounter {
-    /// Transmit clock.
+    /// Transmit clock domain, 125 MHz. All other ports are synchronous to it.
     pub clock: Signal<In, Domain>,
     /// Count a frame.
     pub step: Signal<In, Bit>,

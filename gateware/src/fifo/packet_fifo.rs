@@ -2,15 +2,15 @@
 //!
 //! The block writer writes a block at addresses that it chooses, also a half of a word at a time, and then moves
 //! `committed` behind it. The Tx thread sees the block when that pointer has crossed, reads it, and moves `freed`.
-//! Only the two pointers cross, so no fill level is on a critical path. `room` is computed by a subtraction and a
-//! comparison, with a register after each. It may follow `freed` late; it follows `committed` after [`ROOM_LATENCY`]
-//! edges, for which the writer must wait.
+//! Only the two pointers cross, so no fill level is on a critical path. `space_available` is computed by a subtraction
+//! and a comparison, with a register after each. It may follow `freed` late; it follows `committed` after
+//! [`SPACE_LATENCY`] edges, for which the writer must wait.
 //!
 //! ```text
-//! edge         0   1   2        ROOM_LATENCY = 2
-//! committed  a | b | b | b
-//! used       a | a | b | b
-//! room       a | a | a | b
+//! edge               0   1   2        SPACE_LATENCY = 2
+//! committed        a | b | b | b
+//! used             a | a | b | b
+//! space_available  a | a | a | b
 //! ```
 
 use hmtt_format::frame::MAX_WORDS;
@@ -24,9 +24,9 @@ use crate::reset::{Domain, Register};
 /// Most words of a block: a descriptor and the words of a full frame.
 pub const BLOCK_WORDS: u64 = 1 + MAX_WORDS as u64;
 
-/// DDR clock edges from the one that moves `committed` until `room` is valid for the new value. A writer waits that
-/// many edges before it uses `room` again.
-pub const ROOM_LATENCY: usize = 2;
+/// DDR clock edges from the one that moves `committed` until `space_available` is valid for the new value. A writer
+/// waits that many edges before it uses `space_available` again.
+pub const SPACE_LATENCY: usize = 2;
 
 /// See the module's description. `2^N` words of 64 bits.
 #[derive(LogicBlock)]
@@ -37,8 +37,8 @@ pub struct PacketFifo<const N: usize> {
     pub tx_clock: Signal<In, Domain>,
     /// Write port, of the writer's clock.
     pub write: FifoWrite<N>,
-    /// The longest block fits after `committed`; see [`ROOM_LATENCY`].
-    pub room: Signal<Out, Bit>,
+    /// The longest block fits after `committed`; see [`SPACE_LATENCY`].
+    pub space_available: Signal<Out, Bit>,
     /// Read port, of the reader's clock.
     pub read: FifoRead<N>,
     /// `committed`, after it has crossed.
@@ -48,8 +48,8 @@ pub struct PacketFifo<const N: usize> {
     forward: PointerCrossing<N>,
     backward: PointerCrossing<N>,
     used: Register<Bits<N>>,
-    has_room: Register<Bit>,
-    room_below: Constant<Bits<N>>,
+    has_space: Register<Bit>,
+    space_below: Constant<Bits<N>>,
 }
 
 impl<const N: usize> Default for PacketFifo<N> {
@@ -67,9 +67,10 @@ impl<const N: usize> PacketFifo<N> {
         block! {
             Self {
                 // Full and empty must differ, so one word is never used.
-                room_below: Constant::new((1u64 << N).checked_sub(words).expect("a block fits").into()),
+                space_below: Constant::new((1u64 << N).checked_sub(words).expect("a block fits").into()),
             }
-            default: ddr_clock, tx_clock, write, room, read, available, high, low, forward, backward, used, has_room
+            default: ddr_clock, tx_clock, write, space_available, read, available, high, low,
+                forward, backward, used, has_space
         }
     }
 }
@@ -77,7 +78,7 @@ impl<const N: usize> PacketFifo<N> {
 impl<const N: usize> Logic for PacketFifo<N> {
     #[hdl_gen]
     fn update(&mut self) {
-        dff_setup!(self, ddr_clock, used, has_room);
+        dff_setup!(self, ddr_clock, used, has_space);
         self.high.write_clock.next = self.ddr_clock.val();
         self.low.write_clock.next = self.ddr_clock.val();
         self.high.read_clock.next = self.tx_clock.val();
@@ -102,7 +103,7 @@ impl<const N: usize> Logic for PacketFifo<N> {
         self.available.next = self.forward.crossed.val();
         self.backward.value.next = self.read.freed.val();
         self.used.d.next = self.write.committed.val() - self.backward.crossed.val();
-        self.has_room.d.next = self.used.q.val() < self.room_below.val();
-        self.room.next = self.has_room.q.val();
+        self.has_space.d.next = self.used.q.val() < self.space_below.val();
+        self.space_available.next = self.has_space.q.val();
     }
 }

@@ -8,13 +8,13 @@
 //! ```text
 //! ck       ~~~~~~____________________________~~~~~~~~~~~~~~~~~~~~
 //! lost     ____________/~~~~~~~~~~~~~~~~~~~~~~\___________________
-//! state    Run         |Drain        |Await                |Run
+//! state    Run         |AwaitDrained |AwaitSteady          |Run
 //! request  _____________/~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~\____
 //! clears   ___________________________/~~~~~~~~~~~~~~~~~~~~~\____
 //! ```
 //!
 //! A pointer that crossed just before the clock stopped may be wrong too. So the reader uses a pointer only after the
-//! clock watch has seen [`BELIEF_CHANGES`] more changes, which a stopped clock does not make.
+//! clock watch has seen [`CONFIRM_CHANGES`] more changes, which a stopped clock does not make.
 //!
 //! A reset of the transmit domain itself, after its PLL has lost its lock, resets the DDR domain in the same way. The
 //! reset at power-on does not, because nothing has run before it.
@@ -28,19 +28,19 @@ use super::{Domain, KeptRegister};
 pub const STEADY_CHANGES: usize = 32;
 
 /// Least changes of the clock watch between the crossing of a pointer and its use.
-pub const BELIEF_CHANGES: usize = 2;
+pub const CONFIRM_CHANGES: usize = 2;
 
 #[derive(Copy, Clone, Debug, PartialEq, LogicState)]
 enum State {
     Run,
-    Drain,
-    Await,
+    AwaitDrained,
+    AwaitSteady,
 }
 
 /// See the module's description. `N`: bits of the FIFO's pointers.
 #[derive(LogicBlock)]
 pub struct DdrRestart<const N: usize> {
-    /// Transmit clock.
+    /// Transmit clock domain, 125 MHz. All other ports are synchronous to it.
     pub clock: Signal<In, Domain>,
     /// The DDR clock is stopped.
     pub lost: Signal<In, Bit>,
@@ -62,15 +62,15 @@ pub struct DdrRestart<const N: usize> {
     changes: KeptRegister<Bits<5>>,
     requests: KeptRegister<Bit>,
     clearing: KeptRegister<Bit>,
-    odd: KeptRegister<Bit>,
+    odd_change: KeptRegister<Bit>,
     /// Inputs and decisions of the clock before. They are registered because their sources are far apart on the chip.
     was_lost: KeptRegister<Bit>,
     was_changed: KeptRegister<Bit>,
     was_drained: KeptRegister<Bit>,
     is_last_change: KeptRegister<Bit>,
     takes: KeptRegister<Bit>,
-    doubted: KeptRegister<Bits<N>>,
-    believed: KeptRegister<Bits<N>>,
+    candidate: KeptRegister<Bits<N>>,
+    confirmed: KeptRegister<Bits<N>>,
     first_word: Constant<Bits<N>>,
     steady_last: Constant<Bits<5>>,
 }
@@ -83,8 +83,8 @@ impl<const N: usize> Default for DdrRestart<N> {
                 steady_last: Constant::new((STEADY_CHANGES as u64 - 1).into()),
             }
             default: clock, lost, changed, crossed, available, drained, request, clears, state,
-                has_run, changes, requests, clearing, odd, was_lost, was_changed, was_drained,
-                is_last_change, takes, doubted, believed
+                has_run, changes, requests, clearing, odd_change, was_lost, was_changed,
+                was_drained, is_last_change, takes, candidate, confirmed
         }
     }
 }
@@ -100,50 +100,50 @@ impl<const N: usize> Logic for DdrRestart<N> {
             changes,
             requests,
             clearing,
-            odd,
+            odd_change,
             was_lost,
             was_changed,
             was_drained,
             is_last_change,
             takes,
-            doubted,
-            believed
+            candidate,
+            confirmed
         );
-        self.available.next = self.believed.q.val();
+        self.available.next = self.confirmed.q.val();
         self.request.next = self.requests.q.val();
         self.clears.next = self.clearing.q.val();
         self.requests.d.next = self.state.q.val() != State::Run;
-        self.clearing.d.next = self.state.q.val() == State::Await;
+        self.clearing.d.next = self.state.q.val() == State::AwaitSteady;
         self.was_lost.d.next = self.lost.val();
         self.was_changed.d.next = self.changed.val();
         self.was_drained.d.next = self.drained.val();
         self.is_last_change.d.next = self.changes.q.val() == self.steady_last.val();
         self.takes.d.next = false;
         if self.takes.q.val() {
-            self.doubted.d.next = self.crossed.val();
-            self.believed.d.next = self.doubted.q.val();
+            self.candidate.d.next = self.crossed.val();
+            self.confirmed.d.next = self.candidate.q.val();
         }
         if self.clearing.q.val() {
-            self.doubted.d.next = self.first_word.val();
-            self.believed.d.next = self.first_word.val();
+            self.candidate.d.next = self.first_word.val();
+            self.confirmed.d.next = self.first_word.val();
         }
         match self.state.q.val() {
             State::Run => {
                 self.changes.d.next = bits::<5>(0);
                 if self.was_changed.q.val() {
-                    self.odd.d.next = !self.odd.q.val();
-                    self.takes.d.next = self.odd.q.val();
+                    self.odd_change.d.next = !self.odd_change.q.val();
+                    self.takes.d.next = self.odd_change.q.val();
                 }
                 if self.was_lost.q.val() {
-                    self.state.d.next = State::Drain;
+                    self.state.d.next = State::AwaitDrained;
                 }
             }
-            State::Drain => {
+            State::AwaitDrained => {
                 if self.was_drained.q.val() {
-                    self.state.d.next = State::Await;
+                    self.state.d.next = State::AwaitSteady;
                 }
             }
-            State::Await => {
+            State::AwaitSteady => {
                 if self.was_changed.q.val() {
                     // Changes of a fast clock may be too close for `is_last_change`.
                     if self.changes.q.val() != self.steady_last.val() {
@@ -158,7 +158,7 @@ impl<const N: usize> Logic for DdrRestart<N> {
                 }
             }
             _ => {
-                self.state.d.next = State::Await;
+                self.state.d.next = State::AwaitSteady;
             }
         }
         self.has_run.d.next = true;
@@ -166,7 +166,7 @@ impl<const N: usize> Logic for DdrRestart<N> {
             self.has_run.d.next = self.has_run.q.val();
             self.changes.d.next = bits::<5>(0);
             if self.has_run.q.val() {
-                self.state.d.next = State::Await;
+                self.state.d.next = State::AwaitSteady;
             }
         }
     }

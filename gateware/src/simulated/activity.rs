@@ -4,12 +4,12 @@
 //! rust-hdl evaluates a block in passes over all that it contains. A clock edge needs one pass for each level of
 //! blocks down to a register, and the register changes in the pass after that. If nothing changes in the pass in
 //! which the deepest registers would, then each register has the value of its data input, as before the edge. More
-//! edges change nothing either, until an input changes. So the block rests, and its edges are skipped.
+//! edges change nothing either, until an input changes. So the block is idle, and its edges are skipped.
 //!
 //! This is valid only if the depths of the registers differ by one level at most; else the change of a shallow
 //! register would be over before the pass that is looked at. The block must also have one clock, and no state other
-//! than registers and block RAM (writing a word of block RAM again changes nothing). Other blocks never rest. Nor
-//! does a block in reset, in which block RAM is cleared word by word without a visible change.
+//! than registers and block RAM (writing a word of block RAM again changes nothing). Other blocks are never idle. Nor
+//! is a block in reset, in which block RAM is cleared word by word without a visible change.
 
 use rust_hdl::prelude::*;
 
@@ -24,8 +24,8 @@ pub const SETTLE_PASSES: usize = 100;
 pub struct Activity {
     /// Passes from the rising edge until the deepest registers have changed.
     latch_passes: usize,
-    can_rest: bool,
-    rests: bool,
+    can_idle: bool,
+    idle: bool,
     /// The clock has risen in the block and not fallen yet.
     risen: bool,
     /// A signal changed in the last pass of the rising edge.
@@ -33,7 +33,7 @@ pub struct Activity {
 }
 
 impl Activity {
-    /// Returns the state of a block that may rest.
+    /// Returns the state of a block that may be idle.
     ///
     /// # Panics
     /// When [`Inputs::names`] does not name the block's inputs.
@@ -43,18 +43,18 @@ impl Activity {
         let missing = shape.inputs.iter().find(|name| !listed.contains(name));
         assert_eq!(missing, None, "an input that the list of inputs does not name");
         let Depths { least, most } = shape.registers;
-        let can_rest = most > 0 && most - least <= 1 && shape.clocks == 1;
-        Activity { latch_passes: most + 1, can_rest, rests: false, risen: false, busy: false }
+        let can_idle = most > 0 && most - least <= 1 && shape.clocks == 1;
+        Activity { latch_passes: most + 1, can_idle, idle: false, risen: false, busy: false }
     }
 
-    /// Returns the state of a block that never rests.
+    /// Returns the state of a block that is never idle.
     pub fn restless<B: Inputs>(block: &B) -> Self {
-        Activity { can_rest: false, ..Self::of(block) }
+        Activity { can_idle: false, ..Self::of(block) }
     }
 
     /// Gives the block a rising edge while its inputs do not change, as in hardware.
     pub fn rise<B: Block, C: ClockInput>(&mut self, block: &mut B, clock: fn(&mut B) -> &mut C) {
-        if self.rests {
+        if self.idle {
             return;
         }
         clock(block).set_level(true);
@@ -68,7 +68,7 @@ impl Activity {
             // Outputs must follow the registers before other blocks read them.
             block.update_all();
         } else {
-            self.rests = self.can_rest && !clock(block).in_reset();
+            self.idle = self.can_idle && !clock(block).in_reset();
         }
     }
 
@@ -81,7 +81,7 @@ impl Activity {
         }
         assert!(simulate(block, SETTLE_PASSES), "a block settles");
         let changed = moved || self.busy;
-        self.rests &= !moved;
+        self.idle &= !moved;
         self.risen = false;
         self.busy = false;
         changed

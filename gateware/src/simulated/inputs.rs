@@ -151,17 +151,17 @@ inputs!(StateMachine, clock: command, valid);
 inputs!(EventSource, clock: valid, run, verdict, row, slice_last, slices, slice_restart);
 inputs!(EventQueue, clock: write, read);
 inputs!(ConfigUnit, clock: events, straps, advance, progress);
-inputs!(Traces, clock: item, advance, settings, running, steering);
+inputs!(Traces, clock: item, advance, settings, running, requests);
 inputs!(Timekeeper, clock: passes, gap, set, set_to);
 inputs!(TotalsCounter, clock: observed, unreported, burst);
 inputs!(Frequency, clock: offer, write, passes, gap, restart, now, slice_last);
-inputs!(Analysis, clock: observed, settings, running, steering, now, flowing, taken, held, word);
+inputs!(Analysis, clock: observed, settings, running, requests, now, may_send, taken, held, word);
 inputs!(
     OtherWords, clock: words, settings, slices, running, totals, slice_counts, analysis_high, analysis_low
 );
 inputs!(
     BlockWriter<N>, clock: record, offered, settings, now, slice_accesses, slice_partial,
-    words, room
+    words, space_available
 );
 inputs!(
     PacketFifo<N>, ddr_clock, tx_clock: write, read);

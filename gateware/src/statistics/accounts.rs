@@ -1,7 +1,7 @@
 //! Keeps what a sync states: the clock of the last record, the number of accesses, the number of lost records.
 //!
-//! The block writer strobes each count; the values go to the port. Sums are computed in parts, so they are valid four
-//! clocks after the last strobe.
+//! The block writer strobes each count (`pass`, `account`, `lose`), each with its amount on the same clock; the values
+//! go to the word port. Sums are computed in parts, so they are valid four clocks after the last strobe.
 
 use rust_hdl::prelude::*;
 
@@ -15,7 +15,7 @@ const LOW_BITS: u64 = 20;
 /// See the module's description.
 #[derive(LogicBlock)]
 pub struct Accounts {
-    /// DDR clock.
+    /// DDR clock domain. All other ports are synchronous to it.
     pub clock: Signal<In, Domain>,
     /// `clocks` have been recorded.
     pub pass: Signal<In, Bit>,
@@ -58,8 +58,8 @@ pub struct Accounts {
     amount_now: Signal<Local, Bits<32>>,
     sum: Signal<Local, Bits<21>>,
     losing: ClearedRegister<Bits<24>>,
-    gone: Register<Bits<24>>,
-    ever: Register<Bit>,
+    lost_records: Register<Bits<24>>,
+    any_lost: Register<Bit>,
     low_bits: Constant<Bits<5>>,
 }
 
@@ -72,7 +72,7 @@ impl Default for Accounts {
             default: clock, pass, clocks, set_clock, now, account, accesses, lose, records, base,
                 accesses_low, accesses_high, lost, lossy, base_clock, sets,
                 passing, passes, amount, accounting, loses, low, high,
-                above, carry, beyond, amount_now, sum, losing, gone, ever
+                above, carry, beyond, amount_now, sum, losing, lost_records, any_lost
         }
     }
 }
@@ -81,8 +81,22 @@ impl Logic for Accounts {
     #[hdl_gen]
     fn update(&mut self) {
         dff_setup!(
-            self, clock, sets, passing, passes, amount, accounting, loses, low, high, carry,
-            beyond, above, losing, gone, ever
+            self,
+            clock,
+            sets,
+            passing,
+            passes,
+            amount,
+            accounting,
+            loses,
+            low,
+            high,
+            carry,
+            beyond,
+            above,
+            losing,
+            lost_records,
+            any_lost
         );
         clock!(self, clock, base_clock);
         self.passes.d.next = self.pass.val();
@@ -115,10 +129,10 @@ impl Logic for Accounts {
         self.losing.d.next = self.records.val();
         self.loses.d.next = self.lose.val();
         if self.loses.q.val() {
-            self.gone.d.next = self.gone.q.val() + self.losing.q.val();
-            self.ever.d.next = true;
+            self.lost_records.d.next = self.lost_records.q.val() + self.losing.q.val();
+            self.any_lost.d.next = true;
         }
-        self.lost.next = self.gone.q.val();
-        self.lossy.next = self.ever.q.val();
+        self.lost.next = self.lost_records.q.val();
+        self.lossy.next = self.any_lost.q.val();
     }
 }

@@ -24,43 +24,59 @@
 //! `AwaitInBlock` only choose the next state, and that state acts; this keeps both paths short.
 //!
 //! ```text
-//! State         waits for         does                               next
-//! AwaitRecord   a record          (no block is open)                 data: Opening if there is room, else Drop
-//!                                                                    tick: OpenReport if a report is due and there
-//!                                                                          is room, else CountTick
-//!                                                                    start: OpenReport, stop: OpenEnd (with room)
-//!                                                                    others: Pass
-//! Drop                            counts the record as lost          Examine
-//! Pass                            counts time and missed events      Examine
-//! CountTick                       marks an open block as old         Taken
-//! OpenReport                      starts the next second             Opening
-//! OpenEnd                                                            Opening
-//! Opening                         keeps the clock for the sync       SyncFirst
-//! SyncFirst                       writes a word                      SyncSecond
-//! SyncSecond                      writes a word                      data: AwaitInBlock, else AwaitReport
-//! AwaitInBlock  a record          writes a half or a single word     written: Examine
-//!                                                                    block full or nearly: Close
-//!                                                                    much time: SkipTime, segment: SetSegment
-//!                                                                    words: FillWord if a half is written,
-//!                                                                           else FirstWord
-//!                                                                    tick: CountTick, but Close if the block is
-//!                                                                          old or a report is due; others: Close
-//! SkipTime                        writes a half with the time        Examine; Taken if that was all
-//! SetSegment                      writes a half with the segment     Examine
-//! FillWord                        writes an empty half               AwaitInBlock
-//! FirstWord                       writes a word                      SecondWord if there is one, else Examine
-//! SecondWord                      writes a word                      cut slice: ThirdWord, else Examine
-//! ThirdWord                       writes a word                      Examine
-//! AwaitReport   the last word     writes a word in each clock        StoreLast
-//! Close                           fills the last word                StoreLast
-//! StoreLast                       (the count of words follows)       Describe
-//! Describe                        writes the descriptor              AwaitRoom
-//! AwaitRoom     a valid `room`                                       report: Taken, else AwaitRepeat
-//! AwaitRepeat   end: room                                            data: AwaitRecord
-//!                                                                    end: Opening, after the last one Taken
-//! Taken                           (the next record is examined)      Examine
-//! Examine                         (`needs` follows the record)       AwaitInBlock if a block is open,
-//!                                                                    else AwaitRecord
+//!   +-> AwaitRecord --+-- report ---> OpenReport, OpenEnd --+
+//!   |       |         |                                     v
+//!   |       |         +-- data ------------------------> Opening -> SyncFirst -> SyncSecond
+//!   |       v                                                                  |     |
+//!   |   CountLost, CountPassed, CountTick                                 data |     | report
+//!   |       |                                                                  v     v
+//!   +-- Examine, Taken <----- the record is complete ---------------- AwaitInBlock  AwaitReport
+//!   |                                                                          |     |
+//!   |                                                        the block is full |     | last word
+//!   |                                                                          v     |
+//!   +-- AwaitRepeat <- AwaitSpace <- Describe <- StoreLast <---------------- Close   |
+//!                                                    ^-------------------------------+
+//! ```
+//!
+//! ```text
+//! State         waits for            does                               next
+//! AwaitRecord   a record             (no block is open)                 data: Opening; without space: CountLost
+//!                                                                       tick: OpenReport if a report is due and there
+//!                                                                             is space, else CountTick
+//!                                                                       start: OpenReport, stop: OpenEnd (with space)
+//!                                                                       others: CountPassed
+//! CountLost                          counts the record as lost          Examine
+//! CountPassed                        counts time and missed events      Examine
+//! CountTick                          marks an open block as old         Taken
+//! OpenReport                         starts the next second             Opening
+//! OpenEnd                                                               Opening
+//! Opening                            keeps the clock for the sync       SyncFirst
+//! SyncFirst                          writes a word                      SyncSecond
+//! SyncSecond                         writes a word                      data: AwaitInBlock, else AwaitReport
+//! AwaitInBlock  a record             writes a half or a single word     written: Examine
+//!                                                                       block full or nearly: Close
+//!                                                                       much time: SkipTime, segment: SetSegment
+//!                                                                       words: FillWord if a half is written,
+//!                                                                              else FirstWord
+//!                                                                       tick: CountTick, but Close if the block is
+//!                                                                             old or a report is due; others: Close
+//! SkipTime                           writes a half with the time        Examine; Taken if that was all
+//! SetSegment                         writes a half with the segment     Examine
+//! FillWord                           writes an empty half               AwaitInBlock
+//! FirstWord                          writes a word                      SecondWord if there is one, else Examine
+//! SecondWord                         writes a word                      partial slice: ThirdWord, else Examine
+//! ThirdWord                          writes a word                      Examine
+//! AwaitReport   the last word        writes a word in each clock        StoreLast
+//! Close                              fills the last word                StoreLast
+//! StoreLast                          (the count of words follows)       Describe
+//! Describe                           writes the descriptor              AwaitSpace
+//! AwaitSpace    `space_available`,   (counts clocks)                    report: Taken, else AwaitRepeat
+//!               valid for this block
+//! AwaitRepeat   end: space                                              data: AwaitRecord
+//!                                                                       end: Opening, after the last one Taken
+//! Taken                              (the next record is examined)      Examine
+//! Examine                            (`needs` follows the record)       AwaitInBlock if a block is open,
+//!                                                                       else AwaitRecord
 //! ```
 //!
 //! The update has three parts: `ports` connects the units, `values` computes what a record adds to counts and words,
@@ -79,7 +95,7 @@ use super::record_intake::RecordIntake;
 use super::word_port::{COMMIT_CLOCKS, WordPort};
 use super::word_request::WordReader;
 use crate::config::Settings;
-use crate::fifo::packet_fifo::ROOM_LATENCY;
+use crate::fifo::packet_fifo::SPACE_LATENCY;
 use crate::fifo::ports::FifoWriter;
 use crate::record::Record;
 use crate::reset::{ClearedRegister, Domain, Register};
@@ -94,8 +110,8 @@ mod values;
 #[derive(Copy, Clone, Debug, PartialEq, LogicState)]
 enum State {
     AwaitRecord,
-    Drop,
-    Pass,
+    CountLost,
+    CountPassed,
     CountTick,
     OpenReport,
     OpenEnd,
@@ -113,7 +129,7 @@ enum State {
     Close,
     StoreLast,
     Describe,
-    AwaitRoom,
+    AwaitSpace,
     AwaitRepeat,
     Taken,
     Examine,
@@ -122,7 +138,7 @@ enum State {
 /// See the module's description. `N`: log2 of the FIFO's words.
 #[derive(LogicBlock)]
 pub struct BlockWriter<const N: usize> {
-    /// DDR clock.
+    /// DDR clock domain. All other ports are synchronous to it.
     pub clock: Signal<In, Domain>,
     /// Record that is offered; `Nothing` when there is none.
     pub record: Signal<In, Record>,
@@ -144,8 +160,8 @@ pub struct BlockWriter<const N: usize> {
     pub slice_partial: Signal<In, Bit>,
     /// Words of other units.
     pub words: WordReader,
-    /// The FIFO has room for the longest block.
-    pub room: Signal<In, Bit>,
+    /// The FIFO has space for the longest block.
+    pub space_available: Signal<In, Bit>,
     /// Write port of the FIFO.
     pub write: FifoWriter<N>,
     /// A record has been lost since the reset.
@@ -159,22 +175,22 @@ pub struct BlockWriter<const N: usize> {
     aged: Register<Bit>,
     open: Register<Bit>,
     full: Register<Bit>,
-    packs: Register<Bit>,
-    packs_word: Register<Bit>,
+    writes_direct: Register<Bit>,
+    writes_word: Register<Bit>,
     ticks: ClearedRegister<Bits<24>>,
     report_due: Register<Bit>,
     index: Register<Bits<6>>,
-    settle: Register<Bits<4>>,
-    stated: Register<SlotClock>,
+    space_wait: Register<Bits<4>>,
+    sync_clock: Register<SlotClock>,
     unit: Register<Bits<4>>,
-    numberless: Register<Bit>,
+    no_number: Register<Bit>,
     access_half: Signal<Local, Bits<32>>,
     delta: Signal<Local, Bits<25>>,
     value_segment: Signal<Local, Bits<12>>,
     missed: Signal<Local, Bits<32>>,
     lost_now: Signal<Local, Bits<24>>,
     third: Signal<Local, Bit>,
-    packs_next: Signal<Local, Bit>,
+    writes_direct_next: Signal<Local, Bit>,
     takes_next: Signal<Local, Bit>,
     line_unit: Constant<Bits<4>>,
     burst_unit: Constant<Bits<4>>,
@@ -192,7 +208,7 @@ pub struct BlockWriter<const N: usize> {
     end_kind: Constant<Bits<4>>,
     last_repeat: Constant<Bits<2>>,
     second: Constant<Bits<24>>,
-    settle_clocks: Constant<Bits<4>>,
+    space_wait_clocks: Constant<Bits<4>>,
     number_bits: Constant<Bits<5>>,
     faults_at: Constant<Bits<4>>,
     second_word: Constant<Bits<6>>,
@@ -225,7 +241,7 @@ impl<const N: usize> BlockWriter<N> {
                 end_kind: kind(FrameKind::End),
                 last_repeat: Constant::new(u64::from(END_REPEATS - 1).into()),
                 second: Constant::new((1_000_000_000_000 / tick_ps).clamp(1, 0xff_ffff).into()),
-                settle_clocks: Constant::new((ROOM_LATENCY as u64 + COMMIT_CLOCKS).into()),
+                space_wait_clocks: Constant::new((SPACE_LATENCY as u64 + COMMIT_CLOCKS).into()),
                 number_bits: place(record::NUMBER_BITS),
                 // The value of an overrun: 32 bits of accesses, 6 bits of faults.
                 faults_at: Constant::new(u64::from(u32::BITS - record::NUMBER_BITS).into()),
@@ -233,10 +249,10 @@ impl<const N: usize> BlockWriter<N> {
                 third_word: Constant::new(2u64.into()),
             }
             default: clock, record, offered, advance, free, idle, settings, now, slice_accesses,
-                slice_partial, words, room,
-                write, lossy, intake, accounts, port, state, kind, repeated, aged, open, full,
-                packs, packs_word, ticks, report_due, index, settle, stated, unit, numberless,
-                access_half, delta, value_segment, missed, lost_now, third, packs_next, takes_next
+                slice_partial, words, space_available, write, lossy, intake, accounts, port, state,
+                kind, repeated, aged, open, full, writes_direct, writes_word, ticks, report_due,
+                index, space_wait, sync_clock, unit, no_number, access_half, delta, value_segment,
+                missed, lost_now, third, writes_direct_next, takes_next
         }
     }
 }

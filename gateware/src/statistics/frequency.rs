@@ -1,7 +1,7 @@
 //! Counts the accesses of each time slice.
 //!
-//! Accesses come from the traces. The block writer reads the counts when the slice has ended, and the configuration
-//! unit then begins the next slice.
+//! Accesses come from the traces, one on each clock with `offer`. The block writer reads the counts when the slice has
+//! ended. The configuration unit then begins the next slice with `restart`, on a clock without an access.
 
 use rust_hdl::prelude::*;
 
@@ -11,7 +11,7 @@ use crate::reset::{ClearedRegister, Domain, Register};
 /// See the module's description.
 #[derive(LogicBlock, Default)]
 pub struct Frequency {
-    /// DDR clock.
+    /// DDR clock domain. All other ports are synchronous to it.
     pub clock: Signal<In, Domain>,
     /// Count an access.
     pub offer: Signal<In, Bit>,
@@ -37,9 +37,9 @@ pub struct Frequency {
     count_writes: ClearedRegister<Bits<32>>,
     count_all: ClearedRegister<Bits<32>>,
     clocks: ClearedRegister<Bits<32>>,
-    begun: Register<SlotClock>,
-    any: Register<Bit>,
-    whole: Register<Bits<32>>,
+    first_clock: Register<SlotClock>,
+    has_access: Register<Bit>,
+    full_length: Register<Bits<32>>,
     is_partial: Register<Bit>,
 }
 
@@ -53,25 +53,25 @@ impl Logic for Frequency {
             count_writes,
             count_all,
             clocks,
-            begun,
-            any,
-            whole,
+            first_clock,
+            has_access,
+            full_length,
             is_partial
         );
-        self.counted.next = self.any.q.val();
+        self.counted.next = self.has_access.q.val();
         self.counts.next.reads = self.count_reads.q.val();
         self.counts.next.writes = self.count_writes.q.val();
         self.accesses.next = self.count_all.q.val();
-        self.counts.next.first = self.begun.q.val();
+        self.counts.next.first = self.first_clock.q.val();
         self.counts.next.length = self.clocks.q.val();
-        self.whole.d.next = self.slice_last.val() + 1;
-        self.is_partial.d.next = self.clocks.q.val() != self.whole.q.val();
+        self.full_length.d.next = self.slice_last.val() + 1;
+        self.is_partial.d.next = self.clocks.q.val() != self.full_length.q.val();
         self.counts.next.partial = self.is_partial.q.val();
         if self.passes.val() {
             self.clocks.d.next = self.clocks.q.val() + bit_cast::<32, 16>(self.gap.val());
         }
         if self.offer.val() {
-            self.any.d.next = true;
+            self.has_access.d.next = true;
             self.count_all.d.next = self.count_all.q.val() + 1;
             if self.write.val() {
                 self.count_writes.d.next = self.count_writes.q.val() + 1;
@@ -80,12 +80,12 @@ impl Logic for Frequency {
             }
         }
         if self.restart.val() {
-            self.any.d.next = false;
+            self.has_access.d.next = false;
             self.count_reads.d.next = bits::<32>(0);
             self.count_writes.d.next = bits::<32>(0);
             self.count_all.d.next = bits::<32>(0);
             self.clocks.d.next = bits::<32>(0);
-            self.begun.d.next = self.now.val();
+            self.first_clock.d.next = self.now.val();
         }
     }
 }

@@ -1,15 +1,19 @@
 //! Selects the words that other units make for the block writer: reports, slices, and records of the analysis.
 //!
-//! A word is valid one clock after its index, a word of a report three clocks after it.
+//! ```text
+//! clock              _/0\_/1\_/2\_/3\_
+//! words.index        <A ><B ><C >
+//! words.high, low        <A ><B ><C     of a slice or of the analysis
+//! words.high, low                <A     of a report
+//! ```
 
 use hmtt_format::MemoryDescription;
 use rust_hdl::prelude::*;
 
-use super::SliceCounts;
 use super::report_words::ReportWords;
 use super::slice_words::SliceWords;
-use super::totals::Totals;
 use super::word_request::WordRequest;
+use super::{SliceCounts, Totals};
 use crate::config::Settings;
 use crate::record::RecordKind;
 use crate::reset::{ClearedRegister, Domain, Register};
@@ -17,7 +21,7 @@ use crate::reset::{ClearedRegister, Domain, Register};
 /// See the module's description.
 #[derive(LogicBlock)]
 pub struct OtherWords {
-    /// DDR clock.
+    /// DDR clock domain. All other ports are synchronous to it.
     pub clock: Signal<In, Domain>,
     /// Words for the block writer.
     pub words: WordRequest,
@@ -57,8 +61,9 @@ impl OtherWords {
             Self {
                 report: ReportWords::new(memory),
             }
-            default: clock, words, settings, slices, running, totals, slice_counts, analysis_high, analysis_low, slice, made_high, made_low, ends, from_slice, from_analysis,
-                is_slice, is_analysis, sliced_high, sliced_low, analysed_high, analysed_low
+            default: clock, words, settings, slices, running, totals, slice_counts, analysis_high,
+                analysis_low, slice, made_high, made_low, ends, from_slice, from_analysis, is_slice,
+                is_analysis, sliced_high, sliced_low, analysed_high, analysed_low
         }
     }
 }

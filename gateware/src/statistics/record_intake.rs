@@ -4,10 +4,20 @@
 //! part of it has been written (its time, its segment), that part is removed, and the record is examined again.
 //! Whether a record is taken is decided a clock earlier, because the event queue, the configuration unit and the
 //! traces all move with that decision.
+//!
+//! ```text
+//! clock     _/0\_/1\_/2\_/3\_
+//! advance   /~~~\________/~~~      a record may be taken; the decision was made on the clock before
+//! record       <A >                taken, if `offered` is high too
+//! held             <A ......>
+//! needs                <A ..>      what A needs
+//! consumes  ________/~~~\___      A is complete
+//! ```
 
 use hmtt_format::record;
 use rust_hdl::prelude::*;
 
+use super::Needs;
 use super::word_source::Source;
 use crate::record::{Record, RecordKind};
 use crate::reset::{Domain, Register};
@@ -46,35 +56,10 @@ const fn bits_of(largest: u32) -> usize {
     largest.count_ones() as usize
 }
 
-/// What the block writer has to write for a record.
-#[derive(Copy, Clone, Debug, Default, PartialEq, LogicStruct)]
-pub struct Needs {
-    /// There is a record.
-    pub known: Bit,
-    /// A half with its time must be written first.
-    pub skip: Bit,
-    /// A half with its segment must be written first.
-    pub segment: Bit,
-    /// The record takes whole words, and no half first.
-    pub word: Bit,
-    /// The record takes one word and nothing else.
-    pub single: Bit,
-    /// Source of the first word, or `Half`.
-    pub source: Source,
-    /// The record takes more than one word.
-    pub more: Bit,
-    /// The record belongs into a data frame.
-    pub data: Bit,
-    /// The record is a tick.
-    pub tick: Bit,
-    /// The delta of the record counts as time.
-    pub timed: Bit,
-}
-
 /// See the module's description.
 #[derive(LogicBlock)]
 pub struct RecordIntake {
-    /// DDR clock.
+    /// DDR clock domain. All other ports are synchronous to it.
     pub clock: Signal<In, Domain>,
     /// Record that is offered; `Nothing` when there is none.
     pub record: Signal<In, Record>,
@@ -99,15 +84,15 @@ pub struct RecordIntake {
     /// The current record is complete on the next clock.
     pub consumes: Signal<In, Bit>,
     /// The time of the record has been written.
-    pub told_time: Signal<In, Bit>,
+    pub time_written: Signal<In, Bit>,
     /// The segment of the record has been written.
-    pub told_segment: Signal<In, Bit>,
+    pub segment_written: Signal<In, Bit>,
     current: Register<Record>,
     previous: Register<Record>,
     busy: Register<Bit>,
     takes: Register<Bit>,
     examined: Register<Needs>,
-    segment_told: Register<Bits<12>>,
+    segment_in_force: Register<Bits<12>>,
     delta: Signal<Local, Bits<25>>,
     reads: Signal<Local, Bits<12>>,
     writes: Signal<Local, Bits<12>>,
@@ -124,7 +109,7 @@ pub struct RecordIntake {
     word: Signal<Local, Bit>,
     single: Signal<Local, Bit>,
     data: Signal<Local, Bit>,
-    stays: Signal<Local, Bit>,
+    busy_next: Signal<Local, Bit>,
     half_delta_bits: Constant<Bits<5>>,
     half_escape: Constant<Bits<5>>,
     word_delta_bits: Constant<Bits<5>>,
@@ -145,10 +130,10 @@ impl Default for RecordIntake {
                 page_duration_bits: Constant::new((PAGE_DURATION as u64).into()),
             }
             default: clock, record, offered, advance, free, held, held_before, needs, half_now,
-                word_now, segment, consumes, told_time, told_segment, current, previous, busy,
-                takes, examined, segment_told, delta, reads, writes, duration, beyond_half,
+                word_now, segment, consumes, time_written, segment_written, current, previous, busy,
+                takes, examined, segment_in_force, delta, reads, writes, duration, beyond_half,
                 beyond_word, beyond_page, small_counts, other_segment, short_page, skip, half,
-                new_segment, word, single, data, stays
+                new_segment, word, single, data, busy_next
         }
     }
 }
@@ -156,14 +141,14 @@ impl Default for RecordIntake {
 impl Logic for RecordIntake {
     #[hdl_gen]
     fn update(&mut self) {
-        dff_setup!(self, clock, current, previous, busy, takes, examined, segment_told);
+        dff_setup!(self, clock, current, previous, busy, takes, examined, segment_in_force);
         self.previous.d.next = self.current.q.val();
         self.held_before.next = self.previous.q.val();
         self.free.next = !self.busy.q.val();
         self.advance.next = self.takes.q.val();
         self.held.next = self.current.q.val();
         self.needs.next = self.examined.q.val();
-        self.segment.next = self.segment_told.q.val();
+        self.segment.next = self.segment_in_force.q.val();
 
         self.delta.next = self.current.q.val().delta;
         // Tests only the bits above each field: a comparison of whole numbers has a longer path.
@@ -190,7 +175,7 @@ impl Logic for RecordIntake {
                 .val()
                 .get_bits::<ABOVE_PAGE_DURATION>(self.page_duration_bits.val().index())
                 == 0);
-        self.other_segment.next = self.current.q.val().segment != self.segment_told.q.val();
+        self.other_segment.next = self.current.q.val().segment != self.segment_in_force.q.val();
         // Time that a word cannot hold is written as a skip first; the delta is 0 then.
         self.short_page.next =
             self.small_counts.val() & (self.beyond_word.val() | !self.beyond_page.val());
@@ -277,18 +262,18 @@ impl Logic for RecordIntake {
         self.examined.d.next.single = self.single.val();
         self.half_now.next = self.busy.q.val() & self.half.val();
         self.word_now.next = self.busy.q.val() & self.single.val();
-        if self.told_time.val() {
+        if self.time_written.val() {
             self.current.d.next.delta = bits::<25>(0);
         }
-        if self.told_segment.val() {
-            self.segment_told.d.next = self.current.q.val().segment;
+        if self.segment_written.val() {
+            self.segment_in_force.d.next = self.current.q.val().segment;
         }
-        self.stays.next = self.busy.q.val();
+        self.busy_next.next = self.busy.q.val();
         if self.takes.q.val() {
             self.current.d.next = self.record.val();
-            self.stays.next = self.offered.val();
+            self.busy_next.next = self.offered.val();
         }
-        self.busy.d.next = self.stays.val();
-        self.takes.d.next = !self.stays.val() | self.consumes.val();
+        self.busy.d.next = self.busy_next.val();
+        self.takes.d.next = !self.busy_next.val() | self.consumes.val();
     }
 }

@@ -7,7 +7,7 @@ use hmtt_format::info::{self, StaticWords};
 use hmtt_format::{FORMAT_VERSION, MemoryDescription};
 use rust_hdl::prelude::*;
 
-use super::totals::Totals;
+use super::Totals;
 use crate::config::Settings;
 use crate::reset::{ClearedRegister, Domain, Register};
 use crate::table::Table;
@@ -15,7 +15,7 @@ use crate::table::Table;
 /// See the module's description.
 #[derive(LogicBlock)]
 pub struct ReportWords {
-    /// DDR clock.
+    /// DDR clock domain. All other ports are synchronous to it.
     pub clock: Signal<In, Domain>,
     /// Index of the word.
     pub index: Signal<In, Bits<6>>,
@@ -35,14 +35,14 @@ pub struct ReportWords {
     pub low: Signal<Out, Bits<32>>,
     /// The word on the next clock is the last one of the report.
     pub last: Signal<Out, Bit>,
-    asked: Register<Bits<6>>,
+    requested: Register<Bits<6>>,
     is_state: Register<Bit>,
     is_reads: Register<Bit>,
     is_writes: Register<Bit>,
     is_events: Register<Bit>,
     is_window: Register<Bit>,
-    described_high: ClearedRegister<Bits<32>>,
-    described_low: ClearedRegister<Bits<32>>,
+    static_high: ClearedRegister<Bits<32>>,
+    static_low: ClearedRegister<Bits<32>>,
     high_words: Table<6, 32>,
     low_words: Table<6, 32>,
     flags: Signal<Local, Bits<32>>,
@@ -100,8 +100,8 @@ impl ReportWords {
                 events_word: Constant::new(3u64.into()),
                 window_word: Constant::new(4u64.into()),
             }
-            default: clock, index, wanted, asked, is_state, is_reads, is_writes, is_events,
-                is_window, described_high, described_low, settings, slices, running, totals, high,
+            default: clock, index, wanted, requested, is_state, is_reads, is_writes, is_events,
+                is_window, static_high, static_low, settings, slices, running, totals, high,
                 low, last, flags, early_high, early_low, late_high, late_low
         }
     }
@@ -113,26 +113,31 @@ impl Logic for ReportWords {
         dff_setup!(
             self,
             clock,
-            asked,
+            requested,
             is_state,
             is_reads,
             is_writes,
             is_events,
             is_window,
-            described_high,
-            described_low
+            static_high,
+            static_low
         );
-        self.asked.d.next = self.index.val();
-        self.is_state.d.next = self.wanted.val() & (self.asked.q.val() == self.state_word.val());
-        self.is_reads.d.next = self.wanted.val() & (self.asked.q.val() == self.reads_word.val());
-        self.is_writes.d.next = self.wanted.val() & (self.asked.q.val() == self.writes_word.val());
-        self.is_events.d.next = self.wanted.val() & (self.asked.q.val() == self.events_word.val());
-        self.is_window.d.next = self.wanted.val() & (self.asked.q.val() == self.window_word.val());
-        self.described_high.d.next = self.high_words.word.val();
-        self.described_low.d.next = self.low_words.word.val();
-        self.high_words.index.next = self.asked.q.val();
-        self.low_words.index.next = self.asked.q.val();
-        self.last.next = self.asked.q.val() == self.last_index.val();
+        self.requested.d.next = self.index.val();
+        self.is_state.d.next =
+            self.wanted.val() & (self.requested.q.val() == self.state_word.val());
+        self.is_reads.d.next =
+            self.wanted.val() & (self.requested.q.val() == self.reads_word.val());
+        self.is_writes.d.next =
+            self.wanted.val() & (self.requested.q.val() == self.writes_word.val());
+        self.is_events.d.next =
+            self.wanted.val() & (self.requested.q.val() == self.events_word.val());
+        self.is_window.d.next =
+            self.wanted.val() & (self.requested.q.val() == self.window_word.val());
+        self.static_high.d.next = self.high_words.word.val();
+        self.static_low.d.next = self.low_words.word.val();
+        self.high_words.index.next = self.requested.q.val();
+        self.low_words.index.next = self.requested.q.val();
+        self.last.next = self.requested.q.val() == self.last_index.val();
         self.flags.next = bits::<32>(0);
         if self.running.val() {
             self.flags.next = self.flag_running.val();
@@ -175,7 +180,7 @@ impl Logic for ReportWords {
                 | (bit_cast::<32, 2>(self.totals.val().burst) << self.burst_length_at.val());
             self.late_low.next = self.settings.val().tag_low;
         }
-        self.high.next = self.described_high.q.val() | self.early_high.val() | self.late_high.val();
-        self.low.next = self.described_low.q.val() | self.early_low.val() | self.late_low.val();
+        self.high.next = self.static_high.q.val() | self.early_high.val() | self.late_high.val();
+        self.low.next = self.static_low.q.val() | self.early_low.val() | self.late_low.val();
     }
 }

@@ -1,6 +1,7 @@
 //! Sums the gaps between items to the clock of the slot.
 //!
-//! The sum is computed in two halves, so it is valid two clocks after the last item.
+//! `gap` is added on each clock with `passes`. The sum is computed in two halves, so `now` is valid two clocks after
+//! the last item.
 
 use rust_hdl::prelude::*;
 
@@ -10,7 +11,7 @@ use crate::reset::{Domain, Register};
 /// See the module's description.
 #[derive(LogicBlock)]
 pub struct Timekeeper {
-    /// DDR clock.
+    /// DDR clock domain. All other ports are synchronous to it.
     pub clock: Signal<In, Domain>,
     /// Add `gap` clocks.
     pub passes: Signal<In, Bit>,

@@ -2,34 +2,13 @@
 
 use rust_hdl::prelude::*;
 
-use super::Observed;
+use super::{Observed, Totals};
 use crate::reset::{Domain, Register};
-
-/// Totals since power-on of what was seen while capturing.
-#[derive(Copy, Clone, Debug, Default, PartialEq, LogicStruct)]
-pub struct Totals {
-    /// READs, low 32 bits.
-    pub reads: Bits<32>,
-    /// READs, high 32 bits.
-    pub reads_high: Bits<32>,
-    /// WRITEs, low 32 bits.
-    pub writes: Bits<32>,
-    /// WRITEs, high 32 bits.
-    pub writes_high: Bits<32>,
-    /// Faults.
-    pub faults: Bits<32>,
-    /// Tags and marks.
-    pub tags: Bits<32>,
-    /// Faults that could not be reported.
-    pub unreported: Bits<8>,
-    /// log2 of the burst length in force; 0: on the fly.
-    pub burst: Bits<2>,
-}
 
 /// See the module's description.
 #[derive(LogicBlock)]
 pub struct TotalsCounter {
-    /// DDR clock.
+    /// DDR clock domain. All other ports are synchronous to it.
     pub clock: Signal<In, Domain>,
     /// The item that passes.
     pub observed: Signal<In, Observed>,

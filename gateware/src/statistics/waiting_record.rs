@@ -15,50 +15,13 @@ use hmtt_format::config::Mode;
 use hmtt_format::record::{RUN_COUNT_LOG2, RUN_DURATION_LOG2};
 use rust_hdl::prelude::*;
 
+use super::{ComparedItem, NextItem};
 use crate::record::{Record, RecordKind};
 use crate::reset::{ClearedRegister, Domain, Register};
 
 /// Clocks without a record after which a skip is recorded, at the next tick. A skip holds 2^25 - 1 clocks, and ticks
 /// are at most 2^15 clocks apart.
 const SILENT_CLOCKS: u64 = 1 << 24;
-
-/// The next item, as far as the waiting record needs it.
-#[derive(Copy, Clone, Debug, Default, PartialEq, LogicStruct)]
-pub struct Coming {
-    /// The access is a WRITE.
-    pub write: Bit,
-    /// Burst within its line, as one bit.
-    pub part: Bits<8>,
-    /// More clocks than any merge window passed since the item before.
-    pub far: Bit,
-    /// At most as many clocks as the merge window passed since the item before.
-    pub close: Bit,
-    /// Low bits of these clocks.
-    pub near: Bits<8>,
-}
-
-/// An item after the comparison with the access before it.
-#[derive(Copy, Clone, Debug, Default, PartialEq, LogicStruct)]
-pub struct Placed {
-    /// Kind of the record that the item becomes.
-    pub kind: RecordKind,
-    /// The item is more than time.
-    pub is_item: Bit,
-    /// The item is an access that is traced.
-    pub mergeable: Bit,
-    /// The item is an access to the same unit as the access before.
-    pub same: Bit,
-    /// The access is a WRITE.
-    pub write: Bit,
-    /// [`Record::number`].
-    pub number: Bits<26>,
-    /// [`Record::segment`].
-    pub segment: Bits<12>,
-    /// Burst within its line, as one bit.
-    pub part: Bits<8>,
-    /// Clocks since the item before.
-    pub gap: Bits<16>,
-}
 
 #[derive(Copy, Clone, Debug, Default, PartialEq, LogicStruct)]
 struct Waiting {
@@ -77,12 +40,12 @@ struct Waiting {
 /// See the module's description.
 #[derive(LogicBlock)]
 pub struct WaitingRecord {
-    /// DDR clock.
+    /// DDR clock domain. All other ports are synchronous to it.
     pub clock: Signal<In, Domain>,
     /// The current item.
-    pub placed: Signal<In, Placed>,
+    pub compared: Signal<In, ComparedItem>,
     /// The next item.
-    pub coming: Signal<In, Coming>,
+    pub next_item: Signal<In, NextItem>,
     /// The items move on this clock.
     pub advance: Signal<In, Bit>,
     /// [`hmtt_format::config::Mode`] in force.
@@ -90,7 +53,7 @@ pub struct WaitingRecord {
     /// Pass the waiting record on.
     pub flush: Signal<In, Bit>,
     /// Pass a record of this kind on; no item moves meanwhile.
-    pub tell: Signal<In, RecordKind>,
+    pub record_kind: Signal<In, RecordKind>,
     /// Restart the time since the last record.
     pub restart_time: Signal<In, Bit>,
     /// A record waits.
@@ -105,9 +68,9 @@ pub struct WaitingRecord {
     pub offers: Signal<Out, Bit>,
     held: Register<Waiting>,
     age: ClearedRegister<Bits<25>>,
-    remaining: Register<Bits<8>>,
+    window_remaining: Register<Bits<8>>,
     expired: Register<Bit>,
-    may_join: Register<Bit>,
+    may_merge: Register<Bit>,
     /// The mode in force is page mode. It changes only while no item passes.
     paged: Register<Bit>,
     /// `held` is a record.
@@ -119,15 +82,15 @@ pub struct WaitingRecord {
     is_page_mode: Signal<Local, Bit>,
     overdue: Signal<Local, Bit>,
     replaces: Signal<Local, Bit>,
-    joins: Signal<Local, Bit>,
+    merges: Signal<Local, Bit>,
     emits: Signal<Local, Bit>,
-    rest: Signal<Local, Bits<9>>,
-    fresh_rest: Signal<Local, Bits<8>>,
+    window_left: Signal<Local, Bits<9>>,
+    new_window_left: Signal<Local, Bits<8>>,
     fits: Signal<Local, Bit>,
     same_direction: Signal<Local, Bit>,
     new_part: Signal<Local, Bit>,
-    line_joins: Signal<Local, Bit>,
-    page_joins: Signal<Local, Bit>,
+    line_merges: Signal<Local, Bit>,
+    page_merges: Signal<Local, Bit>,
     mergeable: Signal<Local, Bit>,
     page_mode: Constant<Bits<2>>,
     window: Constant<Bits<8>>,
@@ -149,11 +112,11 @@ impl WaitingRecord {
                 silent_bit: Constant::new(SILENT_CLOCKS.into()),
                 borrow_at: Constant::new(8u64.into()),
             }
-            default: clock, placed, coming, advance, mode, flush, tell, restart_time, waiting,
-                stale, silent, record, offers, held, age, remaining, expired, may_join, paged,
-                waits, age_next, age_now, reads, writes, is_page_mode, overdue, replaces, joins,
-                emits, rest, fresh_rest, fits, same_direction, new_part, line_joins, page_joins,
-                mergeable
+            default: clock, compared, next_item, advance, mode, flush, record_kind, restart_time,
+                waiting, stale, silent, record, offers, held, age, window_remaining, expired,
+                may_merge, paged, waits, age_next, age_now, reads, writes, is_page_mode, overdue,
+                replaces, merges, emits, window_left, new_window_left, fits, same_direction,
+                new_part, line_merges, page_merges, mergeable
         }
     }
 }
@@ -161,50 +124,50 @@ impl WaitingRecord {
 impl Logic for WaitingRecord {
     #[hdl_gen]
     fn update(&mut self) {
-        dff_setup!(self, clock, held, age, remaining, expired, may_join, paged, waits);
+        dff_setup!(self, clock, held, age, window_remaining, expired, may_merge, paged, waits);
         self.paged.d.next = self.mode.val() == self.page_mode.val();
         self.is_page_mode.next = self.paged.q.val();
         self.age_now.next = self.age.q.val();
-        self.age_next.next = self.age.q.val() + bit_cast::<25, 16>(self.placed.val().gap);
+        self.age_next.next = self.age.q.val() + bit_cast::<25, 16>(self.compared.val().gap);
         self.overdue.next = (self.age_now.val() & self.duration_bit.val()) != 0;
         self.replaces.next =
-            self.placed.val().is_item & !(self.placed.val().same & self.may_join.q.val());
-        self.joins.next =
-            self.placed.val().is_item & self.placed.val().same & self.may_join.q.val();
+            self.compared.val().is_item & !(self.compared.val().same & self.may_merge.q.val());
+        self.merges.next =
+            self.compared.val().is_item & self.compared.val().same & self.may_merge.q.val();
         self.emits.next = self.advance.val() & self.replaces.val();
 
         // Decides whether the next item can be merged into the record that waits then. That is this item if it replaces
         // the record, else the current record, perhaps with this item.
         self.reads.next = self.held.q.val().reads;
         self.writes.next = self.held.q.val().writes;
-        if self.joins.val() & self.placed.val().write {
+        if self.merges.val() & self.compared.val().write {
             self.writes.next = self.held.q.val().writes + 1;
-        } else if self.joins.val() {
+        } else if self.merges.val() {
             self.reads.next = self.held.q.val().reads + 1;
         }
         // The borrow is set when more clocks passed than remained.
-        self.rest.next =
-            bit_cast::<9, 8>(self.remaining.q.val()) - bit_cast::<9, 8>(self.coming.val().near);
-        self.fresh_rest.next = self.window.val() - self.coming.val().near;
-        self.fits.next = !self.coming.val().far
+        self.window_left.next = bit_cast::<9, 8>(self.window_remaining.q.val())
+            - bit_cast::<9, 8>(self.next_item.val().gap_low);
+        self.new_window_left.next = self.window.val() - self.next_item.val().gap_low;
+        self.fits.next = !self.next_item.val().gap_overflows
             & !self.expired.q.val()
-            & !self.rest.val().get_bit(self.borrow_at.val().index());
-        self.same_direction.next = self.coming.val().write == self.held.q.val().write;
-        self.new_part.next = ((self.coming.val().part & self.held.q.val().parts) == 0)
-            & (!self.placed.val().is_item
-                | ((self.coming.val().part & self.placed.val().part) == 0));
-        self.page_joins.next = ((self.reads.val() & self.count_bit.val()) == 0)
+            & !self.window_left.val().get_bit(self.borrow_at.val().index());
+        self.same_direction.next = self.next_item.val().write == self.held.q.val().write;
+        self.new_part.next = ((self.next_item.val().part & self.held.q.val().parts) == 0)
+            & (!self.compared.val().is_item
+                | ((self.next_item.val().part & self.compared.val().part) == 0));
+        self.page_merges.next = ((self.reads.val() & self.count_bit.val()) == 0)
             & ((self.writes.val() & self.count_bit.val()) == 0)
             & ((self.age_next.val() & self.duration_bit.val()) == 0);
         self.mergeable.next = self.held.q.val().mergeable;
         if self.replaces.val() {
-            self.mergeable.next = self.placed.val().mergeable;
-            self.fits.next = self.coming.val().close;
-            self.same_direction.next = self.coming.val().write == self.placed.val().write;
-            self.new_part.next = (self.coming.val().part & self.placed.val().part) == 0;
-            self.page_joins.next = true;
+            self.mergeable.next = self.compared.val().mergeable;
+            self.fits.next = self.next_item.val().in_merge_window;
+            self.same_direction.next = self.next_item.val().write == self.compared.val().write;
+            self.new_part.next = (self.next_item.val().part & self.compared.val().part) == 0;
+            self.page_merges.next = true;
         }
-        self.line_joins.next = self.same_direction.val() & self.new_part.val() & self.fits.val();
+        self.line_merges.next = self.same_direction.val() & self.new_part.val() & self.fits.val();
 
         if self.flush.val() {
             self.held.d.next.kind = RecordKind::Nothing;
@@ -213,33 +176,33 @@ impl Logic for WaitingRecord {
         }
         if self.advance.val() {
             self.age.d.next = self.age_next.val();
-            self.remaining.d.next = self.rest.val().get_bits::<8>(0);
+            self.window_remaining.d.next = self.window_left.val().get_bits::<8>(0);
             if self.replaces.val() {
-                self.remaining.d.next = self.fresh_rest.val();
+                self.window_remaining.d.next = self.new_window_left.val();
             }
             self.expired.d.next = !self.fits.val();
-            self.may_join.d.next = self.mergeable.val()
-                & ((self.is_page_mode.val() & self.page_joins.val())
-                    | (!self.is_page_mode.val() & self.line_joins.val()));
-            if self.placed.val().is_item {
+            self.may_merge.d.next = self.mergeable.val()
+                & ((self.is_page_mode.val() & self.page_merges.val())
+                    | (!self.is_page_mode.val() & self.line_merges.val()));
+            if self.compared.val().is_item {
                 // An item that is merged has the same kind and number.
-                self.held.d.next.kind = self.placed.val().kind;
+                self.held.d.next.kind = self.compared.val().kind;
                 self.waits.d.next = true;
-                self.held.d.next.mergeable = self.placed.val().mergeable;
-                self.held.d.next.write = self.placed.val().write;
-                self.held.d.next.number = self.placed.val().number;
-                self.held.d.next.segment = self.placed.val().segment;
-                self.held.d.next.parts = self.held.q.val().parts | self.placed.val().part;
+                self.held.d.next.mergeable = self.compared.val().mergeable;
+                self.held.d.next.write = self.compared.val().write;
+                self.held.d.next.number = self.compared.val().number;
+                self.held.d.next.segment = self.compared.val().segment;
+                self.held.d.next.parts = self.held.q.val().parts | self.compared.val().part;
                 self.held.d.next.duration = self.age_next.val().get_bits::<20>(0);
                 self.held.d.next.reads = self.reads.val();
                 self.held.d.next.writes = self.writes.val();
                 if self.replaces.val() {
-                    self.held.d.next.parts = self.placed.val().part;
+                    self.held.d.next.parts = self.compared.val().part;
                     self.held.d.next.delta = self.age_next.val();
                     self.held.d.next.duration = bits::<20>(0);
                     self.held.d.next.reads = bits::<12>(1);
                     self.held.d.next.writes = bits::<12>(0);
-                    if self.placed.val().write {
+                    if self.compared.val().write {
                         self.held.d.next.reads = bits::<12>(0);
                         self.held.d.next.writes = bits::<12>(1);
                     }
@@ -257,11 +220,11 @@ impl Logic for WaitingRecord {
             | (!self.is_page_mode.val() & self.expired.q.val());
         self.silent.next =
             !self.waits.q.val() & ((self.age_now.val() & self.silent_bit.val()) != 0);
-        self.offers.next = self.tell.val() != RecordKind::Nothing;
+        self.offers.next = self.record_kind.val() != RecordKind::Nothing;
         if self.replaces.val() | self.flush.val() {
             self.offers.next = self.waits.q.val();
         }
-        self.record.next.kind = self.tell.val();
+        self.record.next.kind = self.record_kind.val();
         if self.emits.val() | self.flush.val() {
             self.record.next.kind = self.held.q.val().kind;
         }

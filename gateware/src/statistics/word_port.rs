@@ -14,31 +14,11 @@ use hmtt_format::FORMAT_VERSION;
 use hmtt_format::frame::{HEADER_KIND_AT, HEADER_VERSION_AT, HEADER_WORDS_AT};
 use rust_hdl::prelude::*;
 
+use super::Heading;
 use super::word_source::{Source, WordSource};
 use crate::fifo::ports::FifoWriter;
 use crate::record::Record;
 use crate::reset::{ClearedRegister, Domain, Register};
-
-/// What a sync and a descriptor state about their block.
-#[derive(Copy, Clone, Debug, Default, PartialEq, LogicStruct)]
-pub struct Heading {
-    /// [`hmtt_format::frame::FrameKind`].
-    pub kind: Bits<4>,
-    /// log2 of the unit's bytes.
-    pub unit: Bits<4>,
-    /// Segment before the first record.
-    pub segment: Bits<12>,
-    /// Bits 23..0 of the clock before the first record.
-    pub clock_low: Bits<24>,
-    /// Bits 47..24 of that clock.
-    pub clock_high: Bits<24>,
-    /// Records that were lost before.
-    pub lost: Bits<24>,
-    /// Accesses before, bits 19..0.
-    pub accesses_low: Bits<20>,
-    /// Accesses before, bits 39..20.
-    pub accesses_high: Bits<20>,
-}
 
 /// A word that is written next.
 #[derive(Copy, Clone, Debug, Default, PartialEq, LogicStruct)]
@@ -52,7 +32,7 @@ struct Chosen {
 /// See the module's description. `N`: log2 of the FIFO's words.
 #[derive(LogicBlock)]
 pub struct WordPort<const N: usize> {
-    /// DDR clock.
+    /// DDR clock domain. All other ports are synchronous to it.
     pub clock: Signal<In, Domain>,
     /// Source of the word.
     pub source: Signal<In, Source>,
@@ -77,11 +57,11 @@ pub struct WordPort<const N: usize> {
     /// Bits 31..0 of that word.
     pub other_low: Signal<In, Bits<32>>,
     /// A word is incomplete: its low half is missing.
-    pub low_turn: Signal<Out, Bit>,
+    pub low_missing: Signal<Out, Bit>,
     /// The block has `threshold` words, or will have with those in the stages.
     pub full: Signal<Out, Bit>,
-    /// The block may have no room for the longest record.
-    pub tight: Signal<Out, Bit>,
+    /// The block may have too few words left for the longest record.
+    pub nearly_full: Signal<Out, Bit>,
     /// Write port of the FIFO.
     pub write: FifoWriter<N>,
     words: WordSource,
@@ -91,20 +71,20 @@ pub struct WordPort<const N: usize> {
     out_low: Register<Bits<32>>,
     out_to_high: Register<Bit>,
     out_to_low: Register<Bit>,
-    out_at: Register<Bits<N>>,
+    out_address: Register<Bits<N>>,
     start: Register<Bits<N>>,
     start_written: Register<Bits<N>>,
     start_stored: Register<Bits<N>>,
-    at: Register<Bits<N>>,
+    address: Register<Bits<N>>,
     count: ClearedRegister<Bits<8>>,
     left: Register<Bits<8>>,
-    is_tight: Register<Bit>,
-    is_low_turn: Register<Bit>,
+    is_nearly_full: Register<Bit>,
+    is_low_missing: Register<Bit>,
     number_segment: Signal<Local, Bits<12>>,
     delta: Signal<Local, Bits<25>>,
     lost: Signal<Local, Bits<24>>,
     version: Constant<Bits<32>>,
-    tight_below: Constant<Bits<8>>,
+    nearly_full_below: Constant<Bits<8>>,
     kind_at: Constant<Bits<5>>,
     words_at: Constant<Bits<5>>,
     one_word: Constant<Bits<8>>,
@@ -119,15 +99,16 @@ impl<const N: usize> Default for WordPort<N> {
             Self {
                 version: Constant::new((u64::from(FORMAT_VERSION) << HEADER_VERSION_AT).into()),
                 // The longest record has three words, and two words may be in the stages.
-                tight_below: Constant::new(5u64.into()),
+                nearly_full_below: Constant::new(5u64.into()),
                 kind_at: Constant::new(u64::from(HEADER_KIND_AT).into()),
                 words_at: Constant::new(u64::from(HEADER_WORDS_AT).into()),
                 one_word: Constant::new(1u64.into()),
             }
             default: clock, source, half, push_half, push_word, describe, restart, threshold,
-                heading, record, other_high, other_low, low_turn, full, tight, write, words, restarts,
-                chosen, out_high, out_low, out_to_high, out_to_low, out_at, start, start_written,
-                start_stored, at, count, left, is_tight, is_low_turn, number_segment, delta, lost
+                heading, record, other_high, other_low, low_missing, full, nearly_full, write,
+                words, restarts, chosen, out_high, out_low, out_to_high, out_to_low, out_address,
+                start, start_written, start_stored, address, count, left, is_nearly_full,
+                is_low_missing, number_segment, delta, lost
         }
     }
 }
@@ -144,47 +125,47 @@ impl<const N: usize> Logic for WordPort<N> {
             out_low,
             out_to_high,
             out_to_low,
-            out_at,
+            out_address,
             start,
             start_written,
             start_stored,
-            at,
+            address,
             count,
             left,
-            is_tight,
-            is_low_turn
+            is_nearly_full,
+            is_low_missing
         );
         self.chosen.d.next.source = self.source.val();
         self.chosen.d.next.half = self.half.val();
-        self.chosen.d.next.to_high = (self.push_half.val() & !self.is_low_turn.q.val())
+        self.chosen.d.next.to_high = (self.push_half.val() & !self.is_low_missing.q.val())
             | self.push_word.val()
             | self.describe.val();
-        self.chosen.d.next.to_low = (self.push_half.val() & self.is_low_turn.q.val())
+        self.chosen.d.next.to_low = (self.push_half.val() & self.is_low_missing.q.val())
             | self.push_word.val()
             | self.describe.val();
         if self.push_half.val() {
-            self.is_low_turn.d.next = !self.is_low_turn.q.val();
+            self.is_low_missing.d.next = !self.is_low_missing.q.val();
         }
         if self.chosen.q.val().to_low {
-            self.at.d.next = self.at.q.val() + 1;
+            self.address.d.next = self.address.q.val() + 1;
             self.count.d.next = self.count.q.val() + 1;
             self.left.d.next = self.left.q.val() - 1;
         }
         self.restarts.d.next = self.restart.val();
         if self.restarts.q.val() {
-            self.at.d.next = self.start.q.val() + 1;
+            self.address.d.next = self.start.q.val() + 1;
             self.count.d.next = bits::<8>(0);
             self.left.d.next = self.threshold.val();
-            self.is_low_turn.d.next = false;
+            self.is_low_missing.d.next = false;
         }
         if self.describe.val() {
-            self.start.d.next = self.at.q.val();
+            self.start.d.next = self.address.q.val();
         }
-        self.low_turn.next = self.is_low_turn.q.val();
+        self.low_missing.next = self.is_low_missing.q.val();
         self.full.next = (self.left.q.val() == 0)
             | ((self.left.q.val() == self.one_word.val()) & self.chosen.q.val().to_low);
-        self.is_tight.d.next = self.left.q.val() < self.tight_below.val();
-        self.tight.next = self.is_tight.q.val();
+        self.is_nearly_full.d.next = self.left.q.val() < self.nearly_full_below.val();
+        self.nearly_full.next = self.is_nearly_full.q.val();
 
         self.words.source.next = self.chosen.q.val().source;
         self.words.half.next = self.chosen.q.val().half;
@@ -217,16 +198,16 @@ impl<const N: usize> Logic for WordPort<N> {
         self.out_to_low.d.next = self.chosen.q.val().to_low;
         self.start_written.d.next = self.start.q.val();
         self.start_stored.d.next = self.start_written.q.val();
-        self.out_at.d.next = self.at.q.val();
+        self.out_address.d.next = self.address.q.val();
         if self.chosen.q.val().source == Source::Descriptor {
             // `start` is that of the next block already.
-            self.out_at.d.next = self.start_written.q.val();
+            self.out_address.d.next = self.start_written.q.val();
         }
         self.write.high.next = self.out_high.q.val();
         self.write.low.next = self.out_low.q.val();
         self.write.high_enable.next = self.out_to_high.q.val();
         self.write.low_enable.next = self.out_to_low.q.val();
-        self.write.address.next = self.out_at.q.val();
+        self.write.address.next = self.out_address.q.val();
         self.write.committed.next = self.start_stored.q.val();
     }
 }

@@ -7,6 +7,9 @@
 //! high, low        <A  ><B  >    a word of a slice or of the analysis; one of a report is two clocks later
 //! ```
 
+// LogicInterface derives `join` without documentation. A signal is documented once, at the end that is named first.
+#![allow(missing_docs)]
+
 use rust_hdl::prelude::*;
 
 use crate::record::RecordKind;
@@ -17,7 +20,7 @@ use crate::record::RecordKind;
 pub struct WordRequest {
     /// Kind of the record that the words belong to. Kinds other than slice and analysis select a report.
     pub kind: Signal<In, RecordKind>,
-    /// Index of the word.
+    /// Index of the word. The word follows one clock later, a word of a report three clocks later.
     pub index: Signal<In, Bits<6>>,
     /// Bits 63..32 of the word.
     pub high: Signal<Out, Bits<32>>,
@@ -28,7 +31,6 @@ pub struct WordRequest {
 }
 
 /// The end of [`WordRequest`] at the block writer.
-#[allow(missing_docs, reason = "signals of the other end")]
 #[derive(Clone, Debug, Default, LogicInterface)]
 #[join = "WordRequest"]
 pub struct WordReader {

@@ -6,18 +6,24 @@
 use hmtt_format::{frame, record};
 use rust_hdl::prelude::*;
 
-/// Kind of word.
-#[allow(missing_docs)]
+/// Kind of word. Each is a layout of [`hmtt_format::record`] or [`hmtt_format::frame`].
 #[derive(Copy, Clone, Debug, PartialEq, LogicState)]
 pub enum Source {
     /// A half; it is on both sides of the word.
     Half,
+    /// First word of a sync: unit, segment and clock.
     SyncFirst,
+    /// Second word of a sync: lost records and accesses.
     SyncSecond,
+    /// An access to the tag window.
     Tag,
+    /// A completed software mark.
     Mark,
+    /// A fault.
     Fault,
+    /// A page run whose counts and duration fit one word.
     PageShort,
+    /// First word of a page run that takes two words.
     PageLong,
     /// Second word of a long page record.
     PageCounts,

@@ -44,13 +44,13 @@ impl Dump {
 }
 
 /// A record's kind and its two words.
-type Told = (RecordKind, [u64; 2]);
+type AnalysisRecord = (RecordKind, [u64; 2]);
 
 pub struct Bench {
     pub analysis: Analysis,
     /// Clocks until the block writer releases the record that it holds.
     busy: u32,
-    told: Vec<Told>,
+    passed: Vec<AnalysisRecord>,
 }
 
 /// Number of clocks for which the block writer holds a record.
@@ -61,34 +61,34 @@ impl Bench {
         let mut analysis = settled(Analysis::new(memory));
         analysis.settings.next = Settings { analysis: true, ..Default::default() };
         analysis.running.next = true;
-        analysis.flowing.next = true;
-        let mut bench = Self { analysis, busy: 0, told: Vec::new() };
+        analysis.may_send.next = true;
+        let mut bench = Self { analysis, busy: 0, passed: Vec::new() };
         bench.clock();
         bench
     }
 
     /// Applies a clock with the handshake of the block writer.
     pub fn clock(&mut self) {
-        let kind = self.told.last().map_or(RecordKind::Nothing, |(kind, _)| *kind);
+        let kind = self.passed.last().map_or(RecordKind::Nothing, |(kind, _)| *kind);
         self.analysis.held.next = if self.busy > 0 { kind } else { RecordKind::Nothing };
         settle(&mut self.analysis);
         if self.busy > 0 {
             let words = [self.word(0), self.word(1)];
-            let (_, told) = self.told.last_mut().expect("what keeps the writer busy");
+            let (_, passed) = self.passed.last_mut().expect("what keeps the writer busy");
             if self.busy == HELD {
-                *told = words;
+                *passed = words;
             }
             // The words must not change until the record is released.
-            assert_eq!(words[0], told[0]);
-            assert!(kind != RecordKind::HotPage || words[1] == told[1]);
+            assert_eq!(words[0], passed[0]);
+            assert!(kind != RecordKind::HotPage || words[1] == passed[1]);
         }
-        let tell = self.analysis.tell.val();
+        let record_kind = self.analysis.record_kind.val();
         let taken = self.busy == 0 && self.analysis.offers.val();
         self.analysis.taken.next = taken;
         pulse(&mut self.analysis, |analysis| &mut analysis.clock);
         self.busy = self.busy.saturating_sub(1);
         if taken {
-            self.told.push((tell, [0; 2]));
+            self.passed.push((record_kind, [0; 2]));
             self.busy = HELD;
         }
     }
@@ -122,10 +122,10 @@ impl Bench {
 
     /// Requests a dump.
     pub fn ask(&mut self, all: bool) {
-        self.analysis.steering.next.dump = true;
-        self.analysis.steering.next.dump_all = all;
+        self.analysis.requests.next.dump = true;
+        self.analysis.requests.next.dump_all = all;
         self.clock();
-        self.analysis.steering.next.dump = false;
+        self.analysis.requests.next.dump = false;
         settle(&mut self.analysis);
     }
 
@@ -137,22 +137,22 @@ impl Bench {
     /// Decodes the only dump so far.
     pub fn read(&mut self) -> Dump {
         let mut dump = Dump::default();
-        dump.read(&std::mem::take(&mut self.told));
+        dump.read(&std::mem::take(&mut self.passed));
         dump
     }
 
     /// Decodes the dumps so far.
     pub fn take_apart(&mut self) -> Vec<Dump> {
-        let told = std::mem::take(&mut self.told);
-        let begins = |(_, words): &Told| {
+        let passed = std::mem::take(&mut self.passed);
+        let begins = |(_, words): &AnalysisRecord| {
             matches!(Word::decode(words[0], || None), Ok(Word::Record(WordRecord::Interval { .. })))
         };
-        let starts: Vec<usize> = (0..told.len()).filter(|at| begins(&told[*at])).collect();
-        let ends = starts.iter().skip(1).copied().chain([told.len()]);
+        let starts: Vec<usize> = (0..passed.len()).filter(|at| begins(&passed[*at])).collect();
+        let ends = starts.iter().skip(1).copied().chain([passed.len()]);
         let mut dumps = Vec::new();
         for (start, end) in starts.iter().zip(ends) {
             let mut dump = Dump::default();
-            dump.read(&told[*start..end]);
+            dump.read(&passed[*start..end]);
             dumps.push(dump);
         }
         dumps
@@ -173,7 +173,7 @@ impl Bench {
 }
 
 impl Dump {
-    fn read(&mut self, records: &[Told]) {
+    fn read(&mut self, records: &[AnalysisRecord]) {
         let mut numbers = Vec::new();
         for (at, (kind, words)) in records.iter().enumerate() {
             let long = *kind == RecordKind::HotPage;

@@ -230,8 +230,8 @@ fn accesses_during_a_whole_dump_are_skipped_and_counted_in_the_next_dump() {
         let next = bench.dump(true);
         let rows = |dump: &Dump| dump.count(CountGroup::Other, other_count::ROWS_SKIPPED);
         let votes: u32 = next.hot.iter().map(|(_, _, votes)| votes).sum();
-        let told = dump.skipped() + next.skipped() + votes;
-        assert_eq!(told, accessed.len() as u32);
+        let passed = dump.skipped() + next.skipped() + votes;
+        assert_eq!(passed, accessed.len() as u32);
         assert!(votes <= 3, "accesses while the last records left");
         let counted = next.count(CountGroup::RowHits, 0);
         assert_eq!(rows(&dump) + rows(&next) + counted, accessed.len() as u32);
@@ -262,8 +262,8 @@ fn turned_off(bench: &mut Bench) -> Vec<(u8, u32)> {
         bench.clock();
     }
     let votes = |dump: &Dump| dump.hot.iter().map(|(_, _, votes)| votes).sum::<u32>();
-    let told = |dump: &Dump| (dump.part, dump.skipped() + votes(dump));
-    bench.take_apart().iter().map(told).collect()
+    let passed = |dump: &Dump| (dump.part, dump.skipped() + votes(dump));
+    bench.take_apart().iter().map(passed).collect()
 }
 
 #[test]

@@ -29,15 +29,15 @@ fn the_verilog_of_the_analysis_agrees() {
                 };
                 block.now.next =
                     SlotClock { low: spread(rng, 24).into(), high: spread(rng, 24).into() };
-                block.flowing.next = chance(rng, 80);
+                block.may_send.next = chance(rng, 80);
                 block.taken.next = block.offers.val() && chance(rng, 60);
                 block.held.next =
                     if chance(rng, 60) { RecordKind::Nothing } else { RecordKind::HotPage };
                 block.word.next = rng.u64(0..2).into();
-                block.steering.next.tell =
+                block.requests.next.record_kind =
                     if chance(rng, 10) { RecordKind::Tick } else { RecordKind::Nothing };
-                block.steering.next.dump = chance(rng, 1);
-                block.steering.next.dump_all = chance(rng, 20);
+                block.requests.next.dump = chance(rng, 1);
+                block.requests.next.dump_all = chance(rng, 20);
                 recording.step();
                 recording.edge(|block| &mut block.clock);
             }
@@ -50,14 +50,14 @@ fn the_verilog_of_the_analysis_agrees() {
 fn a_changed_vote_is_a_difference() {
     let mut recording = Recording::new("analysis", Analysis::new(&memories::ddr1("")));
     recording.block.settings.next = Settings { analysis: true, ..Default::default() };
-    recording.block.flowing.next = true;
+    recording.block.may_send.next = true;
     for clock in 0..400u64 {
         recording.block.observed.next = Observed {
             access: clock % 4 == 0 && clock < 200,
             page: (clock / 4 % 3).into(),
             ..Default::default()
         };
-        recording.block.steering.next.dump = clock == 220;
+        recording.block.requests.next.dump = clock == 220;
         recording.block.taken.next = recording.block.offers.val();
         recording.step();
         recording.edge(|block| &mut block.clock);

@@ -17,6 +17,8 @@ pub fn run(test: &str, tool: &str, command: &mut Command) -> Option<Output> {
 }
 
 /// Returns standard output and standard error of a tool.
-pub fn said(output: &Output) -> String {
-    [&output.stdout, &output.stderr].map(|said| String::from_utf8_lossy(said).into_owned()).concat()
+pub fn printed(output: &Output) -> String {
+    [&output.stdout, &output.stderr]
+        .map(|printed| String::from_utf8_lossy(printed).into_owned())
+        .concat()
 }

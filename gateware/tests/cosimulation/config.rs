@@ -1,9 +1,9 @@
 //! Tests the blocks of the configuration unit.
 
 use fastrand::Rng;
+use gateware::config::Progress;
 use gateware::config::config_unit::ConfigUnit;
 use gateware::config::settings::SettingsRegister;
-use gateware::config::steering::Progress;
 use gateware::ddr::SlotEvent;
 use gateware::ddr::sequence::Sequence;
 use hmtt_format::config;
@@ -106,7 +106,7 @@ fn slot_event(rng: &mut Rng, named: u16) -> SlotEvent {
         row_state: rng.u64(0..3).into(),
         ..Default::default()
     };
-    event.steers = event.run_change || event.slice || event.tick;
+    event.is_control = event.run_change || event.slice || event.tick;
     event
 }
 

@@ -47,7 +47,7 @@ fn a_wrong_constant_is_a_difference() {
 }
 
 const CODES: [CommandCode; 11] = [
-    CommandCode::Quiet,
+    CommandCode::NoCommand,
     CommandCode::Activate,
     CommandCode::Read,
     CommandCode::Write,
@@ -68,13 +68,13 @@ fn command(rng: &mut Rng, memory: &MemoryDescription) -> SlotCommand {
     let several = chance(rng, 5);
     let ranks =
         if several { rng.u64(1..16) & present } else { 1 << rng.u64(0..memory.ranks().into()) };
-    let quiet = code == CommandCode::Quiet || ranks == 0;
+    let quiet = code == CommandCode::NoCommand || ranks == 0;
     let refresh = code == CommandCode::Refresh && chance(rng, 30);
     SlotCommand {
-        code: if quiet { CommandCode::Quiet } else { code },
+        code: if quiet { CommandCode::NoCommand } else { code },
         ranks: if quiet { 0 } else { ranks }.into(),
-        asleep: if refresh && !quiet { ranks } else { 0 }.into(),
-        woken: if chance(rng, 10) { rng.u64(0..16) & present } else { 0 }.into(),
+        cke_falls: if refresh && !quiet { ranks } else { 0 }.into(),
+        cke_rises: if chance(rng, 10) { rng.u64(0..16) & present } else { 0 }.into(),
         ba: (rng.u64(0..16) & if chance(rng, 80) { 3 } else { 15 }).into(),
         a: spread(rng, 18).into(),
     }
@@ -165,7 +165,7 @@ fn slot_event(rng: &mut Rng) -> SlotEvent {
         row_state: rng.u64(0..3).into(),
         ..Default::default()
     };
-    event.steers = event.run_change || event.slice || event.tick;
+    event.is_control = event.run_change || event.slice || event.tick;
     event
 }
 
@@ -201,5 +201,5 @@ fn another_fill_limit_of_the_queue_is_a_difference() {
         recording.step();
         recording.edge(|block| &mut block.clock);
     }
-    recording.notices("crowded_to = 8'h80", "crowded_to = 8'h81");
+    recording.notices("overflow_to = 8'h80", "overflow_to = 8'h81");
 }

@@ -152,12 +152,12 @@ impl<B: Block> Recording<B> {
         build.current_dir(&folder).args(["-g2005", "-o", "bench", "bench.v", "top.v"]);
         let test = format!("co-simulation of the {}", self.name);
         let built = tools::run(&test, "iverilog", &mut build)?;
-        assert!(built.status.success(), "{}: {}", self.name, tools::said(&built));
+        assert!(built.status.success(), "{}: {}", self.name, tools::printed(&built));
         let mut replay = Command::new("vvp");
         let replayed = tools::run(&test, "vvp", replay.current_dir(&folder).arg("bench"))?;
-        let said = tools::said(&replayed);
-        let agreed = said.lines().any(|line| line == format!("agreed {}", self.steps.len()));
-        Some(if agreed { Ok(()) } else { Err(said) })
+        let printed = tools::printed(&replayed);
+        let agreed = printed.lines().any(|line| line == format!("agreed {}", self.steps.len()));
+        Some(if agreed { Ok(()) } else { Err(printed) })
     }
 
     fn testbench(&self) -> String {

@@ -3,7 +3,7 @@
 mod words;
 
 use fastrand::Rng;
-use gateware::config::steering::Steering;
+use gateware::config::Requests;
 use gateware::config::{Item, ItemKind, Settings};
 use gateware::record::{Record, RecordKind};
 use gateware::statistics::address_views::AddressViews;
@@ -13,8 +13,8 @@ use gateware::statistics::slice_words::SliceWords;
 use gateware::statistics::timekeeper::Timekeeper;
 use gateware::statistics::totals::TotalsCounter;
 use gateware::statistics::traces::Traces;
-use gateware::statistics::waiting_record::{Coming, Placed, WaitingRecord};
-use gateware::statistics::{Observed, SliceCounts, SlotClock};
+use gateware::statistics::waiting_record::WaitingRecord;
+use gateware::statistics::{ComparedItem, NextItem, Observed, SliceCounts, SlotClock};
 use hmtt_format::record::{RUN_COUNT_LOG2, RUN_DURATION_LOG2};
 
 use crate::direct::{chance, spread, with_seeds};
@@ -72,7 +72,7 @@ fn item(rng: &mut Rng) -> Item {
     }
 }
 
-fn told(rng: &mut Rng) -> RecordKind {
+fn requested(rng: &mut Rng) -> RecordKind {
     const TOLD: [RecordKind; 8] = [
         RecordKind::Tick,
         RecordKind::Skip,
@@ -97,13 +97,13 @@ fn traces_of_all_memories_agree() {
                     block.settings.next = settings(rng);
                     block.running.next = chance(rng, 80);
                 }
-                let steers = chance(rng, 5);
-                block.item.next = if steers { Item::default() } else { item(rng) };
+                let is_control = chance(rng, 5);
+                block.item.next = if is_control { Item::default() } else { item(rng) };
                 block.advance.next = chance(rng, 80);
-                block.steering.next = Steering {
-                    flush: steers && rng.bool(),
-                    tell: if steers { told(rng) } else { RecordKind::Nothing },
-                    restart_time: steers && rng.bool(),
+                block.requests.next = Requests {
+                    flush: is_control && rng.bool(),
+                    record_kind: if is_control { requested(rng) } else { RecordKind::Nothing },
+                    restart_time: is_control && rng.bool(),
                     restart_slice: rng.bool(),
                     dump: rng.bool(),
                     dump_all: rng.bool(),
@@ -126,7 +126,7 @@ fn waiting_record(rng: &mut Rng) -> Recording<WaitingRecord> {
         }
         let kind = if chance(rng, 70) { RecordKind::Access } else { RecordKind::Tag };
         let gap = if chance(rng, 90) { rng.u64(0..30) } else { spread(rng, 16) };
-        block.placed.next = Placed {
+        block.compared.next = ComparedItem {
             kind,
             is_item: chance(rng, 80),
             mergeable: kind == RecordKind::Access,
@@ -138,16 +138,16 @@ fn waiting_record(rng: &mut Rng) -> Recording<WaitingRecord> {
             gap: gap.into(),
         };
         let next = if chance(rng, 90) { rng.u64(0..100) } else { spread(rng, 16) };
-        block.coming.next = Coming {
+        block.next_item.next = NextItem {
             write: chance(rng, 20),
             part: (1u64 << rng.u32(0..8)).into(),
-            far: next > 255,
-            close: next <= 64,
-            near: (next & 255).into(),
+            gap_overflows: next > 255,
+            in_merge_window: next <= 64,
+            gap_low: (next & 255).into(),
         };
         block.advance.next = chance(rng, 80);
         block.flush.next = chance(rng, 3);
-        block.tell.next = if chance(rng, 5) { told(rng) } else { RecordKind::Nothing };
+        block.record_kind.next = if chance(rng, 5) { requested(rng) } else { RecordKind::Nothing };
         block.restart_time.next = chance(rng, 1);
         recording.step();
         recording.edge(|block| &mut block.clock);
@@ -305,8 +305,8 @@ fn record_intakes_agree() {
             block.record.next = record(rng);
             block.offered.next = chance(rng, 60);
             block.consumes.next = chance(rng, 30);
-            block.told_time.next = chance(rng, 10);
-            block.told_segment.next = chance(rng, 10);
+            block.time_written.next = chance(rng, 10);
+            block.segment_written.next = chance(rng, 10);
             recording.step();
             recording.edge(|block| &mut block.clock);
         }

@@ -1,6 +1,6 @@
 //! The packet FIFO, whatever its clocks, its writer and its reader do.
 
-use gateware::fifo::packet_fifo::{PacketFifo, ROOM_LATENCY};
+use gateware::fifo::packet_fifo::{PacketFifo, SPACE_LATENCY};
 
 use crate::prover::{Proof, Reach, stepped};
 
@@ -12,7 +12,7 @@ fn proof<const N: usize>(block_words: u64, reach: Reach) -> Proof {
         macros: vec![
             ("N", N as u64),
             ("BLOCK_WORDS", block_words),
-            ("ROOM_LATENCY", ROOM_LATENCY as u64),
+            ("SPACE_LATENCY", SPACE_LATENCY as u64),
             ("BIT", 17),
         ],
         reach,
@@ -23,10 +23,10 @@ fn proof<const N: usize>(block_words: u64, reach: Reach) -> Proof {
 fn a_small_fifo_loses_repeats_and_reorders_nothing_ever() {
     let proof = proof::<2>(2, Reach::Ever);
     proof.holds();
-    // The writer trusts `room` a clock too early.
-    proof.refutes_macro("ROOM_LATENCY", ROOM_LATENCY as u64 - 1);
+    // The writer trusts `space_available` a clock too early.
+    proof.refutes_macro("SPACE_LATENCY", SPACE_LATENCY as u64 - 1);
     // Room for one word less than a block.
-    proof.refutes("room_below = 2'b10", "room_below = 2'b11");
+    proof.refutes("space_below = 2'b10", "space_below = 2'b11");
     // Halves change places.
     proof.refutes("low$write_enable = write$low_enable", "low$write_enable = write$high_enable");
 }
@@ -35,7 +35,7 @@ fn a_small_fifo_loses_repeats_and_reorders_nothing_ever() {
 fn a_larger_fifo_does_neither_for_more_than_a_lap() {
     let proof = proof::<3>(3, Reach::Steps(26));
     proof.holds();
-    proof.refutes("room_below = 3'b101", "room_below = 3'b110");
+    proof.refutes("space_below = 3'b101", "space_below = 3'b110");
 }
 
 /// A crossing samples a value of many bits only where it cannot be changing: the words below go into

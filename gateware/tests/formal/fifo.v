@@ -28,11 +28,11 @@ module check(
     reg [P-1:0] seen = 0;     // `available`, with the laps
     reg open = 0;
     reg [`N-1:0] words = 0;
-    reg [2:0] settled = `ROOM_LATENCY;
+    reg [2:0] settled = `SPACE_LATENCY;
     reg high_marked = 0, low_marked = 0;
     reg place_inside = 0;
 
-    wire room;
+    wire space_available;
     wire [`N-1:0] available;
     wire [31:0] read_high, read_low;
 
@@ -48,7 +48,7 @@ module check(
         .ddr_clock({2'b0, ddr_edge}), .tx_clock({2'b0, tx_edge}),
         .write$high_enable(open && high_enable), .write$low_enable(open && low_enable),
         .write$address(at[`N-1:0]), .write$high({32{high}}), .write$low({32{low}}),
-        .write$committed(written[`N-1:0]), .room(room),
+        .write$committed(written[`N-1:0]), .space_available(space_available),
         .read$address(read_at[`N-1:0]), .read$high(read_high), .read$low(read_low),
         .available(available), .read$freed(freed[`N-1:0])
     );
@@ -73,8 +73,8 @@ module check(
 
     always @($global_clock) begin
         if (ddr_edge) begin
-            if (settled != `ROOM_LATENCY) settled <= settled + 1;
-            if (!open && opens && room && settled == `ROOM_LATENCY) begin
+            if (settled != `SPACE_LATENCY) settled <= settled + 1;
+            if (!open && opens && space_available && settled == `SPACE_LATENCY) begin
                 open <= 1;
                 words <= length;
                 high_marked <= 0;

@@ -11,7 +11,7 @@ const INNER: [&str; 12] = [
     "timed_out",
     "taking",
     "filled",
-    "enough",
+    "long_enough",
     "octet",
     "sending",
     "starts",

@@ -26,10 +26,10 @@ module check(input any_offers, input [7:0] any_data, input any_last);
     wire [5:0] filled;
     wire [7:0] octet_q;
     wire [31:0] check_q;
-    wire timed_out, taking, enough, sending, starts, feeds, checks_q;
+    wire timed_out, taking, long_enough, sending, starts, feeds, checks_q;
     gmac gmac(
         .clock(3'b001), .octets$valid(valid), .octets$data(data), .octets$last(last), .octets$ready(ready), .txd(txd), .tx_en(tx_en),
-        .inner({state, timer, timed_out, taking, filled, enough, octet_q, sending, starts, feeds, checks_q, check_q})
+        .inner({state, timer, timed_out, taking, filled, long_enough, octet_q, sending, starts, feeds, checks_q, check_q})
     );
 
     // Octets that were taken one and two clocks ago.
@@ -101,12 +101,12 @@ module check(input any_offers, input [7:0] any_data, input any_last);
         if (state == PREAMBLE || state == CHECK || state == GAP) assert(timed_out == (timer == 0));
         if (state == DATA || state == PAD) begin
             assert(chosen == 63 || filled == chosen);
-            assert(enough == (chosen >= 59));
+            assert(long_enough == (chosen >= 59));
         end
         if (state == PAD) assert(chosen != 0 && chosen <= 59);
         if (state == CHECK) assert(chosen >= 60);
         if (state == PREAMBLE && timer < 7) assert(filled == 0 && chosen == 0);
-        if (state == PREAMBLE && timer < 6) assert(!enough);
+        if (state == PREAMBLE && timer < 6) assert(!long_enough);
         // The pipeline.
         assert(sending == (state1 >= PREAMBLE && state1 <= CHECK) && tx_en == on2);
         assert(starts == (state1 == PREAMBLE) && feeds == (state1 == DATA || state1 == PAD) && checks_q == (state1 == CHECK));

@@ -9,7 +9,7 @@ use hmtt_format::frame::FrameKind;
 use crate::prover::{Proof, Reach, exposed, stepped};
 
 /// Ticks of silence before a heartbeat under proof.
-const QUIET_TICKS: u64 = 2;
+const SILENCE_TICKS: u64 = 2;
 /// A few clocks, or frames, before a carry into all parts of a counter.
 const BEFORE_CARRY: u64 = 0xffff_fff0;
 /// Clocks within which all words of a heartbeat that is taken near a carry are sent.
@@ -26,7 +26,7 @@ fn begins(verilog: &str, part: &str, bits: u64) -> String {
 
 /// A heartbeat whose ticks have `1 << tick_log2` clocks: the low part of its clock has its last values only.
 fn with_short_ticks(tick_log2: u32) -> String {
-    let verilog = stepped("heartbeat", Heartbeat::after(QUIET_TICKS));
+    let verilog = stepped("heartbeat", Heartbeat::after(SILENCE_TICKS));
     let (counts, high) = ("low$d = low$q + 32'h1;", 0xffff << tick_log2 & 0xffff);
     assert!(verilog.contains(counts));
     let counted = format!("low$d = (low$q + 32'h1) | 16'h{high:x};");
@@ -44,15 +44,15 @@ fn a_heartbeat_is_due_when_it_must_be_and_at_no_other_time() {
         name: "heartbeat, when",
         verilog: with_short_ticks(3),
         checker: include_str!("silence.v"),
-        macros: vec![("TICK_LOG2", 3), ("QUIET_TICKS", QUIET_TICKS)],
+        macros: vec![("TICK_LOG2", 3), ("SILENCE_TICKS", SILENCE_TICKS)],
         reach: Reach::Ever,
     };
     proof.holds();
     let bounded = Proof { reach: Reach::Steps(60), ..proof };
     // No heartbeat after silence; a second one at once; a frame does not end the silence; only a loss of the clock is
     // reported, not its return.
-    bounded.refutes("quiet_enough$d = quiet$q == quiet_ticks", "quiet_enough$d = 1'b0");
-    bounded.refutes("(quiet_enough$q & ~beat$taken) & ~take_low$q", "quiet_enough$q & ~beat$taken");
+    bounded.refutes("silence_full$d = silent_ticks$q == silence_limit", "silence_full$d = 1'b0");
+    bounded.refutes("(silence_full$q & ~beat$taken) & ~take_low$q", "silence_full$q & ~beat$taken");
     bounded.refutes("& ~take_low$q) & ~take_mid$q", "& ~take_low$q)");
     bounded.refutes("ends_silence$d = beat$sent | beat$taken", "ends_silence$d = beat$taken");
     bounded.refutes("if (lost != was_lost$q) begin", "if (lost & ~was_lost$q) begin");

@@ -137,8 +137,8 @@ impl Proof {
         write("top.v", verilog);
         write("check.v", self.checker);
         let version = tools::run(self.name, "yosys", Command::new("yosys").arg("-V"))?;
-        // Later versions keep assertions as `$check` cells until told otherwise.
-        let lower = if keeps_checks(&tools::said(&version)) { "chformal -lower; " } else { "" };
+        // Later versions keep assertions as `$check` cells unless an option says otherwise.
+        let lower = if keeps_checks(&tools::printed(&version)) { "chformal -lower; " } else { "" };
         let defines: String =
             macros.iter().map(|(name, value)| format!(" -D{name}={value}")).collect();
         let script = format!(
@@ -150,7 +150,7 @@ impl Proof {
         let mut yosys = Command::new("yosys");
         yosys.current_dir(&folder).args(["-q", "-p", &script]);
         let made = tools::run(self.name, "yosys", &mut yosys)?;
-        assert!(made.status.success(), "{}: {}", self.name, tools::said(&made));
+        assert!(made.status.success(), "{}: {}", self.name, tools::printed(&made));
         let search = match self.reach {
             Reach::Steps(steps) => format!("bmc3 -F {steps} -T {SECONDS}"),
             Reach::Ever => format!("scorr; pdr -T {SECONDS}"),
@@ -162,25 +162,27 @@ impl Proof {
         let commands = format!("read_aiger check.aig; fold; strash; {search}");
         let searched =
             tools::run(self.name, "yosys-abc", abc.current_dir(&folder).args(["-q", &commands]))?;
-        Some(verdict_of(&tools::said(&searched), self.reach))
+        Some(verdict_of(&tools::printed(&searched), self.reach))
     }
 }
 
 /// ABC's words to a verdict.
-fn verdict_of(said: &str, reach: Reach) -> Verdict {
-    if let Some((_, rest)) = said.split_once("was asserted in frame ") {
+fn verdict_of(printed: &str, reach: Reach) -> Verdict {
+    if let Some((_, rest)) = printed.split_once("was asserted in frame ") {
         let digits = rest.split(|c: char| !c.is_ascii_digit()).next().unwrap_or_default();
         return Verdict::Fails(digits.parse().expect("a frame"));
     }
     let held = match reach {
         // ABC prints this about the step. The search of the first clocks must have been completed.
-        Reach::Inductive => said.contains("Networks are equivalent") && !said.contains("timeout"),
+        Reach::Inductive => {
+            printed.contains("Networks are equivalent") && !printed.contains("timeout")
+        }
         Reach::Steps(_) | Reach::Ever => {
-            said.contains("Property proved")
-                || said.contains("No output asserted in") && !said.contains("timeout")
+            printed.contains("Property proved")
+                || printed.contains("No output asserted in") && !printed.contains("timeout")
         }
     };
-    assert!(held, "ABC came to no verdict: {said}");
+    assert!(held, "ABC came to no verdict: {printed}");
     Verdict::Holds
 }
 

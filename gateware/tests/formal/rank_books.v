@@ -37,7 +37,7 @@ module rank_books(
             default: forbidden = 0;
         endcase
     end
-    assign illegal = chosen && code != `QUIET && (barred || forbidden);
+    assign illegal = chosen && code != `NO_COMMAND && (barred || forbidden);
 
     always @($global_clock) begin
         if (since_refresh < `TRFC) since_refresh <= since_refresh + 1;

@@ -9,8 +9,8 @@ module check(input lost, input sent, input takes);
     heartbeat heartbeat(.clock(3'b001), .lost(lost), .beat$sent(sent), .beat$due(due), .beat$taken(taken), .beat$step(1'b0));
 
     // Ticks are not those of the silence: the first one may be cut short. A frame counts four clocks after its end.
-    localparam LEAST = (`QUIET_TICKS - 1) << `TICK_LOG2;
-    localparam MOST = (`QUIET_TICKS << `TICK_LOG2) + 4;
+    localparam LEAST = (`SILENCE_TICKS - 1) << `TICK_LOG2;
+    localparam MOST = (`SILENCE_TICKS << `TICK_LOG2) + 4;
     reg was_lost = 0, changed = 0, was_due = 0, was_taken = 0;
     reg [2:0] ended = 0;
     reg [9:0] silence = 0;

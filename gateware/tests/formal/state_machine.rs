@@ -60,7 +60,7 @@ fn proof(name: &'static str, memory: &MemoryDescription) -> Proof {
         ("BURST_BITS", if memory.burst_from_mode_register { 3 } else { 0 }),
     ];
     let named = [
-        ("QUIET", code("Quiet")),
+        ("NO_COMMAND", code("NoCommand")),
         ("ACTIVATE", code("Activate")),
         ("READ", code("Read")),
         ("WRITE", code("Write")),
@@ -72,8 +72,8 @@ fn proof(name: &'static str, memory: &MemoryDescription) -> Proof {
         ("RESERVED", code("Reserved")),
         ("CODE_AT", at(&command, "code")),
         ("RANKS_AT", at(&command, "ranks")),
-        ("ASLEEP_AT", at(&command, "asleep")),
-        ("WOKEN_AT", at(&command, "woken")),
+        ("CKE_FALLS_AT", at(&command, "cke_falls")),
+        ("CKE_RISES_AT", at(&command, "cke_rises")),
         ("BA_AT", at(&command, "ba")),
         ("A_AT", at(&command, "a")),
         ("ACCESS_AT", at(&verdict, "access")),

@@ -13,7 +13,7 @@ module check(input [`COMMAND_BITS-1:0] command);
     reg [`COMMAND_BITS-1:0] asked = 0;
     wire [`CODE_BITS-1:0] code = asked[`CODE_AT +: `CODE_BITS];
     wire [3:0] ranks = asked[`RANKS_AT +: 4];
-    wire [3:0] asleep = asked[`ASLEEP_AT +: 4], woken = asked[`WOKEN_AT +: 4];
+    wire [3:0] cke_falls = asked[`CKE_FALLS_AT +: 4], cke_rises = asked[`CKE_RISES_AT +: 4];
     wire [3:0] ba = asked[`BA_AT +: 4];
     wire [17:0] a = asked[`A_AT +: 18];
 
@@ -31,9 +31,9 @@ module check(input [`COMMAND_BITS-1:0] command);
         // What the DCBU gives: no command without a rank and no rank without a command; what wakes is
         // not commanded, and what falls asleep is.
         assume(command[`RANKS_AT +: 4] < (1 << `RANKS));
-        assume((command[`RANKS_AT +: 4] != 0) == (coming != `QUIET));
-        assume((command[`RANKS_AT +: 4] & command[`WOKEN_AT +: 4]) == 0);
-        assume((command[`ASLEEP_AT +: 4] & ~command[`RANKS_AT +: 4]) == 0);
+        assume((command[`RANKS_AT +: 4] != 0) == (coming != `NO_COMMAND));
+        assume((command[`RANKS_AT +: 4] & command[`CKE_RISES_AT +: 4]) == 0);
+        assume((command[`CKE_FALLS_AT +: 4] & ~command[`RANKS_AT +: 4]) == 0);
     end
 
     // Every rank's books.
@@ -43,7 +43,7 @@ module check(input [`COMMAND_BITS-1:0] command);
     genvar i;
     generate for (i = 0; i < 4; i = i + 1) begin : of
         if (i < `RANKS) rank_books books(
-            .code(code), .chosen(ranks[i]), .alone(!several), .sleeps(asleep[i]), .wakes(woken[i]),
+            .code(code), .chosen(ranks[i]), .alone(!several), .sleeps(cke_falls[i]), .wakes(cke_rises[i]),
             .ba(ba), .a10(a[10]), .open(open[`BANKS*i +: `BANKS]), .illegal(illegal[i])
         );
         else begin

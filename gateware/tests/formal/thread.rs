@@ -10,10 +10,10 @@ const INNER: [&str; 16] = [
     "state",
     "group",
     "pending",
-    "beating",
+    "sends_heartbeat",
     "word_high",
     "word_low",
-    "turn",
+    "loads_group",
     "next_group",
     "shift",
     "left",
@@ -65,12 +65,12 @@ fn faulty_threads_are_noticed() {
     let proof = proof(MAX_READ_CLOCKS, "FIXED", Reach::Steps(160));
     proof.holds();
     // Heartbeats: not counted; read from the FIFO; after a block that waits.
-    proof.refutes("counter$step = sent$q", "counter$step = sent$q & ~beating$q");
-    proof.refutes("if (~beating$q) begin", "if (1'b1) begin");
+    proof.refutes("counter$step = sent$q", "counter$step = sent$q & ~sends_heartbeat$q");
+    proof.refutes("if (~sends_heartbeat$q) begin", "if (1'b1) begin");
     proof.refutes("if (pending$q | beat$due) begin", "if (pending$q) begin");
     // Blocks: a word too many; a half twice; a descriptor that is not skipped; read too late.
     proof.refutes("words_left$q == 32'h0", "words_left$q == 32'hff");
     proof.refutes("next_group$d = word_high$q", "next_group$d = word_low$q");
-    proof.refutes("done_to$d = read_at$q", "done_to$d = read_at$q - 1'b1");
+    proof.refutes("freed_to$d = read_at$q", "freed_to$d = read_at$q - 1'b1");
     proof.refutes_macro("READ_CLOCKS", MAX_READ_CLOCKS as u64 + 1);
 }

@@ -61,14 +61,14 @@ module check(
     // Heartbeats.
     localparam [31:0] BEAT_HEADER = {4'd`VERSION, 4'd`HEARTBEAT, 8'd2, 16'd0};
     wire taken, step;
-    reg [2:0] said = 0;
+    reg [2:0] group_index = 0;
     reg [1:0] settles = 0;
     always @($global_clock) begin
         due <= beats_any || due && !taken;
-        if (taken) said <= 0; else if (step) said <= said + 1;
+        if (taken) group_index <= 0; else if (step) group_index <= group_index + 1;
         settles <= taken || step ? 2 : settles == 0 ? 0 : settles - 1;
     end
-    wire [31:0] group = settles != 0 ? anything[31:0] : said == 0 ? BEAT_HEADER : beat_words[32*(4-said) +: 32];
+    wire [31:0] group = settles != 0 ? anything[31:0] : group_index == 0 ? BEAT_HEADER : beat_words[32*(4-group_index) +: 32];
 
     // The GMAC takes a frame byte by byte, eight clocks after it was offered or later.
     wire [7:0] data;
@@ -81,7 +81,7 @@ module check(
     end
 
     // Registers of the thread.
-    wire state, turn_q, reload, finishing, beating, pending;
+    wire state, loads_group_q, reload, finishing, sends_heartbeat, pending;
     wire [2:0] group_q;
     wire [1:0] left;
     wire [7:0] words_left;
@@ -91,7 +91,7 @@ module check(
         .clock(3'b001), .available(committed), .read$address(read_address), .read$high(read[63:32]),
         .read$low(read[31:0]), .read$freed(freed), .rewind(1'b0), .beat$due(due), .beat$taken(taken), .beat$step(step),
         .beat$group(group), .beat$sent(sent), .octets$valid(valid), .octets$data(data), .octets$last(last), .octets$ready(ready),
-        .inner({state, group_q, pending, beating, word_high, word_low, turn_q, next_group, shift, left, reload,
+        .inner({state, group_q, pending, sends_heartbeat, word_high, word_low, loads_group_q, next_group, shift, left, reload,
             words_left, finishing, counted})
     );
 
@@ -168,7 +168,7 @@ module check(
         assert(octet == 0 || taking);
         if (valid) begin
             assert(octet < bytes && bytes <= 66);
-            assert(beating == beats);
+            assert(sends_heartbeat == beats);
             assert(left == 3 - sub);
             assert(last == (octet == bytes - 1));
             if (!fresh) assert(reload == (sub == 3 && octet != bytes - 1));
@@ -177,11 +177,11 @@ module check(
             if (at == 3 && sub != 0) assert(words_left == count);
             if (at >= 4) assert(words_left == count - ((at - 4) >> 1));
             if (sub != 0 && !fresh) assert(finishing == (at == last_at));
-            assert(turn_q == (at != 0 && sub == 0 || fresh));
+            assert(loads_group_q == (at != 0 && sub == 0 || fresh));
             if (!fresh && sub >= 1 && at < last_at && known(at + 1)) assert(next_group == content(at + 1));
             if (known(at)) assert(shift == now);
             if (beats) begin
-                assert(said == (at < 3 ? 0 : at - 3 + (sub != 0)));
+                assert(group_index == (at < 3 ? 0 : at - 3 + (sub != 0)));
                 assert(settles == (at >= 3 ? (sub == 0 ? 0 : 3 - sub) : taking || waits >= 2 ? 0 : 2 - waits));
             end
         end

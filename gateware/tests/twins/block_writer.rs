@@ -196,10 +196,11 @@ fn blocks_hold_whole_records_and_syncs_count_exactly() {
         let mode = [Mode::Line, Mode::Page, Mode::Frequency][rng.usize(0..3)];
         let mut source = Source::new(mode, threshold);
         for step in 0..2000 {
-            source.bench.chain.room.next = chance(rng, if step % 700 < 400 { 95 } else { 10 });
+            source.bench.chain.space_available.next =
+                chance(rng, if step % 700 < 400 { 95 } else { 10 });
             match rng.u8(0..40) {
-                0 => source.bench.tell(RecordKind::Tick),
-                1 => source.bench.tell(RecordKind::Change),
+                0 => source.bench.request(RecordKind::Tick),
+                1 => source.bench.request(RecordKind::Change),
                 2..8 => source.bench.wait(rng.u32(0..6)),
                 _ => source.random(rng, step),
             }
@@ -276,7 +277,7 @@ fn a_block_waits_for_one_whole_tick_and_no_longer() {
     let mut source = Source::new(Mode::Line, 187);
     source.record(access());
     for expected in [0, 1] {
-        source.bench.tell(RecordKind::Tick);
+        source.bench.request(RecordKind::Tick);
         source.bench.wait(40);
         assert_eq!(source.bench.blocks.len(), expected, "the first may come right after a record");
     }

@@ -5,9 +5,9 @@ use gateware::config::Settings;
 use gateware::fifo::ports::FifoWriter;
 use gateware::record::{Record, RecordKind};
 use gateware::reset::Domain;
+use gateware::statistics::Totals;
 use gateware::statistics::block_writer::BlockWriter;
 use gateware::statistics::other_words::OtherWords;
-use gateware::statistics::totals::Totals;
 use gateware::statistics::word_request::WordReader;
 use gateware::statistics::{SliceCounts, SlotClock};
 use hmtt_format::block::Block;
@@ -39,7 +39,7 @@ pub struct Chain {
     pub analysis_low: Signal<In, Bits<32>>,
     pub slice_accesses: Signal<In, Bits<32>>,
     pub slice_counts: Signal<In, SliceCounts>,
-    pub room: Signal<In, Bit>,
+    pub space_available: Signal<In, Bit>,
     pub write: FifoWriter<FIFO_LOG2>,
     pub lossy: Signal<Out, Bit>,
     writer: BlockWriter<FIFO_LOG2>,
@@ -63,7 +63,7 @@ impl Chain {
             analysis_low: Default::default(),
             slice_accesses: Default::default(),
             slice_counts: Default::default(),
-            room: Default::default(),
+            space_available: Default::default(),
             write: Default::default(),
             lossy: Default::default(),
             writer: BlockWriter::new(memory),
@@ -84,7 +84,7 @@ impl Logic for Chain {
         self.writer.slice_accesses.next = self.slice_accesses.val();
         self.writer.slice_partial.next = self.slice_counts.val().partial;
         WordReader::join(&mut self.writer.words, &mut self.other.words);
-        self.writer.room.next = self.room.val();
+        self.writer.space_available.next = self.space_available.val();
         self.other.settings.next = self.settings.val();
         self.other.slices.next = self.slices.val();
         self.other.running.next = self.running.val();
@@ -144,7 +144,7 @@ impl Bench {
     pub fn new(memory: &MemoryDescription, settings: Settings) -> Self {
         let mut chain = settled(Chain::new(memory));
         chain.settings.next = settings;
-        chain.room.next = true;
+        chain.space_available.next = true;
         // Words that were in the FIFO before must not be taken for written ones.
         let halves = [vec![0xdead_dead; 1 << FIFO_LOG2], vec![0xdead_dead; 1 << FIFO_LOG2]];
         Self { chain, halves, start: 0, blocks: Vec::new() }
@@ -178,7 +178,7 @@ impl Bench {
     }
 
     /// Offers a record that waits for the one before, as the records that the configuration unit requests do.
-    pub fn tell(&mut self, kind: RecordKind) {
+    pub fn request(&mut self, kind: RecordKind) {
         self.wait_until(|chain| chain.free.val());
         self.hand(Record { kind, ..Default::default() });
     }
@@ -218,7 +218,7 @@ impl Bench {
 
     /// Closes the open block and waits until it is in the FIFO.
     pub fn close(&mut self) {
-        self.tell(RecordKind::Change);
+        self.request(RecordKind::Change);
         self.clock(Record::default());
         self.wait_until(|chain| chain.idle.val());
         self.wait(4);

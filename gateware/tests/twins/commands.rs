@@ -14,7 +14,7 @@ use crate::memories;
 fn code(kind: CommandKind) -> CommandCode {
     match kind {
         CommandKind::Deselect | CommandKind::Nop | CommandKind::PowerDownEntry => {
-            CommandCode::Quiet
+            CommandCode::NoCommand
         }
         CommandKind::Activate => CommandCode::Activate,
         CommandKind::Read => CommandCode::Read,
@@ -36,13 +36,13 @@ fn expected(memory: &MemoryDescription, pins: Pins, cke_before: u8) -> SlotComma
         let awake = cke_before >> rank & 1 != 0;
         Command::decode_rank(memory.generation, pins, rank, awake)
     };
-    let told: Vec<(u8, Command)> = (0..memory.ranks())
+    let decoded: Vec<(u8, Command)> = (0..memory.ranks())
         .map(|rank| (rank, of_rank(rank)))
-        .filter(|(_, command)| code(command.kind) != CommandCode::Quiet)
+        .filter(|(_, command)| code(command.kind) != CommandCode::NoCommand)
         .collect();
-    let ranks = told.iter().fold(0u8, |ranks, (rank, _)| ranks | 1 << rank);
-    let reserved = told.iter().any(|(_, command)| command.kind == CommandKind::Reserved);
-    let (mut ba, mut a) = told.first().map_or((pins.ba, pins.a), |(_, command)| {
+    let ranks = decoded.iter().fold(0u8, |ranks, (rank, _)| ranks | 1 << rank);
+    let reserved = decoded.iter().any(|(_, command)| command.kind == CommandKind::Reserved);
+    let (mut ba, mut a) = decoded.first().map_or((pins.ba, pins.a), |(_, command)| {
         let straight = Pins { ba: command.ba, a: command.a, ..pins };
         (straight.ba, straight.a)
     });
@@ -55,14 +55,14 @@ fn expected(memory: &MemoryDescription, pins: Pins, cke_before: u8) -> SlotComma
         }
     }
     SlotCommand {
-        code: match told.first() {
-            None => CommandCode::Quiet,
+        code: match decoded.first() {
+            None => CommandCode::NoCommand,
             Some(_) if reserved => CommandCode::Reserved,
             Some((_, command)) => code(command.kind),
         },
         ranks: u64::from(ranks).into(),
-        asleep: u64::from(ranks & !pins.cke).into(),
-        woken: u64::from(!cke_before & pins.cke & present).into(),
+        cke_falls: u64::from(ranks & !pins.cke).into(),
+        cke_rises: u64::from(!cke_before & pins.cke & present).into(),
         ba: u64::from(ba).into(),
         a: u64::from(a).into(),
     }
@@ -111,11 +111,11 @@ fn pins_are_decoded_by_the_truth_tables() {
                 assert_eq!(buffer.valid.val(), before.is_some());
                 if let Some((pins, expected)) = before {
                     let made = buffer.command.val();
-                    if expected.code == CommandCode::Quiet {
-                        let (ranks, woken) = (made.ranks, made.woken);
+                    if expected.code == CommandCode::NoCommand {
+                        let (ranks, cke_rises) = (made.ranks, made.cke_rises);
                         assert_eq!(
-                            (made.code, ranks, woken),
-                            (expected.code, expected.ranks, expected.woken)
+                            (made.code, ranks, cke_rises),
+                            (expected.code, expected.ranks, expected.cke_rises)
                         );
                     } else {
                         // The operand of a reserved command has no meaning.

@@ -3,8 +3,8 @@
 
 use fastrand::Rng;
 use gateware::config::ItemKind;
+use gateware::config::Progress;
 use gateware::config::config_unit::ConfigUnit;
-use gateware::config::steering::Progress;
 use gateware::ddr::SlotEvent;
 use gateware::record::RecordKind;
 use gateware::straps;
@@ -20,9 +20,9 @@ struct Bench {
     behind: Behind,
     /// Clocks until no item is on its way to the traces.
     passing: u32,
-    /// Clocks until the framer releases its record.
+    /// Clocks until the block writer releases its record.
     held: u32,
-    /// Clocks until the framer has no open block.
+    /// Clocks until the block writer has no open block.
     open: u32,
     /// Whether no dump is running.
     dumped: bool,
@@ -71,25 +71,25 @@ impl Bench {
         };
         settle(unit);
         self.keep();
-        let steering = self.unit.steering.val();
+        let requests = self.unit.requests.val();
         let passes = self.unit.advance.val() && self.unit.item.val().kind != ItemKind::Nothing;
         let before = Chosen::from(self.unit.settings.val());
         let popped = self.unit.events.pop.val();
-        let flowing = self.unit.flowing.val();
+        let may_send = self.unit.may_send.val();
         pulse(&mut self.unit, |unit| &mut unit.clock);
 
-        let told = steering.flush || steering.tell != RecordKind::Nothing;
-        assert!(!told || self.held == 0, "told while the framer cannot listen");
-        assert!(!told || self.passing == 0, "told before what happened before");
+        let requested = requests.flush || requests.record_kind != RecordKind::Nothing;
+        assert!(!requested || self.held == 0, "requested while the block writer has a record");
+        assert!(!requested || self.passing == 0, "requested before all earlier items have passed");
         let after = Chosen::from(self.unit.settings.val());
         // Before the end is reported, an open block contains only results of the analysis.
-        let busy = told || self.held > 0 || (self.open > 0 && !self.ending);
+        let busy = requested || self.held > 0 || (self.open > 0 && !self.ending);
         assert!(before == after || !busy, "settings change under what was recorded");
-        self.dumped &= !steering.dump;
+        self.dumped &= !requests.dump;
         self.passing = if passes { rng.u32(3..6) } else { self.passing.saturating_sub(1) };
-        if told {
+        if requested {
             (self.held, self.open) = (rng.u32(1..5), rng.u32(1..9));
-        } else if flowing && self.held == 0 && !passes && chance(rng, 3) {
+        } else if may_send && self.held == 0 && !passes && chance(rng, 3) {
             // A record of the analysis.
             (self.held, self.open) = (rng.u32(1..5), rng.u32(1..9));
         } else if self.held > 0 {
@@ -103,7 +103,7 @@ impl Bench {
     /// Records what the unit does on this clock.
     fn keep(&mut self) {
         let unit = &self.unit;
-        let (item, steering) = (unit.item.val(), unit.steering.val());
+        let (item, requests) = (unit.item.val(), unit.requests.val());
         let mut acts = Vec::new();
         if unit.advance.val() && item.kind != ItemKind::Nothing {
             self.clock += item.gap.to_u64();
@@ -119,16 +119,16 @@ impl Bench {
                 kind => acts.push(Act::Item(kind, item.write, value)),
             }
         }
-        if steering.flush {
+        if requests.flush {
             acts.push(Act::Flush);
         }
-        if steering.tell != RecordKind::Nothing {
-            acts.push(Act::Tell(steering.tell));
+        if requests.record_kind != RecordKind::Nothing {
+            acts.push(Act::Tell(requests.record_kind));
         }
         for (asked, act) in [
-            (steering.restart_time, Act::RestartTime),
-            (steering.restart_slice, Act::RestartSlice),
-            (steering.dump, Act::Dump),
+            (requests.restart_time, Act::RestartTime),
+            (requests.restart_slice, Act::RestartSlice),
+            (requests.dump, Act::Dump),
             (unit.slice_restart.val(), Act::Regrid),
         ] {
             if asked {
@@ -196,8 +196,8 @@ fn the_unit_agrees_with_the_model() {
                 event.run_change = true;
             }
             event.run = run;
-            event.steers = event.run_change || event.slice || event.tick;
-            event.steers |= event.command && !event.access;
+            event.is_control = event.run_change || event.slice || event.tick;
+            event.is_control |= event.command && !event.access;
             if chance(rng, 15) {
                 register = random_register(rng);
             }
@@ -270,7 +270,7 @@ fn a_stop_by_software_survives_the_run_switch_until_a_start_or_reset() {
                 match cause {
                     Switch(on) => {
                         run = on;
-                        (event.run_change, event.steers) = (true, true);
+                        (event.run_change, event.is_control) = (true, true);
                     }
                     Command(register) => {
                         (event.access, event.command) = (true, true);

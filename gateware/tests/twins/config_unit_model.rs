@@ -114,7 +114,7 @@ impl Model {
     pub fn take(&mut self, event: &SlotEvent, clock: u64) {
         self.clock = clock;
         let value = event.high.to_u64() << 32 | event.low.to_u64();
-        // Missed events were before the event that steers the card.
+        // Missed events were before the control event.
         if event.overrun {
             self.act(Act::Item(ItemKind::Overrun, false, value));
             self.lost |= value >> 32 & COMMAND_LOST != 0;

@@ -1,4 +1,4 @@
-//! Tests the event queue: clocks are restored from gaps, losses are reported, and events that steer the card are never
+//! Tests the event queue: clocks are restored from gaps, losses are reported, and control events are never
 //! lost.
 
 use fastrand::Rng;
@@ -63,7 +63,7 @@ impl Bench {
         pulse(&mut self.queue, |queue| &mut queue.clock);
     }
 
-    /// Checks that every pushed event was popped at its clock or is counted where it is missing, and that steering
+    /// Checks that every pushed event was popped at its clock or is counted where it is missing, and that control
     /// events were popped. Commands are popped, or the next count states that one is lost. Returns the number of
     /// missing accesses.
     fn check(&mut self) -> u64 {
@@ -76,7 +76,7 @@ impl Bench {
                     assert!(!event.tick && !event.run_change, "ticks and the run switch are kept");
                     *unended += 1;
                 } else {
-                    assert!(!event.steers, "an event that steers is lost");
+                    assert!(!event.is_control, "an event that is_control is lost");
                 }
                 missed = [0, 1].map(|kind| missed[kind] + kept(event)[kind]);
                 lost |= event.command;
@@ -90,13 +90,13 @@ impl Bench {
                 lost = false;
             }
             let faults = missed[1].min(MAX_MISSED_FAULTS);
-            assert_eq!(counted, [missed[0], faults], "missed up to {clock}, told by {popped:?}");
+            assert_eq!(counted, [missed[0], faults], "missed up to {clock}, counted by {popped:?}");
             missed = [0; 2];
             let (access, fault) = (popped.access, popped.fault);
             if popped.overrun {
                 assert!(!access && !fault, "it counts, or it is counted");
             }
-            if popped.overrun && !popped.steers && !popped.command {
+            if popped.overrun && !popped.is_control && !popped.command {
                 assert!(!popped.run_change && !popped.slice && !popped.tick);
                 continue;
             }
@@ -120,7 +120,7 @@ impl Bench {
                     | popped.row_state.to_u64() << 6
                     | popped.bank.to_u64();
                 assert!(!command || bits == register(event), "{popped:?}");
-                expected.steers |= command;
+                expected.is_control |= command;
             }
             assert!(event.command || !command);
             if let Some(unended) = self.slices_continue.as_mut().filter(|_| !popped.slice) {
@@ -162,7 +162,7 @@ fn event(rng: &mut Rng, number: u64) -> SlotEvent {
         ..Default::default()
     };
     event.command &= event.access;
-    event.steers = event.run_change || event.slice || event.tick;
+    event.is_control = event.run_change || event.slice || event.tick;
     event
 }
 
@@ -182,7 +182,7 @@ fn a_queue_that_is_emptied_in_time_keeps_everything() {
 }
 
 #[test]
-fn a_nearly_full_queue_counts_missed_events_and_keeps_steering_events() {
+fn a_nearly_full_queue_counts_missed_events_and_keeps_control_events() {
     with_seeds(0..20, |rng| {
         let mut bench = Bench::new();
         for _ in 0..6 {
@@ -190,7 +190,7 @@ fn a_nearly_full_queue_counts_missed_events_and_keeps_steering_events() {
             bench.run(rng, 600, 20, 80);
         }
         bench.run(rng, 1200, 0, 100);
-        assert!(bench.check() > 0, "the queue never was crowded");
+        assert!(bench.check() > 0, "the queue never overflowed");
     });
 }
 
@@ -205,9 +205,16 @@ fn near_the_end_of_the_queue_slices_continue_and_ticks_and_the_run_switch_are_ke
             let (tick, run_change) = (number % 40 == 30, number == 280);
             let access = rng.bool();
             let low = number.into();
-            let (slice, steers) = (true, true);
-            let event =
-                SlotEvent { tick, slice, run_change, access, steers, low, ..Default::default() };
+            let (slice, is_control) = (true, true);
+            let event = SlotEvent {
+                tick,
+                slice,
+                run_change,
+                access,
+                is_control,
+                low,
+                ..Default::default()
+            };
             bench.clock(Some(event), false);
         }
         (0..400).for_each(|_| bench.clock(None, true));
@@ -233,37 +240,38 @@ fn a_nearly_full_queue_drains_to_half_before_it_accepts_accesses() {
 }
 
 #[test]
-fn steering_events_carry_the_count_while_the_queue_is_nearly_full() {
+fn control_events_carry_the_count_while_the_queue_is_nearly_full() {
     let access = SlotEvent { access: true, ..Default::default() };
-    let run_off = SlotEvent { run_change: true, steers: true, ..access };
+    let run_off = SlotEvent { run_change: true, is_control: true, ..access };
     let mut bench = Bench::new();
     (0..400).for_each(|_| bench.clock(Some(access), false));
     bench.clock(Some(run_off), false);
     (0..20).for_each(|_| bench.clock(Some(access), false));
     (0..300).for_each(|_| bench.clock(None, true));
     assert_eq!(bench.check(), bench.pushed.len() as u64 - stored(&bench));
-    let told: Vec<&SlotEvent> =
+    let reported: Vec<&SlotEvent> =
         bench.popped.iter().map(|(_, event)| event).filter(|event| event.overrun).collect();
-    assert_eq!((told.len(), told[0].run_change), (2, true));
+    assert_eq!((reported.len(), reported[0].run_change), (2, true));
     // Accesses on the clock of the run switch came after it.
     let before = 400 - stored(&bench);
-    assert_eq!([0, 1].map(|at| told[at].low.to_u64()), [before, 21]);
+    assert_eq!([0, 1].map(|at| reported[at].low.to_u64()), [before, 21]);
 }
 
 #[test]
-fn the_access_of_a_command_is_counted_after_steering_events_and_before_the_command() {
+fn the_access_of_a_command_is_counted_after_control_events_and_before_the_command() {
     let access = SlotEvent { access: true, ..Default::default() };
     let mut bench = Bench::new();
     (0..300).for_each(|_| bench.clock(Some(access), false));
     bench.clock(Some(SlotEvent { command: true, ..access }), false);
-    bench.clock(Some(SlotEvent { command: true, tick: true, steers: true, ..access }), false);
+    bench.clock(Some(SlotEvent { command: true, tick: true, is_control: true, ..access }), false);
     (0..5).for_each(|_| bench.clock(Some(access), false));
     (0..300).for_each(|_| bench.clock(None, true));
     bench.check();
     // The command itself states that its access is missing. No count includes it.
-    let told = bench.popped.iter().map(|(_, event)| event).filter(|event| !event.access);
-    let told: Vec<_> = told.map(|event| (event.command, event.steers, event.overrun)).collect();
-    assert_eq!(told, [(true, true, true), (true, true, false), (false, false, true)]);
+    let reported = bench.popped.iter().map(|(_, event)| event).filter(|event| !event.access);
+    let reported: Vec<_> =
+        reported.map(|event| (event.command, event.is_control, event.overrun)).collect();
+    assert_eq!(reported, [(true, true, true), (true, true, false), (false, false, true)]);
     let counts = bench.popped.iter().map(|(_, event)| event).filter(|event| event.overrun);
     let counts: Vec<u64> = counts.map(|event| event.low.to_u64()).collect();
     assert_eq!(counts, [300 - stored(&bench), 5]);
@@ -309,7 +317,7 @@ fn lost_commands_are_reported() {
     (0..600).for_each(|_| bench.clock(None, true));
     bench.check();
     assert!(bench.lost_commands > 40);
-    let told = bench.popped.iter().filter(|(_, event)| event.overrun);
-    let told: Vec<u64> = told.map(|(_, event)| event.high.to_u64()).collect();
-    assert_eq!(told.last(), Some(&COMMAND_LOST));
+    let reported = bench.popped.iter().filter(|(_, event)| event.overrun);
+    let reported: Vec<u64> = reported.map(|(_, event)| event.high.to_u64()).collect();
+    assert_eq!(reported.last(), Some(&COMMAND_LOST));
 }

@@ -29,7 +29,7 @@ impl Writer {
     fn check(&mut self, base: u64, record: Record) {
         self.bench.blocks.clear();
         self.bench.now(base);
-        self.bench.tell(RecordKind::Start);
+        self.bench.request(RecordKind::Start);
         self.bench.wait_until(|chain| chain.idle.val());
         self.bench.hand(record);
         self.bench.close();

@@ -1,7 +1,7 @@
 //! Tests packet FIFO and pointer crossing between clocks of unrelated periods.
 
 use fastrand::Rng;
-use gateware::fifo::packet_fifo::{BLOCK_WORDS, PacketFifo, ROOM_LATENCY};
+use gateware::fifo::packet_fifo::{BLOCK_WORDS, PacketFifo, SPACE_LATENCY};
 use gateware::fifo::pointer_crossing::PointerCrossing;
 
 use crate::direct::{chance, pulse, settled, with_seeds};
@@ -56,7 +56,7 @@ fn a_crossing_outputs_only_stable_values_in_order() {
     });
 }
 
-/// Writes blocks of random words when there is space, as the framer does, sometimes half words.
+/// Writes blocks of random words when there is space, as the block writer does, sometimes half words.
 #[derive(Default)]
 struct Writer {
     half: Option<u64>,
@@ -72,7 +72,7 @@ impl Writer {
         fifo.write.low_enable.next = false;
         if self.length == 0 {
             self.wait = self.wait.saturating_sub(1);
-            if self.wait == 0 && fifo.room.val() && chance(rng, 60) {
+            if self.wait == 0 && fifo.space_available.val() && chance(rng, 60) {
                 self.length = if rng.bool() { BLOCK_WORDS } else { rng.u64(1..=BLOCK_WORDS) };
             }
             return;
@@ -97,7 +97,7 @@ impl Writer {
             self.committed = (self.committed + self.length) & 0x3ff;
             *self = Self {
                 committed: self.committed,
-                wait: ROOM_LATENCY as u32 + 1,
+                wait: SPACE_LATENCY as u32 + 1,
                 ..Self::default()
             };
         }
@@ -165,7 +165,11 @@ fn there_is_space_if_the_longest_block_leaves_a_word_unused() {
                 pulse(&mut fifo, |fifo| &mut fifo.tx_clock);
                 pulse(&mut fifo, |fifo| &mut fifo.ddr_clock);
             }
-            assert_eq!(fifo.room.val(), used + BLOCK_WORDS < 1 << 10, "with {used} words used");
+            assert_eq!(
+                fifo.space_available.val(),
+                used + BLOCK_WORDS < 1 << 10,
+                "with {used} words used"
+            );
         }
     }
 }

@@ -88,7 +88,7 @@ fn frames_are_padded_have_a_valid_fcs_and_keep_the_gap() {
     });
 }
 
-/// Returns blocks as the framer writes them to the FIFO: a descriptor, then the words.
+/// Returns blocks as the block writer writes them to the FIFO: a descriptor, then the words.
 fn blocks(rng: &mut Rng) -> Vec<(PayloadHeader, Vec<u64>)> {
     let block = |rng: &mut Rng| {
         let count = [2, 3, 7, 187][rng.usize(0..4)];

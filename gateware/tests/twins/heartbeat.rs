@@ -6,7 +6,7 @@ use gateware::ethernet::heartbeat::{Heartbeat, TICK_CLOCKS};
 use gateware::ethernet::ports::{BeatSink, OctetSource};
 use gateware::ethernet::tx_thread::TxThread;
 use hmtt_format::frame::{self, FrameKind, HEARTBEAT_WORDS, MAX_FRAME_BYTES, PayloadHeader};
-use hmtt_format::{FORMAT_VERSION, frame::Heartbeat as Said};
+use hmtt_format::{FORMAT_VERSION, frame::Heartbeat as Contents};
 
 use crate::direct::{chance, pulse, settle, settled, with_seeds};
 
@@ -58,7 +58,7 @@ impl Bench {
     }
 
     /// Returns the heartbeats so far after checking everything else in their frames.
-    fn said(&self) -> Vec<Said> {
+    fn contents(&self) -> Vec<Contents> {
         let heartbeat = |(counter, (_, octets)): (usize, &(u64, Vec<u8>))| {
             let data = &octets[8..octets.len() - 4];
             let (words, _) = data[18..].as_chunks::<8>();
@@ -72,7 +72,7 @@ impl Bench {
             let mut buffer = [0; MAX_FRAME_BYTES];
             let length = frame::encode(&mut buffer, counter as u64, header, &words);
             assert_eq!(data, &buffer[..length]);
-            Said::decode(words)
+            Contents::decode(words)
         };
         self.frames.iter().enumerate().map(heartbeat).collect()
     }
@@ -85,11 +85,12 @@ fn a_lost_clock_is_reported_at_once_and_when_it_is_found_again() {
         bench.heartbeat.lost.next = (1000..2000).contains(&clock);
         bench.clock();
     }
-    let said = bench.said();
-    let states: Vec<(bool, u16)> = said.iter().map(|said| (said.running, said.losses)).collect();
+    let contents = bench.contents();
+    let states: Vec<(bool, u16)> =
+        contents.iter().map(|contents| (contents.running, contents.losses)).collect();
     assert_eq!(states, [(false, 1), (true, 1)]);
-    for (said, at) in said.iter().zip([1000, 2000]) {
-        assert!((at..at + 8).contains(&said.transmit_clocks), "{said:?}");
+    for (contents, at) in contents.iter().zip([1000, 2000]) {
+        assert!((at..at + 8).contains(&contents.transmit_clocks), "{contents:?}");
     }
 }
 
@@ -101,7 +102,10 @@ fn short_losses_are_counted_if_their_heartbeat_must_wait() {
             [10..20, 30..40, 50..60].iter().any(|lost| lost.contains(&clock));
         bench.clock();
     }
-    assert_eq!(bench.said().last().map(|said| (said.running, said.losses)), Some((true, 3)));
+    assert_eq!(
+        bench.contents().last().map(|contents| (contents.running, contents.losses)),
+        Some((true, 3))
+    );
 }
 
 #[test]
@@ -110,14 +114,17 @@ fn a_heartbeat_is_sent_after_each_second_of_silence_and_its_clock_carries() {
     for _ in 0..4 * TICK_CLOCKS + 2000 {
         bench.clock();
     }
-    let said = bench.said();
-    assert_eq!(said.len(), 4, "{said:?}");
+    let contents = bench.contents();
+    assert_eq!(contents.len(), 4, "{contents:?}");
     // Both heartbeats are sent with the same delay after the clock that they state.
-    let lag = bench.frames[0].0.abs_diff(said[0].transmit_clocks);
-    for (index, ((sent, _), said)) in bench.frames.iter().zip(&said).enumerate() {
-        assert!((said.running, said.losses) == (true, 0));
-        assert!(said.transmit_clocks.abs_diff((index as u64 + 1) * TICK_CLOCKS) < 10, "{said:?}");
-        assert_eq!(sent.abs_diff(said.transmit_clocks), lag);
+    let lag = bench.frames[0].0.abs_diff(contents[0].transmit_clocks);
+    for (index, ((sent, _), contents)) in bench.frames.iter().zip(&contents).enumerate() {
+        assert!((contents.running, contents.losses) == (true, 0));
+        assert!(
+            contents.transmit_clocks.abs_diff((index as u64 + 1) * TICK_CLOCKS) < 10,
+            "{contents:?}"
+        );
+        assert_eq!(sent.abs_diff(contents.transmit_clocks), lag);
     }
 }
 

@@ -4,7 +4,7 @@
 use fastrand::Rng;
 use gateware::config::Settings;
 use gateware::record::{Record, RecordKind};
-use gateware::statistics::totals::Totals;
+use gateware::statistics::Totals;
 use hmtt_format::config::{Granularity, Mode};
 use hmtt_format::frame::{FrameKind, SYNC_WORDS};
 use hmtt_format::{FORMAT_VERSION, Report};
@@ -53,10 +53,10 @@ fn start_and_stop_report_everything_and_the_end_three_times() {
         bench.chain.slices.next = tag ^ burst;
         bench.chain.running.next = true;
         bench.now(now);
-        bench.tell(RecordKind::Start);
+        bench.request(RecordKind::Start);
         bench.wait_until(|chain| chain.idle.val());
         bench.chain.running.next = false;
-        bench.tell(RecordKind::Stop);
+        bench.request(RecordKind::Stop);
         bench.close();
         let kinds: Vec<u8> = bench.blocks.iter().map(|block| block.header.kind).collect();
         assert_eq!(kinds, [1, 2, 2, 2]);
@@ -94,9 +94,9 @@ fn bench(extra: &str) -> Bench {
 fn a_report_is_sent_once_per_second() {
     let mut bench = bench("tick_clocks = 32768\ntck_ns = 1000.0");
     let ticks_a_second = 1_000_000_000_000u64 / (32_768 * 1_000_000);
-    bench.tell(RecordKind::Start);
+    bench.request(RecordKind::Start);
     for _ in 0..3 * (ticks_a_second + 1) {
-        bench.tell(RecordKind::Tick);
+        bench.request(RecordKind::Tick);
         // An open block is closed before a report.
         bench.hand(Record { kind: RecordKind::Access, ..Default::default() });
     }
@@ -109,13 +109,13 @@ fn a_report_is_sent_once_per_second() {
 fn reports_wait_for_space() {
     for kind in [RecordKind::Start, RecordKind::Stop] {
         let mut bench = bench("");
-        bench.chain.room.next = false;
-        bench.tell(kind);
+        bench.chain.space_available.next = false;
+        bench.request(kind);
         for _ in 0..100 {
             bench.clock(Record::default());
             assert!(!bench.chain.free.val(), "the report is not dropped");
         }
-        bench.chain.room.next = true;
+        bench.chain.space_available.next = true;
         bench.close();
         assert_eq!(bench.blocks.len(), if kind == RecordKind::Start { 1 } else { 3 });
     }

@@ -1,7 +1,7 @@
 //! Resets: when they begin and end, and what they bring back.
 
 use gateware::fifo::block_ram::BlockRam;
-use gateware::reset::ddr_restart::{BELIEF_CHANGES, DdrRestart, STEADY_CHANGES};
+use gateware::reset::ddr_restart::{CONFIRM_CHANGES, DdrRestart, STEADY_CHANGES};
 use gateware::reset::reset_crossing::ResetCrossing;
 use gateware::reset::{ClearedRegister, Domain, KeptRegister, Register};
 use rust_hdl::prelude::*;
@@ -152,9 +152,9 @@ fn a_pointer_is_believed_when_it_has_outlived_two_changes() {
         let mut restart = Restart::new();
         restart.changes(odd);
         restart.0.crossed.next = 33u64.into();
-        restart.changes(BELIEF_CHANGES);
+        restart.changes(CONFIRM_CHANGES);
         assert_eq!(restart.0.available.val().to_u64(), 0, "{odd}");
-        restart.changes(BELIEF_CHANGES);
+        restart.changes(CONFIRM_CHANGES);
         assert_eq!(restart.0.available.val().to_u64(), 33, "{odd}");
     }
 }
@@ -163,7 +163,7 @@ fn a_pointer_is_believed_when_it_has_outlived_two_changes() {
 fn what_is_believed_is_sent_before_anything_is_cleared() {
     let mut restart = Restart::new();
     restart.0.crossed.next = 33u64.into();
-    restart.changes(2 * BELIEF_CHANGES);
+    restart.changes(2 * CONFIRM_CHANGES);
     restart.0.lost.next = true;
     restart.clocks(4);
     assert_eq!(restart.asks(), (true, false));

@@ -28,7 +28,7 @@ const RARE: [CommandCode; 8] = [
 
 fn random_code(rng: &mut Rng) -> CommandCode {
     match rng.u8(0..20) {
-        0..6 => CommandCode::Quiet,
+        0..6 => CommandCode::NoCommand,
         6..9 => CommandCode::Activate,
         9..12 => CommandCode::Read,
         12..15 => CommandCode::Write,
@@ -43,17 +43,17 @@ fn random(rng: &mut Rng, memory: &MemoryDescription, quiet: bool) -> To {
     let present = (1u8 << memory.ranks()) - 1;
     let one = 1 << rng.u8(0..memory.ranks());
     let ranks = if chance(rng, 5) { rng.u8(1..16) & present } else { one };
-    let code = if quiet || ranks == 0 { CommandCode::Quiet } else { random_code(rng) };
-    let ranks = if code == CommandCode::Quiet { 0 } else { ranks };
+    let code = if quiet || ranks == 0 { CommandCode::NoCommand } else { random_code(rng) };
+    let ranks = if code == CommandCode::NoCommand { 0 } else { ranks };
     let sleeps = code == CommandCode::Refresh && chance(rng, 40);
     // The mode register is mostly MR0.
     let few = if code == CommandCode::ModeRegisterSet { 0 } else { 3 };
     To {
         code,
         ranks,
-        asleep: if sleeps { ranks } else { 0 },
+        cke_falls: if sleeps { ranks } else { 0 },
         // A rank whose CKE rises takes no command.
-        woken: if chance(rng, 10) { rng.u8(0..16) & present & !ranks } else { 0 },
+        cke_rises: if chance(rng, 10) { rng.u8(0..16) & present & !ranks } else { 0 },
         ba: rng.u64(0..16) & if chance(rng, 80) { few } else { 15 },
         a: spread(rng, 18),
     }
@@ -80,7 +80,7 @@ fn outcome((verdict, row): (Verdict, u64)) -> Outcome {
 #[test]
 fn verdicts_equal_those_of_the_model() {
     let mut kinds = std::collections::BTreeSet::new();
-    let told = std::cell::RefCell::new(&mut kinds);
+    let found = std::cell::RefCell::new(&mut kinds);
     with_seeds(0..8, |rng| {
         for memory in memories::decoded() {
             let mut machine = settled(StateMachine::new(&memory));
@@ -94,8 +94,8 @@ fn verdicts_equal_those_of_the_model() {
                 machine.command.next = SlotCommand {
                     code: to.code,
                     ranks: u64::from(to.ranks).into(),
-                    asleep: u64::from(to.asleep).into(),
-                    woken: u64::from(to.woken).into(),
+                    cke_falls: u64::from(to.cke_falls).into(),
+                    cke_rises: u64::from(to.cke_rises).into(),
                     ba: to.ba.into(),
                     a: to.a.into(),
                 };
@@ -110,10 +110,10 @@ fn verdicts_equal_those_of_the_model() {
                 assert_eq!(Some(made), expected.pop_front(), "{memory:?} before {clock}");
                 match made {
                     Outcome::Fault { code, .. } => {
-                        told.borrow_mut().insert(code);
+                        found.borrow_mut().insert(code);
                     }
                     Outcome::Access { row_state, .. } => {
-                        told.borrow_mut().insert(64 + row_state as u8);
+                        found.borrow_mut().insert(64 + row_state as u8);
                     }
                     Outcome::Nothing => {}
                 }
@@ -186,8 +186,8 @@ fn each_clock_has_one_event_and_ticks_are_regular() {
             assert_eq!(event.access, access);
             assert_eq!(event.tick, now % 300 == 299, "tick at {now}");
             assert_eq!(event.slice, now > 0 && now % 100 == 0, "slice at {now}");
-            assert_eq!(event.steers, event.tick || event.slice);
-            assert_eq!(source.events.push.val(), access || event.steers);
+            assert_eq!(event.is_control, event.tick || event.slice);
+            assert_eq!(source.events.push.val(), access || event.is_control);
         }
     });
 }

@@ -9,8 +9,8 @@ use hmtt_format::{FaultKind, Generation, MemoryDescription};
 pub struct To {
     pub code: CommandCode,
     pub ranks: u8,
-    pub asleep: u8,
-    pub woken: u8,
+    pub cke_falls: u8,
+    pub cke_rises: u8,
     pub ba: u64,
     pub a: u64,
 }
@@ -88,7 +88,7 @@ impl Model {
             Some(_) => self.judge(clock, to, &chosen),
         };
         for (number, rank) in self.ranks.iter_mut().enumerate() {
-            if to.woken >> number & 1 != 0 && rank.self_refresh {
+            if to.cke_rises >> number & 1 != 0 && rank.self_refresh {
                 let until = clock + u64::from(self.memory.txs_clocks);
                 rank.window = Some((FaultKind::CommandInXs, until));
                 rank.refreshed = Some(clock);
@@ -119,7 +119,7 @@ impl Model {
         rank: u64,
         ba: u64,
     ) -> Outcome {
-        let told = |kind: FaultKind, place| Outcome::Fault { code: kind.code(), place };
+        let outcome = |kind: FaultKind, place| Outcome::Fault { code: kind.code(), place };
         match (access, fault) {
             (Some(access), None) => access,
             (Some(access), Some(kind)) => {
@@ -129,11 +129,11 @@ impl Model {
                 }
                 access
             }
-            (None, Some(kind)) => told(kind, (rank, ba)),
+            (None, Some(kind)) => outcome(kind, (rank, ba)),
             (None, None) => match self.put_off.take() {
-                Some((kind, place)) => told(kind, place),
+                Some((kind, place)) => outcome(kind, place),
                 None if self.overdue.is_empty() => Outcome::Nothing,
-                None => told(FaultKind::RefreshOverdue, (self.overdue.remove(0), 0)),
+                None => outcome(FaultKind::RefreshOverdue, (self.overdue.remove(0), 0)),
             },
         }
     }
@@ -185,7 +185,7 @@ impl Model {
             CommandCode::Refresh => {
                 chosen
                     .iter()
-                    .for_each(|rank| self.refresh(clock, *rank, to.asleep >> rank & 1 != 0));
+                    .for_each(|rank| self.refresh(clock, *rank, to.cke_falls >> rank & 1 != 0));
             }
             CommandCode::ModeRegisterSet => {
                 chosen.iter().for_each(|rank| self.set_mode(clock, *rank));
@@ -268,11 +268,11 @@ impl Model {
         }
     }
 
-    fn refresh(&mut self, clock: u64, rank: usize, asleep: bool) {
+    fn refresh(&mut self, clock: u64, rank: usize, cke_falls: bool) {
         let open = self.banks[rank].iter().any(|bank| bank.open.is_some());
         self.close_all(rank, None);
         let rank = &mut self.ranks[rank];
-        if asleep {
+        if cke_falls {
             rank.self_refresh = true;
             rank.refreshed = None;
             return;

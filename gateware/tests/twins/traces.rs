@@ -3,8 +3,8 @@
 use fastrand::Rng;
 use gateware::config::{Item, ItemKind};
 use gateware::record::{Record, RecordKind};
+use gateware::statistics::ComparedItem;
 use gateware::statistics::traces::Traces;
-use gateware::statistics::waiting_record::Placed;
 use gateware::statistics::waiting_record::WaitingRecord;
 use hmtt_format::config::Mode;
 use hmtt_format::memory::DEFAULT_MERGE_WINDOW;
@@ -12,7 +12,7 @@ use hmtt_format::record::{NUMBER_BITS, RUN_COUNT_LOG2, RUN_DURATION_LOG2};
 
 use crate::direct::{chance, pulse, settle, settled, spread, with_seeds};
 use crate::memories;
-use crate::traces_model::{Input, Model, Rules, Told};
+use crate::traces_model::{Input, Model, PassedRecord, Rules};
 
 /// The traces, and the records and counts that they produce.
 struct Bench {
@@ -20,7 +20,7 @@ struct Bench {
     clock: u64,
     /// Clock of the last record that was passed on.
     reached: u64,
-    told: Vec<Told>,
+    passed: Vec<PassedRecord>,
     /// Numbers of accesses, WRITEs, tags, marks, faults and clocks observed.
     observed: [u64; 6],
 }
@@ -34,7 +34,7 @@ impl Bench {
         traces.settings.next.tag_low = (rules.window.unwrap_or(0) & 0xffff_ffff).into();
         traces.settings.next.tag_high = (rules.window.unwrap_or(0) >> 32).into();
         traces.running.next = true;
-        Self { traces, clock: 0, reached: 0, told: Vec::new(), observed: [0; 6] }
+        Self { traces, clock: 0, reached: 0, passed: Vec::new(), observed: [0; 6] }
     }
 
     /// Applies one clock. Returns whether the pipeline moved.
@@ -57,15 +57,15 @@ impl Bench {
 
     fn keep(&mut self, record: Record) {
         if record.kind == RecordKind::Tick {
-            return self.told.push(Told::new(record.kind, self.reached, false, 0));
+            return self.passed.push(PassedRecord::new(record.kind, self.reached, false, 0));
         }
         self.reached += record.delta.to_u64();
         let shift = NUMBER_BITS;
         let number = record.segment.to_u64() << shift | record.number.to_u64();
-        let mut told = Told::new(record.kind, self.reached, record.write, number);
-        told.counts = [record.reads.to_u64(), record.writes.to_u64()];
-        told.duration = record.duration.to_u64();
-        self.told.push(told.plain());
+        let mut passed = PassedRecord::new(record.kind, self.reached, record.write, number);
+        passed.counts = [record.reads.to_u64(), record.writes.to_u64()];
+        passed.duration = record.duration.to_u64();
+        self.passed.push(passed.plain());
     }
 
     /// Passes an item at a clock, sometimes after a few clocks without one.
@@ -92,7 +92,7 @@ impl Bench {
         }
     }
 
-    /// Waits until the pipeline is empty, as the configuration unit does before it steers.
+    /// Waits until the pipeline is empty, as the configuration unit does before it makes a request.
     fn drain(&mut self, rng: &mut Rng) {
         for _ in 0..100 {
             self.clock(Item::default(), 70, rng);
@@ -103,12 +103,12 @@ impl Bench {
         panic!("the traces get on");
     }
 
-    fn steer(&mut self, rng: &mut Rng, flush: bool, tell: RecordKind, restart: bool) {
-        self.traces.steering.next.flush = flush;
-        self.traces.steering.next.tell = tell;
-        self.traces.steering.next.restart_time = restart;
+    fn request(&mut self, rng: &mut Rng, flush: bool, record_kind: RecordKind, restart: bool) {
+        self.traces.requests.next.flush = flush;
+        self.traces.requests.next.record_kind = record_kind;
+        self.traces.requests.next.restart_time = restart;
         self.clock(Item::default(), 100, rng);
-        self.traces.steering.next = Default::default();
+        self.traces.requests.next = Default::default();
     }
 }
 
@@ -165,8 +165,8 @@ fn agree(rng: &mut Rng, mode: Mode) {
         }
         if chance(rng, 1) {
             bench.drain(rng);
-            bench.steer(rng, true, RecordKind::Nothing, false);
-            bench.steer(rng, false, RecordKind::Nothing, true);
+            bench.request(rng, true, RecordKind::Nothing, false);
+            bench.request(rng, false, RecordKind::Nothing, true);
             model.flush();
             (model.since, bench.reached) = (clock, clock);
             running = !running;
@@ -174,17 +174,17 @@ fn agree(rng: &mut Rng, mode: Mode) {
         }
     }
     bench.drain(rng);
-    bench.steer(rng, true, RecordKind::Nothing, false);
+    bench.request(rng, true, RecordKind::Nothing, false);
     model.flush();
-    let told: Vec<&Told> = bench
-        .told
+    let passed: Vec<&PassedRecord> = bench
+        .passed
         .iter()
-        .filter(|told| !matches!(told.kind, RecordKind::Skip | RecordKind::Tick))
+        .filter(|passed| !matches!(passed.kind, RecordKind::Skip | RecordKind::Tick))
         .collect();
-    for (place, (made, expected)) in told.iter().zip(&model.told).enumerate() {
+    for (place, (made, expected)) in passed.iter().zip(&model.passed).enumerate() {
         assert_eq!(*made, expected, "record {place} in {mode:?}");
     }
-    assert_eq!(told.len(), model.told.len());
+    assert_eq!(passed.len(), model.passed.len());
     assert_eq!((&bench.observed[..5], bench.observed[5]), (&counts[..], clock));
 }
 
@@ -194,22 +194,22 @@ fn tick(rng: &mut Rng, bench: &mut Bench, model: &mut Model, running: bool) {
     let stale = model.stale();
     assert_eq!(bench.traces.waiting.val(), stale.is_some());
     if let Some(stale) = stale {
-        assert_eq!(bench.traces.stale.val(), stale, "{:?}", model.told.last());
+        assert_eq!(bench.traces.stale.val(), stale, "{:?}", model.passed.last());
         if stale {
-            bench.steer(rng, true, RecordKind::Nothing, false);
+            bench.request(rng, true, RecordKind::Nothing, false);
             model.flush();
         }
     }
     if bench.traces.silent.val() && running {
         assert!(stale.is_none_or(|stale| stale), "nothing waits");
         assert!(bench.clock - model.since >= 1 << 24);
-        bench.steer(rng, false, RecordKind::Skip, true);
+        bench.request(rng, false, RecordKind::Skip, true);
         model.since = bench.clock;
-        assert_eq!(bench.reached, bench.clock, "a skip tells all the time");
+        assert_eq!(bench.reached, bench.clock, "a skip holds all the time");
     } else {
         assert!(stale.is_some() || !running || bench.clock - model.since < 1 << 24);
     }
-    bench.steer(rng, false, RecordKind::Tick, false);
+    bench.request(rng, false, RecordKind::Tick, false);
 }
 
 #[test]
@@ -232,7 +232,7 @@ fn rules(mode: Mode) -> Rules {
 }
 
 /// Returns the records of two accesses with a distance in clocks, with ticks in between or only time.
-fn of_two(mode: Mode, addresses: [u64; 2], apart: u64, ticks: bool) -> Vec<Told> {
+fn of_two(mode: Mode, addresses: [u64; 2], apart: u64, ticks: bool) -> Vec<PassedRecord> {
     let rng = &mut Rng::with_seed(0);
     let (mut bench, mut model) = (Bench::new(&rules(mode)), Model::new(rules(mode)));
     let mut pass = |bench: &mut Bench, model: &mut Model, clock, input| {
@@ -249,13 +249,13 @@ fn of_two(mode: Mode, addresses: [u64; 2], apart: u64, ticks: bool) -> Vec<Told>
     }
     pass(&mut bench, &mut model, 10 + apart, Input::Access(false, addresses[1]));
     bench.drain(&mut Rng::with_seed(1));
-    bench.steer(&mut Rng::with_seed(1), true, RecordKind::Nothing, false);
+    bench.request(&mut Rng::with_seed(1), true, RecordKind::Nothing, false);
     model.flush();
-    bench.told.retain(|told| told.kind != RecordKind::Tick);
-    let told: Vec<Told> =
-        bench.told.into_iter().filter(|told| told.kind != RecordKind::Skip).collect();
-    assert_eq!(told, model.told);
-    told
+    bench.passed.retain(|passed| passed.kind != RecordKind::Tick);
+    let passed: Vec<PassedRecord> =
+        bench.passed.into_iter().filter(|passed| passed.kind != RecordKind::Skip).collect();
+    assert_eq!(passed, model.passed);
+    passed
 }
 
 #[test]
@@ -282,8 +282,8 @@ fn a_run_ends_at_the_first_check_after_its_longest_duration() {
 
 #[test]
 fn a_skip_record_covers_a_long_pause() {
-    let told = of_two(Mode::Line, [0x1000, 0x40], (1 << 25) + 12345, true);
-    let clocks: Vec<u64> = told.iter().map(|told| told.clock).collect();
+    let passed = of_two(Mode::Line, [0x1000, 0x40], (1 << 25) + 12345, true);
+    let clocks: Vec<u64> = passed.iter().map(|passed| passed.clock).collect();
     assert_eq!(clocks, [10, 10 + (1 << 25) + 12345]);
 }
 
@@ -294,7 +294,7 @@ fn a_run_is_cut_when_a_count_is_full() {
     held.mode.next = (Mode::Page as u64).into();
     pulse(&mut held, |held| &mut held.clock);
     held.advance.next = true;
-    held.placed.next = Placed {
+    held.compared.next = ComparedItem {
         kind: RecordKind::Page,
         is_item: true,
         mergeable: true,

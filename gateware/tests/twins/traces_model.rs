@@ -29,7 +29,7 @@ pub struct Rules {
 
 /// A record: its clock, and for an access or a page the unit's number, for others their value.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Told {
+pub struct PassedRecord {
     pub kind: RecordKind,
     pub clock: u64,
     pub write: bool,
@@ -39,7 +39,7 @@ pub struct Told {
     parts: u64,
 }
 
-impl Told {
+impl PassedRecord {
     pub fn new(kind: RecordKind, clock: u64, write: bool, number: u64) -> Self {
         let counts = [u64::from(!write), u64::from(write)];
         Self { kind, clock, write, number, counts, duration: 0, parts: 0 }
@@ -61,20 +61,20 @@ impl Told {
     }
 }
 
-/// The model. [`Model::told`] is the result.
+/// The model. [`Model::passed`] is the result.
 pub struct Model {
     rules: Rules,
-    held: Option<Told>,
+    held: Option<PassedRecord>,
     /// Clock of the last item.
     clock: u64,
     /// Clock from which time is counted: that of the last record, or of the last restart.
     pub since: u64,
-    pub told: Vec<Told>,
+    pub passed: Vec<PassedRecord>,
 }
 
 impl Model {
     pub fn new(rules: Rules) -> Self {
-        Self { rules, held: None, clock: 0, since: 0, told: Vec::new() }
+        Self { rules, held: None, clock: 0, since: 0, passed: Vec::new() }
     }
 
     pub fn take(&mut self, clock: u64, input: Input, running: bool) {
@@ -86,13 +86,13 @@ impl Model {
             Input::Access(write, address) => match self.rules.window {
                 Some(base) if base >> window == address >> window => {
                     let offset = address & ((1 << window) - 1);
-                    Told::new(RecordKind::Tag, clock, write, offset)
+                    PassedRecord::new(RecordKind::Tag, clock, write, offset)
                 }
                 _ => return self.access(before, write, address),
             },
-            Input::Mark(value) => Told::new(RecordKind::Mark, clock, false, value),
-            Input::Fault(value) => Told::new(RecordKind::Fault, clock, false, value),
-            Input::Overrun(value) => Told::new(RecordKind::Overrun, clock, false, value),
+            Input::Mark(value) => PassedRecord::new(RecordKind::Mark, clock, false, value),
+            Input::Fault(value) => PassedRecord::new(RecordKind::Fault, clock, false, value),
+            Input::Overrun(value) => PassedRecord::new(RecordKind::Overrun, clock, false, value),
             Input::Time => return,
         };
         self.hold(other);
@@ -127,13 +127,13 @@ impl Model {
                 return;
             }
         }
-        self.hold(Told { parts: part, ..Told::new(kind, clock, write, unit) });
+        self.hold(PassedRecord { parts: part, ..PassedRecord::new(kind, clock, write, unit) });
     }
 
-    fn hold(&mut self, told: Told) {
+    fn hold(&mut self, passed: PassedRecord) {
         self.flush();
-        self.since = told.clock;
-        self.held = Some(told);
+        self.since = passed.clock;
+        self.held = Some(passed);
     }
 
     /// Whether nothing can be added to the waiting record.
@@ -147,6 +147,6 @@ impl Model {
     }
 
     pub fn flush(&mut self) {
-        self.told.extend(self.held.take().map(Told::plain));
+        self.passed.extend(self.held.take().map(PassedRecord::plain));
     }
 }

@@ -12,7 +12,7 @@ import re
 # flipped in clock_watch and ddr_reset is what no reset reaches.
 WHOLE = ("command_buffer state_machine event_source event_queue config_unit traces timekeeper totals frequency "
          "analysis other_words block_writer ddr_reset").split()
-PARTS = """packet_fifo$used packet_fifo$has_room clock_watch$divider clock_watch$divider_full clock_watch$toggle
+PARTS = """packet_fifo$used packet_fifo$has_space clock_watch$divider clock_watch$divider_full clock_watch$toggle
 packet_fifo$forward$hold packet_fifo$forward$request packet_fifo$forward$seen_sampled
 packet_fifo$forward$seen_stable packet_fifo$backward$request_sampled packet_fifo$backward$request_stable
 packet_fifo$backward$seen packet_fifo$backward$taken""".split()

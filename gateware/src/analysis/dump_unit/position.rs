@@ -7,7 +7,7 @@
 
 use rust_hdl::prelude::*;
 
-use super::{DumpUnit, State, What};
+use super::{Content, DumpUnit, State};
 use crate::block::Part;
 
 /// See the module's description.
@@ -16,51 +16,53 @@ pub(super) struct Position;
 impl Part<Position> for DumpUnit {
     #[hdl_gen]
     fn update(&mut self) {
-        self.part_end.next = (self.at.q.val() & self.part_mask.val()) == self.part_mask.val();
+        self.part_end.next =
+            (self.table_index.q.val() & self.part_mask.val()) == self.part_mask.val();
         // Increments only the bits that an index of this memory can have.
-        self.gaps.next = self.bank_gaps.val();
+        self.unused_bits.next = self.unused_bank_bits.val();
         if self.table_state.val() == self.reuse_table.val() {
-            self.gaps.next = self.reuse_gaps.val();
+            self.unused_bits.next = self.unused_reuse_bits.val();
         }
-        self.tally_after.next = (self.at.q.val() | self.gaps.val()) + 1;
+        self.tally_after.next = (self.table_index.q.val() | self.unused_bits.val()) + 1;
         if self.next.val() {
             self.state.d.next = State::AwaitEntry;
-            match self.what.q.val() {
-                What::Interval => {
-                    self.what.d.next = What::AccessesSkipped;
+            match self.content.q.val() {
+                Content::Interval => {
+                    self.content.d.next = Content::AccessesSkipped;
                 }
-                What::AccessesSkipped => {
-                    self.what.d.next = What::RowsSkipped;
+                Content::AccessesSkipped => {
+                    self.content.d.next = Content::RowsSkipped;
                 }
-                What::RowsSkipped => {
-                    self.what.d.next = What::RunsSkipped;
+                Content::RowsSkipped => {
+                    self.content.d.next = Content::RunsSkipped;
                 }
-                What::RunsSkipped => {
-                    self.what.d.next = What::HotPage;
-                    self.asks_entry.d.next = true;
+                Content::RunsSkipped => {
+                    self.content.d.next = Content::HotPage;
+                    self.requests_entry.d.next = true;
                 }
-                What::HotPage => {
-                    self.at.d.next = self.at.q.val() + 1;
-                    self.asks_entry.d.next = true;
+                Content::HotPage => {
+                    self.table_index.d.next = self.table_index.q.val() + 1;
+                    self.requests_entry.d.next = true;
                     if self.part_end.val()
-                        & (!self.whole.q.val() | (self.at.q.val() == self.last_index.val()))
+                        & (!self.all_tables.q.val()
+                            | (self.table_index.q.val() == self.last_index.val()))
                     {
-                        self.at.d.next = bits::<8>(0);
-                        self.asks_entry.d.next = false;
-                        self.what.d.next = What::Closing;
-                        if self.whole.q.val() | (self.part.q.val() == 0) {
-                            self.what.d.next = What::Tally;
-                            self.asks_tally.d.next = true;
+                        self.table_index.d.next = bits::<8>(0);
+                        self.requests_entry.d.next = false;
+                        self.content.d.next = Content::Closing;
+                        if self.all_tables.q.val() | (self.part.q.val() == 0) {
+                            self.content.d.next = Content::Tally;
+                            self.requests_tally.d.next = true;
                         }
                     }
                 }
-                What::Tally => {
-                    self.at.d.next =
-                        self.tally_after.val() & (self.gaps.val() ^ self.last_index.val());
-                    self.asks_tally.d.next = true;
-                    if self.at.q.val() == self.last_reuse.val() {
-                        self.asks_tally.d.next = false;
-                        self.what.d.next = What::Closing;
+                Content::Tally => {
+                    self.table_index.d.next =
+                        self.tally_after.val() & (self.unused_bits.val() ^ self.last_index.val());
+                    self.requests_tally.d.next = true;
+                    if self.table_index.q.val() == self.last_reuse.val() {
+                        self.requests_tally.d.next = false;
+                        self.content.d.next = Content::Closing;
                     }
                 }
                 _ => {

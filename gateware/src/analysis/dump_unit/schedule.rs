@@ -12,11 +12,28 @@ impl Part<Schedule> for DumpUnit {
     #[hdl_gen]
     fn update(&mut self) {
         dff_setup!(
-            self, clock, state, what, at, whole, number, records, part, turned, ticks, is_due,
-            all_due, untold, waited, asks_entry, asks_tally, first_high, first_low
+            self,
+            clock,
+            state,
+            content,
+            table_index,
+            all_tables,
+            number,
+            records,
+            part,
+            selected_spread,
+            ticks,
+            is_due,
+            all_due,
+            access_during_dump,
+            waited,
+            requests_entry,
+            requests_tally,
+            first_high,
+            first_low
         );
         self.busy.next = self.state.q.val() != State::AwaitDump;
-        self.all_under_way.next = self.busy.val() & self.whole.q.val();
+        self.all_under_way.next = self.busy.val() & self.all_tables.q.val();
         self.is_due.d.next = self.ticks.q.val() >= self.due_ticks.val();
         self.due.next = self.is_due.q.val() & !self.busy.val() & !self.all_due.q.val();
         if self.tick.val() & !self.is_due.q.val() {
@@ -27,11 +44,11 @@ impl Part<Schedule> for DumpUnit {
             self.is_due.d.next = false;
         }
         self.dumped.next = !self.busy.val() & !self.all_due.q.val() & !self.dump.val();
-        self.index.next = self.at.q.val();
+        self.index.next = self.table_index.q.val();
         self.next_part.next = self.part.q.val();
-        self.turn.next = self.turned.q.val();
+        self.spread_select.next = self.selected_spread.q.val();
         self.frozen.next = self.all_due.q.val() | self.all_under_way.val();
-        self.blocks.next = self.busy.val() & !self.whole.q.val();
-        self.drain.next = (self.state.q.val() == State::AwaitSettled) & self.whole.q.val();
+        self.part_frozen.next = self.busy.val() & !self.all_tables.q.val();
+        self.drain.next = (self.state.q.val() == State::AwaitSettled) & self.all_tables.q.val();
     }
 }

@@ -4,7 +4,7 @@
 
 use rust_hdl::prelude::*;
 
-use super::{DumpUnit, State, What};
+use super::{Content, DumpUnit, State};
 use crate::block::Part;
 use crate::record::RecordKind;
 
@@ -15,26 +15,26 @@ impl Part<Sequence> for DumpUnit {
     #[hdl_gen]
     fn update(&mut self) {
         self.flush.next = false;
-        self.forget.next = false;
-        self.take_entry.next = self.asks_entry.q.val();
-        self.take_tally.next = self.asks_tally.q.val();
-        self.asks_entry.d.next = false;
-        self.asks_tally.d.next = false;
+        self.clear_order.next = false;
+        self.take_entry.next = self.requests_entry.q.val();
+        self.take_tally.next = self.requests_tally.q.val();
+        self.requests_entry.d.next = false;
+        self.requests_tally.d.next = false;
         self.clear_accesses.next = false;
         self.clear_rows.next = false;
         self.clear_runs.next = false;
-        self.offers.next = (self.state.q.val() == State::AwaitTaken) & self.flowing.val();
-        self.tell.next = RecordKind::Count;
-        if self.what.q.val() == What::HotPage {
-            self.tell.next = RecordKind::HotPage;
+        self.offers.next = (self.state.q.val() == State::AwaitTaken) & self.may_send.val();
+        self.record_kind.next = RecordKind::Count;
+        if self.content.q.val() == Content::HotPage {
+            self.record_kind.next = RecordKind::HotPage;
         }
         self.next.next = false;
         self.is_held.next =
             (self.held.val() == RecordKind::Count) | (self.held.val() == RecordKind::HotPage);
         match self.state.q.val() {
             State::AwaitDump => {
-                self.whole.d.next = self.all_due.q.val();
-                self.what.d.next = What::Interval;
+                self.all_tables.d.next = self.all_due.q.val();
+                self.content.d.next = Content::Interval;
                 self.records.d.next = bits::<10>(0);
                 self.waited.d.next = bits::<4>(0);
                 if self.all_due.q.val() | (self.dump.val() & !self.all.val()) {
@@ -47,12 +47,13 @@ impl Part<Sequence> for DumpUnit {
                 self.state.d.next = State::AwaitSettled;
             }
             State::AwaitSettled => {
-                self.at.d.next = bit_cast::<8, 4>(self.part.q.val()) << self.bucket_bits.val();
+                self.table_index.d.next =
+                    bit_cast::<8, 4>(self.part.q.val()) << self.bucket_bits.val();
                 self.waited.d.next = self.waited.q.val() + 1;
-                if self.whole.q.val() {
-                    self.at.d.next = bits::<8>(0);
+                if self.all_tables.q.val() {
+                    self.table_index.d.next = bits::<8>(0);
                     if self.settled.val() & self.reuse_settled.val() {
-                        self.forget.next = true;
+                        self.clear_order.next = true;
                         self.state.d.next = State::AwaitTaken;
                     }
                 } else if self.waited.q.val() == self.last_wait.val() {
@@ -61,13 +62,13 @@ impl Part<Sequence> for DumpUnit {
             }
             State::AwaitEntry => {
                 self.state.d.next = State::KeepWords;
-                if self.what.q.val() == What::HotPage {
-                    self.asks_entry.d.next = !self.entry_taken.val();
+                if self.content.q.val() == Content::HotPage {
+                    self.requests_entry.d.next = !self.entry_taken.val();
                     if !self.entry_taken.val() {
                         self.state.d.next = State::AwaitEntry;
                     }
-                } else if self.what.q.val() == What::Tally {
-                    self.asks_tally.d.next = !self.tally_taken.val();
+                } else if self.content.q.val() == Content::Tally {
+                    self.requests_tally.d.next = !self.tally_taken.val();
                     if !self.tally_taken.val() {
                         self.state.d.next = State::AwaitEntry;
                     }
@@ -75,14 +76,14 @@ impl Part<Sequence> for DumpUnit {
             }
             State::KeepWords => {
                 self.state.d.next = State::CheckUsed;
-                match self.what.q.val() {
-                    What::AccessesSkipped => {
+                match self.content.q.val() {
+                    Content::AccessesSkipped => {
                         self.clear_accesses.next = true;
                     }
-                    What::RowsSkipped => {
+                    Content::RowsSkipped => {
                         self.clear_rows.next = true;
                     }
-                    What::RunsSkipped => {
+                    Content::RunsSkipped => {
                         self.clear_runs.next = true;
                     }
                     _ => {}
@@ -100,7 +101,7 @@ impl Part<Sequence> for DumpUnit {
                 }
             }
             State::AwaitSent => {
-                // The block writer asks for the words as long as it holds the record.
+                // The block writer requests the words as long as it holds the record.
                 if !self.is_held.val() {
                     self.records.d.next = self.records.q.val() + 1;
                     self.state.d.next = State::Step;
@@ -113,11 +114,11 @@ impl Part<Sequence> for DumpUnit {
                 self.number.d.next = self.number.q.val() + 1;
                 self.part.d.next = self.part.q.val() + 1;
                 if self.part.q.val() == self.last_part.val() {
-                    self.turned.d.next = !self.turned.q.val();
+                    self.selected_spread.d.next = !self.selected_spread.q.val();
                 }
-                if self.whole.q.val() {
+                if self.all_tables.q.val() {
                     self.part.d.next = bits::<4>(0);
-                    self.turned.d.next = !self.turned.q.val();
+                    self.selected_spread.d.next = !self.selected_spread.q.val();
                 }
                 self.state.d.next = State::AwaitDump;
             }
@@ -126,12 +127,12 @@ impl Part<Sequence> for DumpUnit {
             }
         }
         if self.access.val() {
-            self.untold.d.next = true;
+            self.access_during_dump.d.next = true;
         } else if self.state.q.val() == State::AwaitDump {
-            self.untold.d.next = false;
+            self.access_during_dump.d.next = false;
         }
         if (self.dump.val() & self.all.val())
-            | (self.turns_off.val() & (!self.all_under_way.val() | self.untold.q.val()))
+            | (self.turns_off.val() & (!self.all_under_way.val() | self.access_during_dump.q.val()))
         {
             self.all_due.d.next = true;
         }

@@ -5,7 +5,7 @@
 
 use rust_hdl::prelude::*;
 
-use super::{DumpUnit, State, What};
+use super::{Content, DumpUnit, State};
 use crate::block::Part;
 
 /// See the module's description.
@@ -16,23 +16,23 @@ impl Part<Words> for DumpUnit {
     fn update(&mut self) {
         // The record as it is when its entry is read.
         self.clock_high.next = self.now.val().high;
-        self.table_state.next = self.at.q.val().get_bits::<2>(self.table_at.val().index());
+        self.table_state.next = self.table_index.q.val().get_bits::<2>(self.table_at.val().index());
         self.value.next = bit_cast::<32, 28>(self.tally.val());
         self.head.next =
             self.count_head.val() | (bit_cast::<32, 8>(self.number.q.val()) << self.dump_at.val());
         // The place of a count: its group, and the bank (6 bits) or reuse bucket (4 bits) as its index.
         self.place.next = (bit_cast::<32, 2>(self.table_state.val()) << self.group_at.val())
-            | bit_cast::<32, 6>(self.at.q.val().get_bits::<6>(0));
+            | bit_cast::<32, 6>(self.table_index.q.val().get_bits::<6>(0));
         self.used.next = self.first_low.q.val() != 0;
-        match self.what.q.val() {
-            What::HotPage => {
+        match self.content.q.val() {
+            Content::HotPage => {
                 self.used.next = self.entry_used.val();
                 self.value.next = bit_cast::<32, 28>(self.entry_page.val());
                 self.head.next = self.page_head.val()
                     | (bit_cast::<32, 8>(self.number.q.val()) << self.dump_at.val());
                 self.place.next = bits::<32>(0);
             }
-            What::Interval => {
+            Content::Interval => {
                 self.value.next = (bit_cast::<32, 8>(self.clock_high.val().get_bits::<8>(0))
                     << self.clock_low_bits.val())
                     | bit_cast::<32, 24>(self.now.val().low);
@@ -41,23 +41,23 @@ impl Part<Words> for DumpUnit {
                         self.clock_high.val().get_bits::<16>(self.clock_mid_bits.val().index()),
                     );
                 self.place.next = bit_cast::<32, 4>(self.part.q.val()) << self.part_at.val();
-                if self.whole.q.val() {
+                if self.all_tables.q.val() {
                     self.place.next = self.all_parts.val();
                 }
             }
-            What::AccessesSkipped => {
+            Content::AccessesSkipped => {
                 self.value.next = bit_cast::<32, 23>(self.accesses_skipped.val());
                 self.place.next = self.other_place.val();
             }
-            What::RowsSkipped => {
+            Content::RowsSkipped => {
                 self.value.next = bit_cast::<32, 23>(self.rows_skipped.val());
                 self.place.next = self.rows_place.val();
             }
-            What::RunsSkipped => {
+            Content::RunsSkipped => {
                 self.value.next = bit_cast::<32, 23>(self.runs_skipped.val());
                 self.place.next = self.runs_place.val();
             }
-            What::Closing => {
+            Content::Closing => {
                 self.used.next = true;
                 self.value.next = bit_cast::<32, 10>(self.records.q.val());
                 self.place.next = self.closing_place.val();

@@ -21,8 +21,8 @@ pub(super) struct Spread {
     pub(super) op: CommandLines,
     pub(super) a10: bool,
     pub(super) ranks: u8,
-    pub(super) asleep: u8,
-    pub(super) woken: u8,
+    pub(super) cke_falls: u8,
+    pub(super) cke_rises: u8,
     pub(super) ba: usize,
 }
 
@@ -121,8 +121,8 @@ impl Shape {
 
     /// Applies the registered command: the second edge.
     pub(super) fn advance(&self, state: &mut State) {
-        let Spread { op, woken, .. } = state.spread;
-        let quiet = !op.any() && woken == 0 && !state.running;
+        let Spread { op, cke_rises, .. } = state.spread;
+        let quiet = !op.any() && cke_rises == 0 && !state.running;
         state.running = false;
         for rank in 0..self.ranks {
             let banks = rank * self.banks..(rank + 1) * self.banks;
@@ -182,9 +182,9 @@ impl Shape {
         let bit = |ranks: u8| ranks >> number & 1 != 0;
         let busy = rank.left != 0;
         let chosen = bit(spread.ranks);
-        let refresh = chosen && spread.op.refresh && !bit(spread.asleep);
-        let entry = chosen && spread.op.refresh && bit(spread.asleep);
-        let exit = rank.self_refresh && bit(spread.woken);
+        let refresh = chosen && spread.op.refresh && !bit(spread.cke_falls);
+        let entry = chosen && spread.op.refresh && bit(spread.cke_falls);
+        let exit = rank.self_refresh && bit(spread.cke_rises);
         rank.left = rank.left.saturating_sub(1);
         if refresh && !any_open {
             rank.begin(Window::Rfc, self);
@@ -193,7 +193,7 @@ impl Shape {
         } else if chosen && spread.op.mode_register_set && !busy && !any_open {
             rank.begin(Window::Mrd, self);
         }
-        rank.self_refresh = entry || rank.self_refresh && !bit(spread.woken);
+        rank.self_refresh = entry || rank.self_refresh && !bit(spread.cke_rises);
         // A period becomes overdue once; a REFRESH begins the next one.
         let due = rank.refreshes && rank.since == self.refresh_limit;
         rank.overdue = due && !refresh && !entry && !exit;

@@ -43,7 +43,7 @@ fn of_ranks(shape: &Shape, operator: &str, expression: impl Fn(usize) -> String)
 }
 
 /// Registers of the first edge for each rank.
-const RANK_LINES: [&str; 7] = ["chosen", "closes", "refresh", "entry", "mode", "woken", "all"];
+const RANK_LINES: [&str; 7] = ["chosen", "closes", "refresh", "entry", "mode", "cke_rises", "all"];
 
 /// Returns the registers of the first edge: the command, a select line for each bank, and the lines of each rank.
 fn spread(shape: &Shape) -> String {
@@ -76,7 +76,7 @@ fn spread(shape: &Shape) -> String {
         let _ = writeln!(
             text,
             "reg chosen{rank} = 0, closes{rank} = 0, refresh{rank} = 0, entry{rank} = 0, \
-             mode{rank} = 0, woken{rank} = 0, all{rank} = 0;"
+             mode{rank} = 0, cke_rises{rank} = 0, all{rank} = 0;"
         );
         let (all, refresh) = (lines.get_my_offset_precharge_all(), lines.get_my_offset_refresh());
         let mode = lines.get_my_offset_mode_register_set();
@@ -84,9 +84,9 @@ fn spread(shape: &Shape) -> String {
             edge,
             "    chosen{rank} <= ranks[{rank}];\n    all{rank} <= ranks[{rank}] & op[{all}];\n    \
              closes{rank} <= ranks[{rank}] & op[{refresh}];\n    \
-             refresh{rank} <= ranks[{rank}] & op[{refresh}] & ~asleep[{rank}];\n    \
-             entry{rank} <= ranks[{rank}] & op[{refresh}] & asleep[{rank}];\n    \
-             mode{rank} <= ranks[{rank}] & op[{mode}];\n    woken{rank} <= woken[{rank}];"
+             refresh{rank} <= ranks[{rank}] & op[{refresh}] & ~cke_falls[{rank}];\n    \
+             entry{rank} <= ranks[{rank}] & op[{refresh}] & cke_falls[{rank}];\n    \
+             mode{rank} <= ranks[{rank}] & op[{mode}];\n    cke_rises{rank} <= cke_rises[{rank}];"
         );
         names.extend(named(&RANK_LINES, rank));
         for bank in 0..shape.banks {
@@ -151,13 +151,13 @@ fn rank_window(shape: &Shape, rank: usize) -> String {
     let starts = |clocks: u32| u8::from(clocks != 0);
     let text = format!(
         "wire any_open{rank} = {open};\nwire any_in_rp{rank} = {in_rp};\n\
-         reg asleep{rank} = 0, busy{rank} = 0;\nreg [1:0] window{rank} = 0;\nreg [{high}:0] wait{rank} = 0;\n\
-         wire exit{rank} = asleep{rank} & woken{rank};\n",
+         reg cke_falls{rank} = 0, busy{rank} = 0;\nreg [1:0] window{rank} = 0;\nreg [{high}:0] wait{rank} = 0;\n\
+         wire exit{rank} = cke_falls{rank} & cke_rises{rank};\n",
         open = open.join(" | "),
         in_rp = in_rp.join(" | "),
     );
     let edge = format!(
-        "\x20   asleep{rank} <= entry{rank} | (asleep{rank} & ~woken{rank});\n\
+        "\x20   cke_falls{rank} <= entry{rank} | (cke_falls{rank} & ~cke_rises{rank});\n\
          \x20   wait{rank} <= wait{rank} - 1'b1;\n\
          \x20   if (wait{rank} == 1) busy{rank} <= 1'b0;\n\
          \x20   if (refresh{rank} & ~any_open{rank}) begin\n\
@@ -171,7 +171,7 @@ fn rank_window(shape: &Shape, rank: usize) -> String {
         xs_starts = starts(xs),
         mrd_starts = starts(mrd),
     );
-    text + &registers(&named(&["asleep", "busy", "window", "wait"], rank), &edge)
+    text + &registers(&named(&["cke_falls", "busy", "window", "wait"], rank), &edge)
 }
 
 /// Returns the time since the last REFRESH of a rank. It is compared a clock ahead, so the result is a register.

@@ -24,8 +24,8 @@ impl Part<Command> for StateMachine {
             a_spread,
             a_found,
             length,
-            parked,
-            any_parked,
+            deferred,
+            has_deferred,
             any_overdue,
             overdue,
             lost
@@ -78,8 +78,8 @@ impl Part<Command> for StateMachine {
         self.bank_table.op.next = self.op.val();
         self.bank_table.a10.next = self.command_a.val().get_bit(self.a10.val().index());
         self.bank_table.ranks.next = self.command.val().ranks;
-        self.bank_table.asleep.next = self.command.val().asleep;
-        self.bank_table.woken.next = self.command.val().woken;
+        self.bank_table.cke_falls.next = self.command.val().cke_falls;
+        self.bank_table.cke_rises.next = self.command.val().cke_rises;
         self.bank_table.ba.next = self.command.val().ba;
         self.a_spread.d.next = self.command_a.val();
         self.a_found.d.next = self.a_spread.q.val();

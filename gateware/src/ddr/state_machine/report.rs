@@ -13,28 +13,28 @@ pub(super) struct Report;
 impl Part<Report> for StateMachine {
     #[hdl_gen]
     fn update(&mut self) {
-        // A fault that has no free clock waits in `parked`, or is counted in `lost`.
+        // A fault that has no free clock waits in `deferred`, or is counted in `lost`.
         self.settled.d.next = self.judged.q.val();
         self.overdue_now.next = self.overdue.q.val() | self.bank_table.found.val().overdue;
         self.reported.next = bits::<4>(0);
         if self.judged.q.val().access {
             self.settled.d.next.fault = self.no_fault.val();
             if self.judged.q.val().fault != self.no_fault.val() {
-                if !self.any_parked.q.val() {
-                    self.any_parked.d.next = true;
-                    self.parked.d.next.fault = self.judged.q.val().fault;
-                    self.parked.d.next.rank = self.judged.q.val().rank;
-                    self.parked.d.next.ba = self.judged.q.val().ba;
+                if !self.has_deferred.q.val() {
+                    self.has_deferred.d.next = true;
+                    self.deferred.d.next.fault = self.judged.q.val().fault;
+                    self.deferred.d.next.rank = self.judged.q.val().rank;
+                    self.deferred.d.next.ba = self.judged.q.val().ba;
                 } else if self.lost.q.val() != self.most_lost.val() {
                     self.lost.d.next = self.lost.q.val() + 1;
                 }
             }
         } else if self.judged.q.val().fault == self.no_fault.val() {
-            if self.any_parked.q.val() {
-                self.any_parked.d.next = false;
-                self.settled.d.next.fault = self.parked.q.val().fault;
-                self.settled.d.next.rank = self.parked.q.val().rank;
-                self.settled.d.next.ba = self.parked.q.val().ba;
+            if self.has_deferred.q.val() {
+                self.has_deferred.d.next = false;
+                self.settled.d.next.fault = self.deferred.q.val().fault;
+                self.settled.d.next.rank = self.deferred.q.val().rank;
+                self.settled.d.next.ba = self.deferred.q.val().ba;
             } else if self.any_overdue.q.val() {
                 self.settled.d.next.fault = self.refresh_overdue.val();
                 self.settled.d.next.ba = bits::<4>(0);

@@ -13,8 +13,23 @@ impl<const N: usize> Part<Ports> for BlockWriter<N> {
     #[hdl_gen]
     fn update(&mut self) {
         dff_setup!(
-            self, clock, state, kind, repeated, aged, open, full, packs, packs_word, ticks,
-            report_due, index, settle, stated, unit, numberless
+            self,
+            clock,
+            state,
+            kind,
+            repeated,
+            aged,
+            open,
+            full,
+            writes_direct,
+            writes_word,
+            ticks,
+            report_due,
+            index,
+            space_wait,
+            sync_clock,
+            unit,
+            no_number
         );
         clock!(self, clock, intake, accounts, port);
         self.intake.record.next = self.record.val();
@@ -25,12 +40,12 @@ impl<const N: usize> Part<Ports> for BlockWriter<N> {
         self.lossy.next = self.accounts.lossy.val();
 
         self.unit.d.next = self.no_unit.val();
-        self.numberless.d.next = true;
+        self.no_number.d.next = true;
         if self.settings.val().mode == self.page_mode.val() {
             self.unit.d.next = self.page_unit.val();
-            self.numberless.d.next = false;
+            self.no_number.d.next = false;
         } else if self.settings.val().mode == self.line_mode.val() {
-            self.numberless.d.next = false;
+            self.no_number.d.next = false;
             self.unit.d.next = self.line_unit.val();
             if self.settings.val().burst {
                 self.unit.d.next = self.burst_unit.val();
@@ -44,8 +59,8 @@ impl<const N: usize> Part<Ports> for BlockWriter<N> {
         self.port.heading.next.kind = self.kind.q.val();
         self.port.heading.next.unit = self.unit.q.val();
         self.port.heading.next.segment = self.intake.segment.val();
-        self.port.heading.next.clock_low = self.stated.q.val().low;
-        self.port.heading.next.clock_high = self.stated.q.val().high;
+        self.port.heading.next.clock_low = self.sync_clock.q.val().low;
+        self.port.heading.next.clock_high = self.sync_clock.q.val().high;
         self.port.heading.next.lost = self.accounts.lost.val();
         self.port.heading.next.accesses_low = self.accounts.accesses_low.val();
         self.port.heading.next.accesses_high = self.accounts.accesses_high.val();

@@ -17,28 +17,28 @@ impl<const N: usize> Part<Sequence> for BlockWriter<N> {
     fn update(&mut self) {
         // Decided a clock ahead, to keep the path of a record short.
         self.full.d.next = self.port.full.val();
-        self.packs_word.d.next = self.intake.word_now.val();
-        self.packs_next.next = (self.intake.half_now.val()
-            | (self.intake.word_now.val() & !self.port.low_turn.val()))
+        self.writes_word.d.next = self.intake.word_now.val();
+        self.writes_direct_next.next = (self.intake.half_now.val()
+            | (self.intake.word_now.val() & !self.port.low_missing.val()))
             & self.open.q.val()
             & ((self.state.q.val() == State::AwaitInBlock)
                 | (self.state.q.val() == State::Examine))
             & !self.port.full.val()
-            & !self.packs.q.val();
+            & !self.writes_direct.q.val();
         self.takes_next.next = false;
-        self.packs.d.next = self.packs_next.val();
-        self.intake.told_time.next = false;
-        self.intake.told_segment.next = false;
+        self.writes_direct.d.next = self.writes_direct_next.val();
+        self.intake.time_written.next = false;
+        self.intake.segment_written.next = false;
         self.port.source.next = Source::Half;
-        self.port.push_half.next = self.packs.q.val() & !self.packs_word.q.val();
-        self.port.push_word.next = self.packs.q.val() & self.packs_word.q.val();
-        if self.packs.q.val() {
+        self.port.push_half.next = self.writes_direct.q.val() & !self.writes_word.q.val();
+        self.port.push_word.next = self.writes_direct.q.val() & self.writes_word.q.val();
+        if self.writes_direct.q.val() {
             self.port.source.next = self.intake.needs.val().source;
         }
         self.port.describe.next = false;
         self.port.restart.next = false;
-        self.accounts.account.next = self.packs.q.val();
-        self.accounts.pass.next = self.packs.q.val() & self.intake.needs.val().timed;
+        self.accounts.account.next = self.writes_direct.q.val();
+        self.accounts.pass.next = self.writes_direct.q.val() & self.intake.needs.val().timed;
         self.accounts.lose.next = false;
         self.accounts.set_clock.next = false;
         self.third.next =
@@ -55,44 +55,44 @@ impl<const N: usize> Part<Sequence> for BlockWriter<N> {
                 self.kind.d.next = self.data_kind.val();
                 if self.intake.needs.val().data {
                     self.state.d.next = State::Opening;
-                    if !self.room.val() {
-                        self.state.d.next = State::Drop;
+                    if !self.space_available.val() {
+                        self.state.d.next = State::CountLost;
                         self.takes_next.next = true;
                     }
                 } else if self.intake.needs.val().known {
                     match self.intake.held.val().kind {
                         RecordKind::Tick => {
-                            if self.report_due.q.val() & self.room.val() {
+                            if self.report_due.q.val() & self.space_available.val() {
                                 self.state.d.next = State::OpenReport;
                             } else {
                                 self.state.d.next = State::CountTick;
                             }
                         }
                         RecordKind::Start => {
-                            if self.room.val() {
+                            if self.space_available.val() {
                                 self.state.d.next = State::OpenReport;
                             }
                         }
                         RecordKind::Stop => {
-                            if self.room.val() {
+                            if self.space_available.val() {
                                 self.state.d.next = State::OpenEnd;
                             }
                         }
                         _ => {
-                            self.state.d.next = State::Pass;
+                            self.state.d.next = State::CountPassed;
                             self.takes_next.next = true;
                         }
                     }
                 }
             }
-            State::Drop => {
+            State::CountLost => {
                 self.accounts.account.next = true;
                 self.accounts.pass.next = self.intake.needs.val().timed;
                 self.accounts.lose.next = true;
-                self.intake.told_segment.next = self.intake.needs.val().segment;
+                self.intake.segment_written.next = self.intake.needs.val().segment;
                 self.state.d.next = State::Examine;
             }
-            State::Pass => {
+            State::CountPassed => {
                 self.accounts.account.next = true;
                 self.accounts.pass.next = self.intake.needs.val().timed;
                 self.accounts.lose.next = self.intake.held.val().kind == RecordKind::Overrun;
@@ -116,9 +116,9 @@ impl<const N: usize> Part<Sequence> for BlockWriter<N> {
                 self.state.d.next = State::Opening;
             }
             State::Opening => {
-                self.stated.d.next = self.now.val();
+                self.sync_clock.d.next = self.now.val();
                 if self.kind.q.val() == self.data_kind.val() {
-                    self.stated.d.next = self.accounts.base.val();
+                    self.sync_clock.d.next = self.accounts.base.val();
                 }
                 self.state.d.next = State::SyncFirst;
             }
@@ -140,7 +140,7 @@ impl<const N: usize> Part<Sequence> for BlockWriter<N> {
                 }
             }
             State::AwaitInBlock => {
-                if self.packs.q.val() {
+                if self.writes_direct.q.val() {
                     self.state.d.next = State::Examine;
                 } else if self.intake.needs.val().known & self.full.q.val() {
                     self.state.d.next = State::Close;
@@ -149,12 +149,12 @@ impl<const N: usize> Part<Sequence> for BlockWriter<N> {
                 } else if self.intake.needs.val().segment {
                     self.state.d.next = State::SetSegment;
                 } else if self.intake.needs.val().word {
-                    if self.port.low_turn.val() {
+                    if self.port.low_missing.val() {
                         self.state.d.next = State::FillWord;
                     } else if self.intake.needs.val().single {
                         // The word is being written.
                         self.state.d.next = State::AwaitInBlock;
-                    } else if self.port.tight.val() {
+                    } else if self.port.nearly_full.val() {
                         self.state.d.next = State::Close;
                     } else {
                         self.state.d.next = State::FirstWord;
@@ -172,7 +172,7 @@ impl<const N: usize> Part<Sequence> for BlockWriter<N> {
                 self.port.push_half.next = true;
                 self.port.half.next = self.empty_half.val() | bit_cast::<32, 25>(self.delta.val());
                 self.accounts.pass.next = true;
-                self.intake.told_time.next = true;
+                self.intake.time_written.next = true;
                 self.state.d.next = State::Examine;
                 if !self.intake.needs.val().data {
                     self.takes_next.next = true;
@@ -183,7 +183,7 @@ impl<const N: usize> Part<Sequence> for BlockWriter<N> {
                 self.port.push_half.next = true;
                 self.port.half.next = self.segment_half.val()
                     | (bit_cast::<32, 12>(self.value_segment.val()) << self.segment_at.val());
-                self.intake.told_segment.next = true;
+                self.intake.segment_written.next = true;
                 self.state.d.next = State::Examine;
             }
             State::FillWord => {
@@ -234,7 +234,7 @@ impl<const N: usize> Part<Sequence> for BlockWriter<N> {
                 }
             }
             State::Close => {
-                self.port.push_half.next = self.port.low_turn.val();
+                self.port.push_half.next = self.port.low_missing.val();
                 self.port.half.next = self.empty_half.val();
                 self.open.d.next = false;
                 self.state.d.next = State::StoreLast;
@@ -245,13 +245,13 @@ impl<const N: usize> Part<Sequence> for BlockWriter<N> {
             State::Describe => {
                 self.port.source.next = Source::Descriptor;
                 self.port.describe.next = true;
-                self.settle.d.next = bits::<4>(0);
-                self.state.d.next = State::AwaitRoom;
+                self.space_wait.d.next = bits::<4>(0);
+                self.state.d.next = State::AwaitSpace;
             }
-            State::AwaitRoom => {
-                // `room` is valid some clocks after the block ends.
-                self.settle.d.next = self.settle.q.val() + 1;
-                if self.settle.q.val() == self.settle_clocks.val() {
+            State::AwaitSpace => {
+                // `space_available` is valid some clocks after the block ends.
+                self.space_wait.d.next = self.space_wait.q.val() + 1;
+                if self.space_wait.q.val() == self.space_wait_clocks.val() {
                     self.port.restart.next = true;
                     self.state.d.next = State::AwaitRepeat;
                     if self.kind.q.val() == self.info_kind.val() {
@@ -267,7 +267,7 @@ impl<const N: usize> Part<Sequence> for BlockWriter<N> {
                     if self.repeated.q.val() == self.last_repeat.val() {
                         self.takes_next.next = true;
                         self.state.d.next = State::Taken;
-                    } else if self.room.val() {
+                    } else if self.space_available.val() {
                         self.repeated.d.next = self.repeated.q.val() + 1;
                         self.state.d.next = State::Opening;
                     }
@@ -286,6 +286,6 @@ impl<const N: usize> Part<Sequence> for BlockWriter<N> {
                 self.state.d.next = State::AwaitRecord;
             }
         }
-        self.intake.consumes.next = self.packs_next.val() | self.takes_next.val();
+        self.intake.consumes.next = self.writes_direct_next.val() | self.takes_next.val();
     }
 }

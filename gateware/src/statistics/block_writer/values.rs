@@ -35,7 +35,7 @@ impl<const N: usize> Part<Values> for BlockWriter<N> {
                     + bit_cast::<32, 12>(self.intake.held.val().writes);
             }
             RecordKind::Slice => {
-                if self.numberless.q.val() {
+                if self.no_number.q.val() {
                     self.accounts.accesses.next = self.slice_accesses.val();
                 }
             }

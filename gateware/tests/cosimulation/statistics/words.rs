@@ -2,10 +2,10 @@
 
 use fastrand::Rng;
 use gateware::record::{Record, RecordKind};
+use gateware::statistics::Totals;
 use gateware::statistics::accounts::Accounts;
 use gateware::statistics::block_writer::BlockWriter;
 use gateware::statistics::other_words::OtherWords;
-use gateware::statistics::totals::Totals;
 use gateware::statistics::word_source::{Source, WordSource};
 use hmtt_format::record::{RUN_COUNT_LOG2, RUN_DURATION_LOG2};
 
@@ -146,7 +146,7 @@ fn block_writer(rng: &mut Rng) -> Recording<BlockWriter<10>> {
         block.words.high.next = spread(rng, 32).into();
         block.words.low.next = spread(rng, 32).into();
         block.words.report_last.next = chance(rng, 10);
-        block.room.next = chance(rng, if step % 1000 < 800 { 95 } else { 5 });
+        block.space_available.next = chance(rng, if step % 1000 < 800 { 95 } else { 5 });
         recording.step();
         taken = recording.block.advance.val();
         recording.edge(|block| &mut block.clock);
