@@ -3,7 +3,8 @@
 //!
 //! Invariant: each format is defined here and nowhere else. The card packs with these constants, the simulator checks
 //! with them and the receiver decodes with them. The crate is `no_std`, does not allocate and has no dependencies; the
-//! features `toml` (memory descriptions), `tag-map` (the file beside a tag log) and `serde` need the standard library.
+//! features `toml` (memory descriptions), `tag-map` (the file beside a tag log), `profile` (the file of `hmtt monitor`)
+//! and `serde` need the standard library.
 #![deny(clippy::missing_errors_doc)]
 #![cfg_attr(not(any(feature = "serde", test)), no_std)]
 
@@ -19,7 +20,10 @@ pub mod frame;
 pub mod header;
 pub mod info;
 pub mod memory;
+#[cfg(feature = "profile")]
+pub mod profile;
 pub mod record;
+pub mod system_call;
 pub mod tag_log;
 #[cfg(feature = "tag-map")]
 pub mod tag_map;

@@ -1,0 +1,253 @@
+//! Defines the lists of a profile: blocks, edges, system calls, native code, results of models.
+
+use serde::{Deserialize, Serialize};
+
+/// How a block ends.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum BlockEnd {
+    /// With a direct jump.
+    Jump,
+    /// With a conditional jump.
+    Conditional,
+    /// With a direct call.
+    Call,
+    /// With a jump to an address in a register or in memory.
+    IndirectJump,
+    /// With a call of an address in a register or in memory.
+    IndirectCall,
+    /// With a return.
+    Return,
+    /// With a system call.
+    SystemCall,
+    /// Before the next instruction, because it is long enough or that instruction runs natively.
+    #[default]
+    Next,
+}
+
+impl BlockEnd {
+    /// Whether the block may continue anywhere.
+    pub fn is_indirect(self) -> bool {
+        matches!(self, BlockEnd::IndirectJump | BlockEnd::IndirectCall | BlockEnd::Return)
+    }
+
+    /// Whether it ends with a call.
+    pub fn is_call(self) -> bool {
+        matches!(self, BlockEnd::Call | BlockEnd::IndirectCall)
+    }
+}
+
+/// An executed block.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Block {
+    /// Number of the block, which edges name. A later translation of the same address has a number of its own.
+    pub number: u32,
+    /// File that contains it, or the kernel's name of the memory.
+    pub object: String,
+    /// Name of its function.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub function: Option<String>,
+    /// Its offset in the function.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub offset: Option<u64>,
+    /// Address in the process.
+    #[serde(with = "address")]
+    pub code_address: u64,
+    /// Address in the file.
+    #[serde(default, with = "optional_address", skip_serializing_if = "Option::is_none")]
+    pub file_address: Option<u64>,
+    /// Number of its bytes.
+    pub size_bytes: u64,
+    /// Number of its instructions.
+    pub instructions: u64,
+    /// How often it was executed.
+    pub entries: u64,
+    /// Instructions of these executions that a signal prevented.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub unexecuted: u64,
+    /// Its bytes.
+    #[serde(with = "bytes")]
+    pub code: Vec<u8>,
+    /// How it ends.
+    pub end: BlockEnd,
+    /// Address in the process to which its last instruction leads, if the instruction contains it.
+    #[serde(default, with = "optional_address", skip_serializing_if = "Option::is_none")]
+    pub target_address: Option<u64>,
+    /// Executions that follow no other block.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub starts: u64,
+    /// Executions that no other block follows.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub stops: u64,
+    /// Jumps to the target, of a conditional jump.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub taken: u64,
+    /// Indirect edges into it beyond the limit of edges.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub other_edges: u64,
+    /// Mispredictions of its last instruction, in the order of the profile's predictors.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub mispredictions: Vec<u64>,
+    /// Misses of the modelled instruction cache.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub cache_misses: u64,
+}
+
+impl Block {
+    /// Instructions that were executed in it.
+    pub fn executed(&self) -> u64 {
+        self.instructions.saturating_mul(self.entries).saturating_sub(self.unexecuted)
+    }
+
+    /// Executions that another block follows.
+    pub fn left(&self) -> u64 {
+        self.entries.saturating_sub(self.stops)
+    }
+
+    /// Address in the process after its last instruction.
+    pub fn next_address(&self) -> u64 {
+        self.code_address.wrapping_add(self.size_bytes)
+    }
+}
+
+/// An edge of a block that ends with an indirect transfer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct IndirectEdge {
+    /// Number of the block that ends with the transfer.
+    pub from: u32,
+    /// Number of the block at its target.
+    pub to: u32,
+    /// How often it was executed.
+    pub times: u64,
+}
+
+/// A system call of a thread.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SystemCall {
+    /// Number of the thread in the system; 0 for all threads beyond a limit.
+    pub thread: i32,
+    /// Number of the system call; not there for numbers that Linux does not have.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub number: Option<u32>,
+    /// Name of the system call.
+    pub name: String,
+    /// How often it was made.
+    pub calls: u64,
+    /// Calls whose duration is known.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub timed_calls: u64,
+    /// Duration of these calls together.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub total_ns: u64,
+}
+
+/// Code that ran natively.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Native {
+    /// Address in the process.
+    #[serde(with = "address")]
+    pub code_address: u64,
+    /// Why it was not translated.
+    pub reason: String,
+    /// How often threads came there.
+    pub times: u64,
+}
+
+/// Results of models of a processor.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Models {
+    /// Predictors of conditional jumps.
+    #[serde(default)]
+    pub predictors: Vec<Predictor>,
+    /// The instruction cache.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub icache: Option<Cache>,
+}
+
+/// A predictor of conditional jumps, with its result.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Predictor {
+    /// Name of the model.
+    pub name: String,
+    /// Size of its tables.
+    pub size_bytes: u64,
+    /// Conditional jumps that were executed.
+    pub branches: u64,
+    /// Jumps that were predicted wrongly.
+    pub mispredictions: u64,
+}
+
+/// An instruction cache, with its result.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cache {
+    /// Its size.
+    pub size_bytes: u64,
+    /// Lines of a set.
+    pub ways: u64,
+    /// Size of a line.
+    pub line_bytes: u64,
+    /// Lines that blocks have fetched.
+    pub fetches: u64,
+    /// Lines that were not in the cache.
+    pub cache_misses: u64,
+}
+
+fn is_zero(count: &u64) -> bool {
+    *count == 0
+}
+
+/// Converts an address to hexadecimal text with a prefix, and back.
+mod address {
+    use serde::de::Error;
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub fn serialize<S: Serializer>(address: &u64, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&format_args!("{address:#x}"))
+    }
+
+    pub fn deserialize<'a, D: Deserializer<'a>>(deserializer: D) -> Result<u64, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let digits = text.strip_prefix("0x").unwrap_or_default();
+        u64::from_str_radix(digits, 16)
+            .map_err(|_| D::Error::custom(format_args!("{text} is no address")))
+    }
+}
+
+/// As [`address`], of an address that may be missing.
+mod optional_address {
+    use serde::{Deserializer, Serializer};
+
+    pub fn serialize<S: Serializer>(
+        address: &Option<u64>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        match address {
+            Some(address) => super::address::serialize(address, serializer),
+            None => serializer.serialize_none(),
+        }
+    }
+
+    pub fn deserialize<'a, D: Deserializer<'a>>(deserializer: D) -> Result<Option<u64>, D::Error> {
+        super::address::deserialize(deserializer).map(Some)
+    }
+}
+
+/// Converts bytes to pairs of hexadecimal digits, and back.
+mod bytes {
+    use serde::de::Error;
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub fn serialize<S: Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
+        let digit = |value: u8| char::from_digit(value.into(), 16).unwrap_or('0');
+        let digits = bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]);
+        serializer.serialize_str(&digits.collect::<String>())
+    }
+
+    pub fn deserialize<'a, D: Deserializer<'a>>(deserializer: D) -> Result<Vec<u8>, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let digit = |byte: u8| char::from(byte).to_digit(16).map(|value| value as u8);
+        let byte = |pair: &[u8]| Some(digit(pair[0])? << 4 | digit(*pair.get(1)?)?);
+        let bytes = text.as_bytes().chunks(2).map(byte).collect::<Option<Vec<u8>>>();
+        bytes.ok_or_else(|| D::Error::custom("code is no hexadecimal text"))
+    }
+}
