@@ -1,9 +1,7 @@
 //! `hmtt monitor`: runs a program from a code cache that reports every basic block, and reports the counts.
 //!
-//! [`run`](mod@run) follows the program and writes a [`profile`](mod@profile), which [`report`](mod@report) prints.
+//! [`run`](mod@run) follows the program and writes a profile, which [`report`](mod@report) prints.
 
-mod names;
-mod profile;
 mod report;
 mod run;
 

@@ -15,7 +15,7 @@ const ALLOWED: [(&str, &[&str]); 10] = [
     ("hmtt", &["hmtt-format"]),
     ("hmtt-host", &["hmtt-format", "hmtt"]),
     ("hmtt-probe", &["hmtt-format"]),
-    ("hmtt-translator", &["hmtt-probe"]),
+    ("hmtt-translator", &["hmtt-format", "hmtt-probe"]),
     ("hmtt-cli", &["hmtt-format", "hmtt", "hmtt-host", "hmtt-probe", "hmtt-translator"]),
     ("hmtt-test-support", &["hmtt-format", "hmtt"]),
     ("hmtt-tests", &["hmtt-format", "hmtt", "hmtt-sim", "hmtt-test-support"]),

@@ -20,6 +20,14 @@
 //! number is written, except in blocks that are entered forward within a page. Such a block may
 //! write to the slack behind the chunk, which is longer than any series of them.
 //!
+//! **Notes.** A number with bit 31 set is no block but a note: bits 28 to 30 are its kind, and the others its payload.
+//!
+//! | kind | payload | written | meaning |
+//! |---|---|---|---|
+//! | [`START`](ring::START) | 0 | by the controller, while the thread is stopped, before it enters the cache | the block before it does not lead to the block after it: native code, a signal or nothing was between them |
+//! | [`CALL`](ring::CALL) | number of a system call | after a block that ends with a system call | the call is made |
+//! | [`TIME`](ring::TIME) | duration in units of 64 ticks of the time stamp counter, at most all ones | after that call | the call has returned |
+//!
 //! | lookup table | bytes | |
 //! |---|---|---|
 //! | 0 | 524,288 | [`ENTRIES`](lookup::ENTRIES) cache addresses |
@@ -144,10 +152,29 @@ pub mod ring {
     pub const SLACK_BYTES: u64 = 1 << 16;
     /// Address bits that are all 0 in slack and nowhere in a chunk.
     pub const PLACE_MASK: u32 = 0x00ff_0000;
+    /// Bit of numbers that are notes.
+    pub const NOTE: u32 = 1 << 31;
+    /// First bit of the kind of a note.
+    pub const KIND_SHIFT: u32 = 28;
+    /// Bits of the payload of a note.
+    pub const PAYLOAD: u32 = (1 << KIND_SHIFT) - 1;
+    /// Kind of a note: the next block does not follow the last one.
+    pub const START: u32 = 0;
+    /// Kind of a note: a system call is made.
+    pub const CALL: u32 = 1;
+    /// Kind of a note: a system call has returned.
+    pub const TIME: u32 = 2;
+    /// Binary logarithm of the ticks of the time stamp counter in a unit of the payload of [`TIME`].
+    pub const TIME_SHIFT: u32 = 6;
     /// State of a chunk: the thread fills it, or may.
     pub const FREE: u32 = 0;
     /// State of a chunk: the monitor reads it.
     pub const FULL: u32 = 1;
+
+    /// A note of a kind.
+    pub const fn note(kind: u32, payload: u32) -> u32 {
+        NOTE | kind << KIND_SHIFT | payload & PAYLOAD
+    }
 
     /// Offset of a chunk in the thread area.
     pub const fn chunk_at(number: u64) -> u64 {

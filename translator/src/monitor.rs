@@ -1,7 +1,17 @@
 //! The monitor: reads block numbers from the rings of threads, in order, and counts them.
 //!
-//! Invariant: numbers come from the program. Counts have room for the blocks that exist, and some more that may just be
-//! translated; other numbers are counted as invalid.
+//! [`tally`] follows the numbers of each thread with the descriptions of blocks in [`code`]: most are counted by `table`,
+//! other successors of indirect blocks by [`indirect`], system calls by [`calls`]. `balance` checks the sums.
+//!
+//! Invariant: numbers come from the program. Those that are neither a block's nor a note are counted as invalid. Memory is
+//! linear in the number of blocks, besides a limited number of edges and system calls.
+
+mod balance;
+pub mod calls;
+pub mod code;
+pub mod indirect;
+mod table;
+pub mod tally;
 
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, TryRecvError};
@@ -9,11 +19,9 @@ use std::time::Duration;
 
 use crate::layout::{area, header, ring};
 use crate::shared::{CHUNKS, Rings, THREADS, wait, wake};
+use table::BATCH;
+use tally::{Counted, NewBlocks, Recording, Stream, Tally};
 
-/// Numbers that may be read before their blocks are known.
-const AHEAD: usize = 1 << 16;
-/// Separate counts, so that repeated numbers do not wait for each other's stores.
-const LANES: usize = 4;
 /// How often rings are checked before the monitor sleeps, and how long it sleeps.
 const SPINS: u32 = 200;
 const SLEEP: Duration = Duration::from_millis(5);
@@ -30,12 +38,8 @@ pub struct Finished {
 /// What the monitor has read.
 #[derive(Clone, Debug, Default)]
 pub struct Counts {
-    /// Executions of each block, by its number.
-    pub blocks: Vec<u64>,
-    /// Numbers that were read.
-    pub numbers: u64,
-    /// Numbers that belong to no block.
-    pub invalid: u64,
+    /// Counts of blocks, edges and system calls.
+    pub counted: Counted,
     /// Numbers that threads have dropped, as they report.
     pub dropped: u64,
     /// Threads whose last numbers are not known.
@@ -45,19 +49,35 @@ pub struct Counts {
 /// Counts of one reader.
 struct Reader<'r> {
     rings: &'r Rings,
-    lanes: [Vec<u64>; LANES],
+    new: NewBlocks<'r>,
+    tally: Tally,
+    /// The numbers of each area.
+    streams: [Stream; THREADS],
     /// The chunk of each area that is read next.
     next: [u64; THREADS],
-    counts: Counts,
-    bytes: Vec<u8>,
+    dropped: u64,
+    cut_threads: u64,
+    bytes: Box<[u8; 4 * BATCH]>,
 }
 
-/// Reads the rings until the sender of messages is dropped.
-pub fn watch(rings: &Rings, finished: &Receiver<Finished>) -> Counts {
-    let bytes = vec![0; (ring::CHUNK_BYTES + ring::SLACK_BYTES) as usize];
-    let lanes = [const { Vec::new() }; LANES];
-    let counts = Counts::default();
-    let mut reader = Reader { rings, lanes, next: [0; THREADS], counts, bytes };
+/// Reads the rings until the sender of messages is dropped. `new`: describes blocks; all blocks are known to it before
+/// their numbers can be in a full chunk.
+pub fn watch(
+    rings: &Rings,
+    finished: &Receiver<Finished>,
+    recording: Recording,
+    new: NewBlocks<'_>,
+) -> Counts {
+    let mut reader = Reader {
+        rings,
+        new,
+        tally: Tally::new(recording),
+        streams: [Stream::default(); THREADS],
+        next: [0; THREADS],
+        dropped: 0,
+        cut_threads: 0,
+        bytes: Box::new([0; 4 * BATCH]),
+    };
     let mut idle = 0;
     loop {
         let seen = rings.areas.header(header::FILLED).load(Ordering::SeqCst);
@@ -77,7 +97,9 @@ pub fn watch(rings: &Rings, finished: &Receiver<Finished>) -> Counts {
             std::thread::yield_now();
         }
     }
-    reader.result()
+    reader.tally.learn(new);
+    let Reader { tally, dropped, cut_threads, .. } = reader;
+    Counts { counted: tally.result(), dropped, cut_threads }
 }
 
 impl Reader<'_> {
@@ -122,34 +144,24 @@ impl Reader<'_> {
     /// Counts the numbers of a chunk up to an address.
     fn count_chunk(&mut self, number: usize, chunk: u64, end: u64) {
         let area = self.rings.areas.area(number);
+        let stream = &mut self.streams[number];
+        stream.thread = self.rings.threads[number].load(Ordering::SeqCst);
+        // Numbers were dropped before this chunk, or will be after it: both ends count as such.
+        if !area.get(area::DROPPED).is(0) {
+            self.tally.end(stream);
+        }
         let Some(length) = area.bytes_until(chunk, end) else {
-            self.counts.cut_threads += 1;
+            self.tally.end(stream);
+            self.cut_threads += 1;
             return;
         };
-        let limit = self.rings.blocks.load(Ordering::SeqCst) as usize + AHEAD;
-        for lane in &mut self.lanes {
-            lane.resize(limit.max(lane.len()), 0);
+        let mut from = 0;
+        while from < length {
+            let bytes = &mut self.bytes[..(length - from).min(4 * BATCH as u64) as usize];
+            area.copy_chunk(chunk, from, bytes);
+            self.tally.read(stream, bytes, self.new);
+            from += bytes.len() as u64;
         }
-        let bytes = &mut self.bytes[..length as usize];
-        area.copy_chunk(chunk, bytes);
-        self.counts.numbers += length / 4;
-        let [first, second, third, fourth] = &mut self.lanes;
-        let invalid = &mut self.counts.invalid;
-        let mut add = |lane: &mut Vec<u64>, bytes: &[u8]| {
-            let number = u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
-            match lane.get_mut(number as usize) {
-                Some(count) => *count += 1,
-                None => *invalid += 1,
-            }
-        };
-        let mut groups = bytes.chunks_exact(4 * LANES);
-        for group in &mut groups {
-            add(first, &group[..4]);
-            add(second, &group[4..8]);
-            add(third, &group[8..12]);
-            add(fourth, &group[12..]);
-        }
-        groups.remainder().chunks_exact(4).for_each(|number| add(first, number));
     }
 
     /// Reads the rest of a ring whose thread is not in the cache any more, and frees the area.
@@ -161,27 +173,13 @@ impl Reader<'_> {
         match pointer {
             Some(pointer) if is_free => self.count_chunk(number, chunk, pointer),
             Some(_) => {}
-            None => self.counts.cut_threads += 1,
+            None => self.cut_threads += 1,
         }
-        self.counts.dropped += area.get(area::DROPPED).any().min(u64::MAX >> 8);
+        self.tally.end(&mut self.streams[number]);
+        self.dropped += area.get(area::DROPPED).any().min(u64::MAX >> 8);
         area.release();
         self.next[number] = 0;
         self.rings.used[number].store(false, Ordering::SeqCst);
-    }
-
-    /// Adds up all lanes. Numbers of blocks that do not exist are invalid.
-    fn result(mut self) -> Counts {
-        let known = self.rings.blocks.load(Ordering::SeqCst) as usize + 1;
-        let mut blocks = vec![0; known];
-        for lane in &self.lanes {
-            for (number, count) in lane.iter().enumerate() {
-                match blocks.get_mut(number).filter(|_| number > 0) {
-                    Some(sum) => *sum += count,
-                    None => self.counts.invalid += count,
-                }
-            }
-        }
-        Counts { blocks, ..self.counts }
     }
 }
 
@@ -193,8 +191,26 @@ mod tests {
     use hmtt_probe::address::RunAddr;
     use hmtt_probe::control::Memory;
 
+    use super::code::{BlockCode, End};
+    use super::indirect::Edge;
+    use super::tally::BlockTally;
     use super::*;
     use crate::shared::{Areas, BYTES};
+
+    /// A conditional jump to the second block, that block, which returns, and a third one behind the first.
+    fn blocks(known: u32) -> Vec<BlockCode> {
+        let block = |start: u64, end| {
+            let start = RunAddr(start);
+            BlockCode { start, next: start + 4, last: start, instructions: 1, end }
+        };
+        let to = RunAddr(0x1010);
+        let all = [
+            block(0x1000, End::Conditional { to }),
+            block(0x1010, End::Return),
+            block(0x1004, End::Jump { to: RunAddr(0x1000) }),
+        ];
+        all[known as usize..].to_vec()
+    }
 
     /// Rings that this process shares with itself, and their memory as a program sees it.
     fn rings() -> (Rings, Memory) {
@@ -222,20 +238,30 @@ mod tests {
         let pointer = rings.areas.area(0).prepare();
         assert_eq!(pointer, (1 << 40) + chunk(0));
         rings.used[0].store(true, Ordering::SeqCst);
-        rings.blocks.store(3, Ordering::SeqCst);
-        write(&program, 0, &[1, 2, 2, 3, 3, 3]);
+        write(&program, 0, &[1, 2, 2, 1, 3, 1]);
         let area = rings.areas.area(0);
         area.set(area::CHUNK_END, pointer + 24);
         area.chunk_state(0).store(ring::FULL, Ordering::SeqCst);
         area.word(area::CHUNK).store(1, Ordering::SeqCst);
-        write(&program, 1, &[1, 1]);
+        let start = ring::note(ring::START, 0);
+        write(&program, 1, &[3, 1, start, 3]);
         let (sender, receiver) = channel();
-        let last = (1 << 40) + chunk(1) + 8;
+        let last = (1 << 40) + chunk(1) + 16;
         sender.send(Finished { area: 0, pointer: Some(last) }).unwrap();
         drop(sender);
-        let counts = watch(&rings, &receiver);
-        assert_eq!(counts.blocks, [0, 3, 2, 3]);
-        assert_eq!((counts.numbers, counts.invalid, counts.cut_threads), (8, 0, 0));
+        let counts = watch(&rings, &receiver, Recording::default(), &blocks);
+        let tally = |executions, starts, stops, taken| BlockTally {
+            executions,
+            starts,
+            stops,
+            taken,
+            other_edges: 0,
+        };
+        let Counts { counted, cut_threads, .. } = counts;
+        assert_eq!(counted.blocks[1..], [tally(4, 1, 1, 1), tally(2, 0, 0, 0), tally(3, 1, 1, 0)]);
+        assert_eq!(counted.edges, [(Edge { from: 2, to: 1 }, 1), (Edge { from: 2, to: 2 }, 1)]);
+        assert_eq!((counted.numbers, counted.invalid, cut_threads), (10, 0, 0));
+        assert_eq!(counted.unbalanced, Some(0));
         assert!(!rings.used[0].load(Ordering::SeqCst));
     }
 
@@ -244,8 +270,7 @@ mod tests {
         let (rings, program) = rings();
         let pointer = rings.areas.area(0).prepare();
         rings.used[0].store(true, Ordering::SeqCst);
-        rings.blocks.store(2, Ordering::SeqCst);
-        write(&program, 0, &[2, 0, 3, u32::MAX, 2]);
+        write(&program, 0, &[2, 0, 4, u32::MAX, 2]);
         let area = rings.areas.area(0);
         area.set(area::CHUNK_END, pointer + 20);
         for (number, end) in [(1, 0), (2, u64::MAX), (3, pointer), (4, (1 << 40) + chunk(4) + 2)] {
@@ -257,8 +282,11 @@ mod tests {
         let (sender, receiver) = channel();
         sender.send(Finished { area: 0, pointer: Some(u64::MAX) }).unwrap();
         drop(sender);
-        let counts = watch(&rings, &receiver);
-        assert_eq!(counts.blocks, [0, 0, 2]);
-        assert_eq!((counts.numbers, counts.invalid, counts.cut_threads), (5, 3, 4));
+        let Counts { counted, cut_threads, .. } =
+            watch(&rings, &receiver, Recording::default(), &blocks);
+        let executions: Vec<u64> = counted.blocks.iter().map(|one| one.executions).collect();
+        assert_eq!(executions, [0, 0, 2, 0]);
+        assert_eq!((counted.numbers, counted.invalid, cut_threads), (5, 3, 4));
+        assert_eq!(counted.unbalanced, Some(0));
     }
 }

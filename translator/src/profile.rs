@@ -1,21 +1,29 @@
 //! What a process has executed: its blocks, and how often.
+//!
+//! [`Profile::to_file`] adds the names that a user knows.
+
+mod file;
+mod names;
 
 use hmtt_probe::address::RunAddr;
 use hmtt_probe::ptrace::Mapping;
+
+use crate::monitor::calls::Calls;
+use crate::monitor::code::BlockCode;
+use crate::monitor::indirect::Edge;
+use crate::monitor::tally::BlockTally;
 
 /// A block that was executed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BlockCount {
     /// Number of the block, from 1 on, in the order of translation.
     pub number: u32,
-    /// Original address of its first instruction.
-    pub start: RunAddr,
-    /// Number of its bytes.
-    pub bytes: u64,
-    /// Number of its instructions.
-    pub instructions: u64,
-    /// How often it was entered.
-    pub executions: u64,
+    /// Where it begins and how it ends.
+    pub code: BlockCode,
+    /// Original bytes of its instructions.
+    pub bytes: Box<[u8]>,
+    /// Its executions, and what was before and after them.
+    pub tally: BlockTally,
     /// Instructions of these executions that were not executed, because a signal interrupted the block. They are executed
     /// as a part of another block, if at all.
     pub unexecuted: u64,
@@ -41,6 +49,15 @@ pub struct Profile {
     pub blocks: Vec<BlockCount>,
     /// Code that ran natively.
     pub native: Vec<NativeCode>,
+    /// Edges of blocks that end with an indirect transfer, in order.
+    pub edges: Vec<(Edge, u64)>,
+    /// Addresses at which the edges into blocks and their starts do not add up to their executions; `None` if edges were
+    /// not counted.
+    pub unbalanced: Option<u64>,
+    /// System calls.
+    pub calls: Calls,
+    /// Ticks of the time stamp counter in a second.
+    pub tsc_hz: u64,
     /// Block numbers that were dropped because a ring was full.
     pub dropped: u64,
     /// Numbers that belong to no block.
@@ -55,11 +72,4 @@ pub struct Profile {
     pub children: u64,
     /// Signals whose handlers were called.
     pub signals: u64,
-}
-
-impl Profile {
-    /// Whether all that was executed in the cache is counted.
-    pub fn is_complete(&self) -> bool {
-        self.dropped == 0 && self.invalid == 0 && self.cut_threads == 0
-    }
 }

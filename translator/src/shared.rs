@@ -3,7 +3,7 @@
 mod area;
 mod futex;
 
-use std::sync::atomic::{AtomicBool, AtomicU32};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32};
 
 pub use area::{Area, Areas, BYTES, CHUNKS, THREADS};
 pub use futex::{wait, wake};
@@ -14,6 +14,8 @@ pub struct Rings {
     pub areas: Areas,
     /// Which areas belong to a thread.
     pub used: [AtomicBool; THREADS],
+    /// Numbers of these threads in the system.
+    pub threads: [AtomicI32; THREADS],
     /// Number of blocks that are translated.
     pub blocks: AtomicU32,
 }
@@ -22,6 +24,7 @@ impl Rings {
     /// Rings of areas of which none is in use.
     pub fn new(areas: Areas) -> Self {
         let used = [const { AtomicBool::new(false) }; THREADS];
-        Rings { areas, used, blocks: AtomicU32::new(0) }
+        let threads = [const { AtomicI32::new(0) }; THREADS];
+        Rings { areas, used, threads, blocks: AtomicU32::new(0) }
     }
 }

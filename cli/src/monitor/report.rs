@@ -4,11 +4,11 @@ use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use hmtt_format::escape;
+use hmtt_format::profile::{Block, Profile};
 use serde_json::{Value, json};
 
-use super::profile::{Block, Profile};
 use crate::standard_io;
 
 /// Rows of a table by default.
@@ -30,13 +30,27 @@ pub struct Report {
 
 /// Prints the report. Returns whether something was lost.
 pub fn run(Report { file, top, json }: &Report) -> Result<bool> {
-    let profile = Profile::read(file)?;
+    let profile = read(file)?;
     let top = if *top == 0 { usize::MAX } else { *top };
     let text = if *json { to_json(&profile, top) } else { table(&profile, top) };
     standard_io::print(|output| output.write_all(text.as_bytes()))?;
-    let losses = profile.losses();
-    losses.iter().for_each(|loss| report!("hmtt: warning: {loss}"));
-    Ok(!losses.is_empty())
+    warn(&profile);
+    Ok(!profile.is_complete())
+}
+
+/// Reads a profile.
+fn read(path: &Path) -> Result<Profile> {
+    let shown = crate::tag::warnings::shown(path);
+    let text = std::fs::read(path).with_context(|| format!("cannot read {shown}"))?;
+    let profile = Profile::parse(&text);
+    profile.with_context(|| format!("{shown} is not a file of hmtt monitor run"))
+}
+
+/// Warns of what is missing in a profile.
+pub fn warn(profile: &Profile) {
+    for (count, what) in profile.losses() {
+        report!("hmtt: warning: {count} {what}");
+    }
 }
 
 /// A function, with sums over its blocks.
@@ -53,10 +67,8 @@ struct Function<'p> {
 fn functions(profile: &Profile) -> Vec<Function<'_>> {
     let mut all: HashMap<(&str, &str), Function<'_>> = HashMap::new();
     for block in &profile.blocks {
-        let (name, offset) = match &block.function {
-            Some((name, offset)) => (name.as_str(), *offset),
-            None => ("?", u64::MAX),
-        };
+        let name = block.function.as_deref().unwrap_or("?");
+        let offset = block.offset.unwrap_or(u64::MAX);
         let object = block.object.as_str();
         let new = Function { name, object, instructions: 0, entries: 0, blocks: 0 };
         let function = all.entry((object, name)).or_insert(new);
@@ -100,10 +112,11 @@ pub fn table(profile: &Profile, top: usize) -> String {
     let mut text = format!(
         "{whole} instructions in {entered} executions of {} blocks, {} threads\n",
         profile.blocks.len(),
-        profile.count("monitored_threads"),
+        profile.monitored_threads,
     );
-    for (name, what) in [("native_threads", "threads"), ("native_children", "child processes")] {
-        let count = profile.count(name);
+    for (count, what) in
+        [(profile.native_threads, "threads"), (profile.native_children, "child processes")]
+    {
         if count > 0 {
             let _ = writeln!(text, "not counted: {count} {what}, which ran natively");
         }
@@ -131,9 +144,9 @@ pub fn table(profile: &Profile, top: usize) -> String {
     for one in hottest(profile).into_iter().take(top) {
         let (count, share) = (one.executed(), percent(one.executed(), whole));
         let (entries, at) = (one.entries, one.file_address.unwrap_or(one.code_address));
-        let place = match &one.function {
-            Some((name, offset)) => format!("{}+{offset:#x}", escape::name(name)),
-            None => "?".into(),
+        let place = match (&one.function, one.offset) {
+            (Some(name), Some(offset)) => format!("{}+{offset:#x}", escape::name(name)),
+            _ => "?".into(),
         };
         let object = base(&one.object);
         let _ =
@@ -186,7 +199,8 @@ mod tests {
     fn block(function: &str, offset: u64, instructions: u64, entries: u64) -> Block {
         Block {
             object: "/usr/bin/p".into(),
-            function: Some((function.into(), offset)),
+            function: Some(function.into()),
+            offset: Some(offset),
             file_address: Some(0x1000 + offset),
             instructions,
             entries,

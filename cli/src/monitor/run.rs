@@ -8,9 +8,9 @@ use clap::ValueEnum;
 use hmtt_probe::control::Ending;
 use hmtt_probe::ptrace::{self, wait_for_end};
 use hmtt_translator::control::{Options, Outcome};
+use hmtt_translator::monitor::tally::Recording;
 use nix::sys::signal::{Signal, kill};
 
-use super::profile::Profile;
 use super::report;
 use crate::tag::end::End;
 use crate::tag::files::{Created, NewFiles};
@@ -28,6 +28,9 @@ pub struct Run {
     /// What a thread does when its ring is full
     #[arg(long, value_enum, default_value_t = Full::Wait)]
     full: Full,
+    /// Count blocks only, not what follows each of them; this is faster
+    #[arg(long)]
+    counts_only: bool,
     /// The program and its arguments
     #[arg(
         value_name = "PROG",
@@ -47,7 +50,7 @@ enum Full {
 }
 
 /// Runs the program until it ends. Returns whether something was lost.
-pub fn run(Run { output, overwrite, full, program }: &Run) -> Result<bool> {
+pub fn run(Run { output, overwrite, full, counts_only, program }: &Run) -> Result<bool> {
     let signals = block_signals()?;
     ptrace::ignore_file_size_signal();
     let created = output.as_ref().map(|path| Created::new(path, *overwrite)).transpose()?;
@@ -55,7 +58,8 @@ pub fn run(Run { output, overwrite, full, program }: &Run) -> Result<bool> {
     let new_files = NewFiles::new(removable);
     let process = ptrace::launch(program)?;
     let pid = process.pid;
-    let options = Options { drops: *full == Full::Drop, signals };
+    let recording = Recording { edges: !counts_only, ..Recording::default() };
+    let options = Options { drops: *full == Full::Drop, recording, signals };
     let outcome = hmtt_translator::control::run(process, &options).inspect_err(|_| {
         // This command started the process, and the user did not ask for another run.
         let _ = kill(pid, Signal::SIGKILL);
@@ -70,8 +74,7 @@ fn finish(outcome: Outcome, pid: nix::unistd::Pid, created: Option<&Created>) ->
     if let Some(why) = left {
         report!("hmtt: warning: the program was followed only until {why}; it goes on natively");
     }
-    let is_lost = !profile.is_complete();
-    let profile = Profile::new(profile, ending, left);
+    let profile = profile.to_file(ending, left);
     let written = match created {
         Some(file) => file.write(profile.to_json()),
         None => {
@@ -82,7 +85,7 @@ fn finish(outcome: Outcome, pid: nix::unistd::Pid, created: Option<&Created>) ->
     if let Err(error) = &written {
         report!("hmtt: {}", hmtt_format::escape::message(&format!("{error:#}")));
     }
-    profile.losses().iter().for_each(|loss| report!("hmtt: warning: {loss}"));
+    report::warn(&profile);
     let end = match ending {
         Ending::Exited(code) => End::Status(code),
         Ending::Signaled(signal) => End::Signal(signal),
@@ -95,5 +98,5 @@ fn finish(outcome: Outcome, pid: nix::unistd::Pid, created: Option<&Created>) ->
         },
     };
     end.exit_if_failed(written.is_err());
-    Ok(is_lost)
+    Ok(!profile.is_complete())
 }

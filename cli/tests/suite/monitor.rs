@@ -35,7 +35,7 @@ fn hmtt_monitor(arguments: &[&str]) -> Command {
 fn run_monitored(name: &str, program: &Path, words: &[&str]) -> Value {
     let file = profile_of(name, program, words);
     let counts: Value = serde_json::from_slice(&std::fs::read(file).unwrap()).unwrap();
-    for name in ["dropped_numbers", "invalid_numbers", "cut_threads"] {
+    for name in ["dropped_numbers", "invalid_numbers", "cut_threads", "unbalanced_blocks"] {
         assert_eq!(counts[name], 0, "{name}");
     }
     counts

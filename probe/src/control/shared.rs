@@ -12,7 +12,7 @@
 //! ```
 
 pub mod backing;
-mod clock;
+pub mod clock;
 pub mod counts;
 pub(crate) mod drain;
 pub mod log;

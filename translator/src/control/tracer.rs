@@ -11,7 +11,7 @@ use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
 
 use hmtt_probe::address::RunAddr;
-use hmtt_probe::control::Ending;
+use hmtt_probe::control::{Ending, clock};
 use hmtt_probe::ptrace::{Process, PtraceError, Status, wait, wait_for_signal};
 use nix::errno::Errno;
 use nix::sys::signal::{SigSet, Signal};
@@ -24,6 +24,8 @@ use super::translator::{Translation, serve};
 use super::{Outcome, Shared, calls, setup};
 use crate::cache::{Cache, Instrument, Settings};
 use crate::layout::{area, lookup};
+use crate::monitor::code::BlockCode;
+use crate::monitor::tally::Recording;
 use crate::monitor::{Counts, Finished, watch};
 use crate::profile::{BlockCount, NativeCode, Profile};
 use crate::shared::Rings;
@@ -43,6 +45,8 @@ const CS: u64 = 0x33;
 pub struct Options {
     /// Whether threads drop block numbers when their ring is full, instead of waiting.
     pub drops: bool,
+    /// What is counted.
+    pub recording: Recording,
     /// Signals to the controller, which are blocked, that end following.
     pub signals: SigSet,
 }
@@ -122,17 +126,32 @@ fn follow(
             let _ = ready.send(());
         });
     });
-    let rings = shared.rings.clone();
-    let monitor = std::thread::spawn(move || watch(&rings, &received));
+    let (monitor_shared, recording) = (shared.clone(), options.recording);
+    let monitor = std::thread::spawn(move || {
+        let new = |known| new_blocks(&monitor_shared, known);
+        watch(&monitor_shared.rings, &received, recording, &new)
+    });
     // An error means that the translator has ended: the process then runs natively.
     let _ = started.recv();
+    let begin = clock::pair();
     let followed = events(tracer, options);
     shared.is_over.store(true, Ordering::SeqCst);
     let counts = monitor.join().unwrap_or_default();
     let _ = translator.join();
-    let Followed { seen, interrupted, ending, left } = followed?;
+    let Followed { mut seen, interrupted, ending, left } = followed?;
+    seen.tsc_hz = clock::rate(&begin, &clock::pair());
     let profile = profile(&shared.translation(), counts, &interrupted, seen);
     Ok(Outcome { profile, ending, left })
+}
+
+/// Describes the blocks after the one with a number. All blocks to which something leads are known while the translation
+/// is not in use.
+fn new_blocks(shared: &Shared, known: u32) -> Vec<BlockCode> {
+    let translation = shared.translation();
+    let blocks = (known + 1..=translation.blocks()).filter_map(|number| translation.block(number));
+    let copied: Vec<_> = blocks.map(|(block, _)| (block.start, block.bytes.clone())).collect();
+    drop(translation);
+    copied.into_iter().map(|(start, bytes)| BlockCode::new(start, &bytes)).collect()
 }
 
 /// What the tracer knows at the end.
@@ -217,11 +236,13 @@ fn profile(
     interrupted: &BTreeMap<(u32, u16), u64>,
     seen: Profile,
 ) -> Profile {
-    let executed = counts.blocks.iter().enumerate().filter(|(_, count)| **count > 0);
-    let blocks = executed.filter_map(|(number, executions)| {
+    let Counts { counted, dropped, cut_threads } = counts;
+    let executed = counted.blocks.iter().enumerate().filter(|(_, one)| one.executions > 0);
+    let blocks = executed.filter_map(|(number, tally)| {
         let number = number as u32;
         let (block, files) = translation.block(number)?;
-        let instructions = u64::from(block.instructions);
+        let code = BlockCode::new(block.start, &block.bytes);
+        let instructions = code.instructions;
         let parts = interrupted.range((number, 0)..=(number, u16::MAX));
         let unexecuted = parts
             .map(|((_, done), times)| (instructions - u64::from(*done).min(instructions)) * times);
@@ -229,10 +250,9 @@ fn profile(
             |one: &&hmtt_probe::ptrace::Mapping| (one.start..one.end).contains(&block.start);
         Some(BlockCount {
             number,
-            start: block.start,
-            bytes: block.bytes.len() as u64,
-            instructions,
-            executions: *executions,
+            code,
+            bytes: block.bytes.clone(),
+            tally: *tally,
             unexecuted: unexecuted.sum(),
             mapping: files.iter().find(contains).cloned(),
         })
@@ -240,12 +260,17 @@ fn profile(
     let native = translation.native().iter();
     let native =
         native.map(|((at, why), times)| NativeCode { at: *at, why: why.clone(), times: *times });
+    let mut calls = counted.calls;
+    calls.merge(&seen.calls);
     Profile {
         blocks: blocks.collect(),
         native: native.collect(),
-        dropped: counts.dropped,
-        invalid: counts.invalid,
-        cut_threads: counts.cut_threads,
+        edges: counted.edges,
+        unbalanced: counted.unbalanced,
+        calls,
+        dropped,
+        invalid: counted.invalid,
+        cut_threads,
         ..seen
     }
 }

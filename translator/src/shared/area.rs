@@ -104,9 +104,27 @@ impl<'m> Area<'m> {
             .then_some(length)
     }
 
-    /// Copies the first bytes of a chunk.
-    pub fn copy_chunk(self, chunk: u64, bytes: &mut [u8]) {
-        self.memory.copy_to(self.start + ring::chunk_at(chunk), bytes);
+    /// Copies a part of a chunk. `from`: offset in the chunk.
+    pub fn copy_chunk(self, chunk: u64, from: u64, bytes: &mut [u8]) {
+        self.memory.copy_to(self.start + ring::chunk_at(chunk) + from, bytes);
+    }
+
+    /// Writes to the ring of a stopped thread that its next block does not follow its last one, unless that is the last
+    /// thing in the chunk. Returns the new pointer; the same one if it is no address of the ring.
+    ///
+    /// Blocks are entered where the ring is checked, so there is at most one such note after each series of unchecked
+    /// blocks in the slack.
+    pub fn mark_start(self, pointer: u64) -> u64 {
+        let length = |chunk| Some((chunk, self.bytes_until(chunk, pointer)?));
+        let Some((chunk, length)) = (0..CHUNKS).find_map(length) else { return pointer };
+        let start = ring::note(ring::START, 0);
+        let at = self.start + ring::chunk_at(chunk) + length;
+        let is_marked = length > 0 && self.memory.read(at - 4).is(start);
+        if is_marked || length == ring::CHUNK_BYTES + ring::SLACK_BYTES {
+            return pointer;
+        }
+        self.memory.write(at, start);
+        pointer + 4
     }
 
     /// Returns the memory of the area to the system.
@@ -125,5 +143,33 @@ impl<'m> Area<'m> {
     /// Whether the thread waits for an answer.
     pub fn is_asking(self) -> bool {
         self.word(area::ASK).load(Ordering::SeqCst) == area::ASKING
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+
+    use super::*;
+
+    #[test]
+    fn a_start_is_written_once_and_only_to_the_ring() {
+        let file = rustix::fs::memfd_create("areas", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
+        let file = File::from(file);
+        file.set_len(BYTES).unwrap();
+        let areas = Areas::new(Memory::map(&file, BYTES).unwrap(), RunAddr(1 << 40), area::WAIT);
+        let first = areas.area(2).prepare();
+        let area = areas.area(2);
+        let second = area.mark_start(first);
+        assert_eq!((second, area.mark_start(second)), (first + 4, second));
+        let mut bytes = [0; 8];
+        area.copy_chunk(0, 0, &mut bytes);
+        assert_eq!(bytes, (u64::from(ring::note(ring::START, 0))).to_le_bytes());
+        let end =
+            area.address.0 + ring::chunk_at(CHUNKS - 1) + ring::CHUNK_BYTES + ring::SLACK_BYTES;
+        assert_eq!((area.mark_start(end - 4), area.mark_start(end)), (end, end));
+        for other in [0, first - 4, first + 2, end + 4, end - 2, u64::MAX] {
+            assert_eq!(area.mark_start(other), other);
+        }
     }
 }

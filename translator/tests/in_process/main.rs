@@ -1,6 +1,7 @@
 //! Runs translated code in the process of the test, and compares it with plain execution.
 
 mod behaviour;
+mod edges;
 mod hostile;
 mod instructions;
 mod machine;

@@ -195,6 +195,7 @@ fn check_blocks(
         at += usize::from(block.instructions);
     }
     assert_eq!(at, executed.len() - 1, "seed {seed}: the last one is at the exit");
+    super::edges::check(seed, cache, &executed, numbers);
 }
 
 fn run_plainly(machine: &Machine, program: &Program) -> Option<Vec<Step>> {

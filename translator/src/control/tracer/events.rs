@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use hmtt_probe::address::RunAddr;
-use hmtt_probe::control::Ending;
+use hmtt_probe::control::{Ending, clock};
 use hmtt_probe::ptrace::{SignalNumber, Status, StopState, detach, interrupt, listen, resume};
 use nix::sys::signal::Signal;
 use nix::unistd::Pid;
@@ -86,16 +86,23 @@ impl Tracer {
             let arguments = [one.rdi, one.rsi, one.rdx, one.r10, one.r8, one.r9];
             let need = need(one.orig_rax, arguments);
             if let Need::Leave(why) = need {
+                self.seen.calls.add(thread.as_raw(), one.orig_rax as u32);
                 self.left = Some(why);
                 self.process.threads.insert(thread, StopState::InSyscall);
                 return Ok(());
             }
             self.shared.translation().change(&need);
             state.call = Some(need);
+            self.seen.calls.add(thread.as_raw(), one.orig_rax as u32);
+            state.called_at = clock::tsc();
             return self.continue_thread(thread, None);
         };
+        let ticks = clock::tsc().saturating_sub(state.called_at);
         self.shared.translation().changed(&ended);
         let is_call = registers.orig_rax.cast_signed() >= 0;
+        if is_call {
+            self.seen.calls.add_time(thread.as_raw(), registers.orig_rax as u32, ticks);
+        }
         if !(is_call && RESTARTS.contains(&registers.rax.cast_signed())) {
             self.enter(thread)?;
         }
@@ -109,8 +116,9 @@ impl Tracer {
             && let Some((now, original)) = self.original_registers(thread)?
         {
             self.become_native(thread, &now, original)?;
-            if !is_call {
-                self.enter(thread)?;
+            match self.threads.get_mut(&thread).filter(|_| is_call) {
+                Some(state) => state.only_call = Some(original.rip),
+                None => self.enter(thread)?,
             }
         }
         self.continue_thread(thread, None)

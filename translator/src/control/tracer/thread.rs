@@ -15,6 +15,9 @@ use crate::layout::area;
 use crate::monitor::Finished;
 use crate::shared::THREADS;
 
+/// Most bytes of the instruction of a system call.
+const MAX_CALL_BYTES: u64 = 15;
+
 /// A thread of the process.
 #[derive(Clone, Debug, Default)]
 pub struct Thread {
@@ -26,8 +29,12 @@ pub struct Thread {
     pub is_native: bool,
     /// What the system call needs that it makes natively; `None` outside.
     pub call: Option<Need>,
+    /// When that was made, in ticks of the time stamp counter.
+    pub called_at: u64,
     /// Whether it was stopped to be made native, and is about to make a system call.
     pub request: Option<bool>,
+    /// Address of the system call at the end of the last block, if the thread became native only for that.
+    pub only_call: Option<u64>,
 }
 
 impl Tracer {
@@ -41,6 +48,7 @@ impl Tracer {
             Some(number) => {
                 added.pointer = rings.areas.area(number).prepare();
                 self.shared.handed_over[number].store(false, Ordering::SeqCst);
+                rings.threads[number].store(thread.as_raw(), Ordering::SeqCst);
                 rings.used[number].store(true, Ordering::SeqCst);
                 self.seen.threads += 1;
             }
@@ -67,16 +75,24 @@ impl Tracer {
         Some((area, is_call))
     }
 
-    /// Moves a stopped native thread into the cache, if its next instruction is translated; otherwise it stays native.
+    /// Moves a stopped native thread into the cache, if its next instruction is translated; otherwise it stays native. The
+    /// next block is noted as a start, unless the thread has made nothing but the last block's system call.
     pub fn enter(&mut self, thread: Pid) -> Result<(), ControlError> {
         let at_event = self.process.thread_at_event(thread);
         let registers = at_event.registers()?;
         let Some(state) = self.threads.get_mut(&thread) else { return Ok(()) };
         let Some(number) = state.area else { return Ok(()) };
+        let follows = state
+            .only_call
+            .take()
+            .is_some_and(|call| (1..=MAX_CALL_BYTES).contains(&registers.rip.wrapping_sub(call)));
         let mut translation = self.shared.translation();
         let Ok(entry) = translation.entry(RunAddr(registers.rip)) else { return Ok(()) };
         self.shared.rings.blocks.store(translation.blocks(), Ordering::SeqCst);
         let area = self.shared.rings.areas.area(number);
+        if !follows {
+            state.pointer = area.mark_start(state.pointer);
+        }
         area.set(area::save(R15), registers.r15);
         area.word(area::ASK).store(area::IDLE, Ordering::SeqCst);
         self.shared.handed_over[number].store(false, Ordering::SeqCst);
@@ -122,6 +138,7 @@ impl Tracer {
         state.is_native = true;
         state.call = None;
         state.request = None;
+        state.only_call = None;
         if let Some(number) = state.area {
             // The translator answers only while it has the cache.
             let _translation = self.shared.translation();

@@ -1,0 +1,91 @@
+//! Counts system calls by thread and number.
+
+use std::collections::BTreeMap;
+
+/// Most threads that have counts of their own. Those of further threads are added up as thread 0.
+const THREADS: usize = 1 << 12;
+/// Numbers of system calls are below this; others are counted as [`UNKNOWN`].
+const NUMBERS: u32 = 1 << 10;
+/// Number of all system calls that Linux does not have.
+pub const UNKNOWN: u32 = u32::MAX;
+
+/// Counts of a system call.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CallCount {
+    /// How often it was made.
+    pub times: u64,
+    /// Calls whose duration is known.
+    pub timed: u64,
+    /// Their duration in ticks of the time stamp counter.
+    pub ticks: u64,
+}
+
+/// System calls of a process.
+#[derive(Clone, Debug, Default)]
+pub struct Calls {
+    counts: BTreeMap<(i32, u32), CallCount>,
+    threads: BTreeMap<i32, ()>,
+}
+
+impl Calls {
+    fn count(&mut self, thread: i32, number: u32) -> &mut CallCount {
+        let is_counted = self.threads.contains_key(&thread) || self.threads.len() < THREADS;
+        let thread = if is_counted { thread } else { 0 };
+        self.threads.insert(thread, ());
+        let number = if number < NUMBERS { number } else { UNKNOWN };
+        self.counts.entry((thread, number)).or_default()
+    }
+
+    /// Counts a system call of a thread.
+    pub fn add(&mut self, thread: i32, number: u32) {
+        let count = self.count(thread, number);
+        count.times = count.times.saturating_add(1);
+    }
+
+    /// Adds the duration of a system call that was counted.
+    pub fn add_time(&mut self, thread: i32, number: u32, ticks: u64) {
+        let count = self.count(thread, number);
+        count.timed = count.timed.saturating_add(1);
+        count.ticks = count.ticks.saturating_add(ticks);
+    }
+
+    /// Adds other counts.
+    pub fn merge(&mut self, other: &Calls) {
+        for ((thread, number), added) in &other.counts {
+            let count = self.count(*thread, *number);
+            count.times = count.times.saturating_add(added.times);
+            count.timed = count.timed.saturating_add(added.timed);
+            count.ticks = count.ticks.saturating_add(added.ticks);
+        }
+    }
+
+    /// Counts by thread and number.
+    pub fn iter(&self) -> impl Iterator<Item = (i32, u32, CallCount)> {
+        self.counts.iter().map(|((thread, number), count)| (*thread, *number, *count))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_have_bounds() {
+        let mut calls = Calls::default();
+        for thread in 0..10_000 {
+            calls.add(thread, 1);
+            calls.add(thread, 5000 + thread as u32);
+            calls.add_time(thread, 1, u64::MAX / 2);
+        }
+        let mut twice = calls.clone();
+        twice.merge(&calls);
+        let all: Vec<_> = twice.iter().collect();
+        assert_eq!(all.len(), 2 * THREADS);
+        let times: u64 = all.iter().map(|(_, _, count)| count.times).sum();
+        assert_eq!(times, 40_000);
+        assert_eq!(all[0].2.ticks, u64::MAX);
+        assert_eq!((all[1].0, all[1].1), (0, UNKNOWN));
+        let one = CallCount { times: 2, timed: 2, ticks: u64::MAX / 2 * 2 };
+        assert_eq!(all[2], (1, 1, one));
+    }
+}

@@ -1,0 +1,144 @@
+//! Describes the blocks whose numbers the monitor reads: where each begins, and how it ends.
+
+use hmtt_probe::address::RunAddr;
+use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic, OpKind};
+
+/// How a block ends, and where the program continues.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// A direct jump.
+    Jump {
+        /// Its target.
+        to: RunAddr,
+    },
+    /// A conditional jump, to its target or to the next instruction.
+    Conditional {
+        /// Its target.
+        to: RunAddr,
+    },
+    /// A direct call.
+    Call {
+        /// The called address.
+        to: RunAddr,
+    },
+    /// A jump to an address in a register or in memory.
+    IndirectJump,
+    /// A call of an address in a register or in memory.
+    IndirectCall,
+    /// A return.
+    Return,
+    /// A system call, after which the next instruction is executed.
+    SystemCall,
+    /// The block is long enough, or the next instruction runs natively.
+    FallThrough,
+}
+
+impl End {
+    /// Whether the block may continue anywhere.
+    pub fn is_indirect(self) -> bool {
+        matches!(self, End::IndirectJump | End::IndirectCall | End::Return)
+    }
+
+    /// The address in a direct transfer.
+    pub fn target(self) -> Option<RunAddr> {
+        match self {
+            End::Jump { to } | End::Conditional { to } | End::Call { to } => Some(to),
+            _ => None,
+        }
+    }
+}
+
+/// A block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BlockCode {
+    /// Original address of its first instruction.
+    pub start: RunAddr,
+    /// Address after its last instruction.
+    pub next: RunAddr,
+    /// Original address of its last instruction.
+    pub last: RunAddr,
+    /// Number of its instructions.
+    pub instructions: u64,
+    /// How it ends.
+    pub end: End,
+}
+
+impl BlockCode {
+    /// Describes the block with these original bytes.
+    pub fn new(start: RunAddr, bytes: &[u8]) -> Self {
+        let mut decoder = Decoder::with_ip(64, bytes, start.0, DecoderOptions::NONE);
+        let (mut instruction, mut instructions) = (Instruction::default(), 0);
+        while decoder.can_decode() {
+            decoder.decode_out(&mut instruction);
+            instructions += 1;
+        }
+        let next = start.wrapping_add(bytes.len() as u64);
+        let last = if instructions == 0 { start } else { RunAddr(instruction.ip()) };
+        BlockCode { start, next, last, instructions, end: end(&instruction) }
+    }
+}
+
+/// How a block with this last instruction ends.
+fn end(last: &Instruction) -> End {
+    let to = RunAddr(last.near_branch_target());
+    let is_near = last.op0_kind() == OpKind::NearBranch64;
+    match last.flow_control() {
+        _ if last.mnemonic() == Mnemonic::Syscall => End::SystemCall,
+        FlowControl::UnconditionalBranch if is_near => End::Jump { to },
+        FlowControl::ConditionalBranch if is_near => End::Conditional { to },
+        FlowControl::Call if is_near => End::Call { to },
+        FlowControl::IndirectBranch => End::IndirectJump,
+        FlowControl::IndirectCall => End::IndirectCall,
+        FlowControl::Return => End::Return,
+        _ => End::FallThrough,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::block::{self, Block};
+
+    /// The end that the translator's own decoder finds.
+    fn decoded(bytes: &[u8]) -> End {
+        match Block::from_bytes(RunAddr(0x1000), bytes).unwrap().end {
+            block::End::Direct { to } => End::Jump { to },
+            block::End::Conditional { to, .. } => End::Conditional { to },
+            block::End::Call { to, .. } => End::Call { to },
+            block::End::Indirect => End::IndirectJump,
+            block::End::IndirectCall { .. } => End::IndirectCall,
+            block::End::Return { .. } => End::Return,
+            block::End::Syscall { .. } => End::SystemCall,
+            block::End::FallThrough { .. } | block::End::Untranslatable(_) => End::FallThrough,
+        }
+    }
+
+    #[test]
+    fn ends_are_those_of_the_translator() {
+        for bytes in [
+            &[0x90, 0xeb, 5][..],
+            &[0x90, 0xe9, 5, 0, 0, 0],
+            &[0x90, 0x74, 5],
+            &[0x0f, 0x84, 5, 0, 0, 0],
+            &[0xe2, 5],
+            &[0xe3, 0xfe],
+            &[0xff, 0xe0],
+            &[0xff, 0x25, 0, 0, 0, 0],
+            &[0x90, 0xff, 0xd0],
+            &[0x0f, 0x05],
+            &[0xc3],
+            &[0xf3, 0xc3],
+            &[0xc2, 8, 0],
+            &[0xe8, 0, 0, 0, 0],
+            &[0x90, 0x90],
+        ] {
+            let code = BlockCode::new(RunAddr(0x1000), bytes);
+            assert_eq!(code.end, decoded(bytes), "{bytes:x?}");
+            assert_eq!(code.next, RunAddr(0x1000 + bytes.len() as u64));
+        }
+        let code = BlockCode::new(RunAddr(0x1000), &[0x90, 0x90, 0xeb, 0xfe]);
+        assert_eq!((code.instructions, code.last), (3, RunAddr(0x1002)));
+        assert_eq!(code.end.target(), Some(RunAddr(0x1002)));
+        assert_eq!(BlockCode::new(RunAddr(7), &[]).last, RunAddr(7));
+    }
+}

@@ -1,0 +1,127 @@
+//! Turns what was counted into the profile that is written to a file: with functions, files and names.
+
+use hmtt_format::profile::{
+    Block, BlockEnd, Ending, IndirectEdge, KIND, Native, Profile, Recorded, SystemCall, VERSION,
+};
+use hmtt_format::system_call;
+use hmtt_probe::control;
+
+use super::names::Names;
+use super::{BlockCount, Profile as Counted};
+use crate::monitor::calls::{CallCount, UNKNOWN};
+use crate::monitor::code::End;
+
+const NANOSECONDS: u128 = 1_000_000_000;
+
+impl Counted {
+    /// The profile of a program that is no longer followed. `left`: why it was followed no longer, if not to its end.
+    pub fn to_file(&self, ending: control::Ending, left: Option<&str>) -> Profile {
+        let mut names = Names::default();
+        let native = |one: &super::NativeCode| Native {
+            code_address: one.at.0,
+            reason: one.why.clone(),
+            times: one.times,
+        };
+        let edges = self.edges.iter();
+        let edges = edges.filter(|(_, times)| *times > 0).map(|(edge, times)| IndirectEdge {
+            from: edge.from,
+            to: edge.to,
+            times: *times,
+        });
+        let calls = self.calls.iter();
+        let calls = calls.map(|(thread, number, count)| call(thread, number, count, self.tsc_hz));
+        Profile {
+            version: VERSION,
+            kind: KIND.into(),
+            ending: match ending {
+                control::Ending::Exited(code) => Ending::Exited(code),
+                control::Ending::Signaled(signal) => Ending::Signaled(signal.0),
+                control::Ending::Replaced => Ending::Replaced,
+                control::Ending::Detached => Ending::Detached,
+            },
+            left: left.map(str::to_owned),
+            recorded: if self.unbalanced.is_some() { Recorded::Edges } else { Recorded::Counts },
+            monitored_threads: self.threads,
+            native_threads: self.native_threads,
+            native_children: self.children,
+            handled_signals: self.signals,
+            dropped_numbers: self.dropped,
+            invalid_numbers: self.invalid,
+            cut_threads: self.cut_threads,
+            unbalanced_blocks: self.unbalanced,
+            blocks: self.blocks.iter().map(|one| block(one, &mut names)).collect(),
+            edges: edges.collect(),
+            system_calls: calls.collect(),
+            native: self.native.iter().map(native).collect(),
+            models: None,
+        }
+    }
+}
+
+fn block(one: &BlockCount, names: &mut Names) -> Block {
+    let code = &one.code;
+    let place = one.mapping.as_ref().map(|mapping| names.find(mapping, code.start));
+    let place = place.unwrap_or_default();
+    let path = one.mapping.as_ref().map(|mapping| mapping.original_path());
+    let (function, offset) = place.function.unzip();
+    let tally = &one.tally;
+    Block {
+        number: one.number,
+        object: path.map(|path| path.display().to_string()).unwrap_or_default(),
+        function,
+        offset,
+        code_address: code.start.0,
+        file_address: place.address,
+        size_bytes: one.bytes.len() as u64,
+        instructions: code.instructions,
+        entries: tally.executions,
+        unexecuted: one.unexecuted,
+        code: one.bytes.to_vec(),
+        end: match code.end {
+            End::Jump { .. } => BlockEnd::Jump,
+            End::Conditional { .. } => BlockEnd::Conditional,
+            End::Call { .. } => BlockEnd::Call,
+            End::IndirectJump => BlockEnd::IndirectJump,
+            End::IndirectCall => BlockEnd::IndirectCall,
+            End::Return => BlockEnd::Return,
+            End::SystemCall => BlockEnd::SystemCall,
+            End::FallThrough => BlockEnd::Next,
+        },
+        target_address: code.end.target().map(|to| to.0),
+        starts: tally.starts,
+        stops: tally.stops,
+        taken: tally.taken,
+        other_edges: tally.other_edges,
+        mispredictions: Vec::new(),
+        cache_misses: 0,
+    }
+}
+
+fn call(thread: i32, number: u32, count: CallCount, tsc_hz: u64) -> SystemCall {
+    let nanoseconds = (u128::from(count.ticks) * NANOSECONDS).checked_div(tsc_hz.into());
+    let name = system_call::name(number);
+    SystemCall {
+        thread,
+        number: (number != UNKNOWN).then_some(number),
+        name: name.map_or_else(|| "unknown".into(), str::to_owned),
+        calls: count.times,
+        timed_calls: count.timed,
+        total_ns: nanoseconds.unwrap_or(0).try_into().unwrap_or(u64::MAX),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_are_nanoseconds_if_the_rate_is_known() {
+        let count = CallCount { times: 3, timed: 2, ticks: 5_000 };
+        let read = call(7, 0, count, 2_500_000_000);
+        assert_eq!((read.name.as_str(), read.total_ns, read.timed_calls), ("read", 2_000, 2));
+        assert_eq!(call(7, 0, count, 0).total_ns, 0);
+        let unknown = call(7, UNKNOWN, count, 1);
+        assert_eq!((unknown.number, unknown.name.as_str()), (None, "unknown"));
+        assert_eq!(call(7, 400, count, 1).number, Some(400));
+    }
+}
