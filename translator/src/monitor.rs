@@ -1,7 +1,8 @@
 //! The monitor: reads block numbers from the rings of threads, in order, and counts them.
 //!
 //! [`tally`] follows the numbers of each thread with the descriptions of blocks in [`code`]: most are counted by `table`,
-//! other successors of indirect blocks by [`indirect`], system calls by [`calls`]. `balance` checks the sums.
+//! other successors of indirect blocks by [`indirect`], system calls by [`calls`]. `balance` checks the sums. If asked for,
+//! [`models`] and [`intervals`] follow each block.
 //!
 //! Invariant: numbers come from the program. Those that are neither a block's nor a note are counted as invalid. Memory is
 //! linear in the number of blocks, besides a limited number of edges and system calls.
@@ -10,6 +11,8 @@ mod balance;
 pub mod calls;
 pub mod code;
 pub mod indirect;
+pub mod intervals;
+pub mod models;
 mod table;
 pub mod tally;
 
@@ -72,7 +75,7 @@ pub fn watch(
         rings,
         new,
         tally: Tally::new(recording),
-        streams: [Stream::default(); THREADS],
+        streams: std::array::from_fn(|_| Stream::default()),
         next: [0; THREADS],
         dropped: 0,
         cut_threads: 0,

@@ -11,6 +11,8 @@ use hmtt_probe::ptrace::Mapping;
 use crate::monitor::calls::Calls;
 use crate::monitor::code::BlockCode;
 use crate::monitor::indirect::Edge;
+use crate::monitor::intervals::Intervals;
+use crate::monitor::models::{Modelled, Models};
 use crate::monitor::tally::BlockTally;
 
 /// A block that was executed.
@@ -27,6 +29,8 @@ pub struct BlockCount {
     /// Instructions of these executions that were not executed, because a signal interrupted the block. They are executed
     /// as a part of another block, if at all.
     pub unexecuted: u64,
+    /// What models found.
+    pub modelled: Modelled,
     /// The mapping that contains it.
     pub mapping: Option<Mapping>,
 }
@@ -56,6 +60,10 @@ pub struct Profile {
     pub unbalanced: Option<u64>,
     /// System calls.
     pub calls: Calls,
+    /// Results of models.
+    pub models: Models,
+    /// Instructions of the first thread by intervals, if they were counted.
+    pub intervals: Option<Intervals>,
     /// Ticks of the time stamp counter in a second.
     pub tsc_hz: u64,
     /// Block numbers that were dropped because a ring was full.

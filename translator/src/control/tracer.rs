@@ -254,6 +254,7 @@ fn profile(
             bytes: block.bytes.clone(),
             tally: *tally,
             unexecuted: unexecuted.sum(),
+            modelled: counted.models.blocks.get(number as usize).copied().unwrap_or_default(),
             mapping: files.iter().find(contains).cloned(),
         })
     });
@@ -268,6 +269,8 @@ fn profile(
         edges: counted.edges,
         unbalanced: counted.unbalanced,
         calls,
+        models: counted.models,
+        intervals: counted.intervals,
         dropped,
         invalid: counted.invalid,
         cut_threads,

@@ -10,6 +10,8 @@ use super::balance;
 use super::calls::Calls;
 use super::code::{BlockCode, End};
 use super::indirect::{Edge, Edges};
+use super::intervals::Intervals;
+use super::models::{ModelOptions, Models, ThreadModels};
 use super::table::{Aside, BATCH, Table, number};
 use crate::layout::ring;
 
@@ -23,11 +25,16 @@ pub struct Recording {
     pub edges: bool,
     /// Most edges of indirect transfers. Others are counted by their target only.
     pub edge_limit: usize,
+    /// What is modelled.
+    pub models: ModelOptions,
+    /// Length of the intervals in which instructions of the first thread are counted; `None` if they are not.
+    pub interval: Option<u64>,
 }
 
 impl Default for Recording {
     fn default() -> Self {
-        Recording { edges: true, edge_limit: EDGES }
+        let models = ModelOptions::default();
+        Recording { edges: true, edge_limit: EDGES, models, interval: None }
     }
 }
 
@@ -56,7 +63,7 @@ pub struct BlockTally {
 }
 
 /// The numbers of one thread.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Stream {
     /// The thread's number in the system.
     pub thread: i32,
@@ -71,6 +78,9 @@ pub struct Stream {
     is_broken: bool,
     /// The system call that was made last, until it has returned.
     call: Option<u32>,
+    /// The models of the thread, once they have seen a block, and the block that leads to the next one.
+    models: Option<Box<ThreadModels>>,
+    observed: Option<u32>,
 }
 
 impl Default for Stream {
@@ -84,6 +94,8 @@ impl Default for Stream {
             before: None,
             is_broken: true,
             call: None,
+            models: None,
+            observed: None,
         }
     }
 }
@@ -103,6 +115,9 @@ pub struct Tally {
     pub numbers: u64,
     /// Numbers of no block.
     pub invalid: u64,
+    models: Models,
+    /// Intervals, and the thread that they are of.
+    intervals: Option<(i32, Intervals)>,
     aside: Aside,
 }
 
@@ -117,6 +132,8 @@ impl Tally {
             calls: Calls::default(),
             numbers: 0,
             invalid: 0,
+            models: Models { options: recording.models, ..Models::default() },
+            intervals: None,
             aside: Aside::default(),
         }
     }
@@ -138,6 +155,9 @@ impl Tally {
             self.learn(new);
         }
         self.numbers += bytes.len() as u64 / 4;
+        if !self.recording.models.is_empty() || self.recording.interval.is_some() {
+            self.observe(stream, bytes);
+        }
         let mut aside = std::mem::take(&mut self.aside);
         let last = stream.last_block;
         stream.last_block = if self.recording.edges {
@@ -159,6 +179,41 @@ impl Tally {
         self.aside = aside;
         let length = (bytes.len() / 4) as isize;
         (stream.last_but_one, stream.last) = (number_at(length - 2), number_at(length - 1));
+    }
+
+    /// Passes each block to the models, and to the intervals of the first thread.
+    fn observe(&mut self, stream: &mut Stream, bytes: &[u8]) {
+        let Recording { models: options, interval, .. } = self.recording;
+        let mut own = match (interval, &mut self.intervals) {
+            (Some(_), Some((thread, intervals))) => {
+                Some(intervals).filter(|_| *thread == stream.thread)
+            }
+            (Some(length), none) => {
+                Some(&mut none.insert((stream.thread, Intervals::new(length))).1)
+            }
+            (None, _) => None,
+        };
+        let thread = stream.models.get_or_insert_with(|| ThreadModels::new(options).into());
+        for number in bytes.chunks_exact(4).map(number) {
+            let Some(block) = self.table.block(number) else {
+                // Notes of system calls are between a block and the one that it leads to.
+                let kind = number >> ring::KIND_SHIFT;
+                let is_call =
+                    [ring::CALL, ring::TIME].map(|one| ring::note(one, 0) >> ring::KIND_SHIFT);
+                stream.observed = stream.observed.filter(|_| is_call.contains(&kind));
+                continue;
+            };
+            let before =
+                stream.observed.and_then(|before| Some((before, self.table.block(before)?)));
+            if let Some((number, before)) = before {
+                thread.lead(&mut self.models, number, before, block.start.0);
+            }
+            thread.execute(&mut self.models, number, block);
+            if let Some(intervals) = &mut own {
+                intervals.execute(number, block.instructions);
+            }
+            stream.observed = Some(number);
+        }
     }
 
     /// The thread writes no more numbers, or the next ones do not follow these.
@@ -283,6 +338,11 @@ impl Tally {
             numbers: self.numbers,
             invalid: self.invalid,
             unbalanced: None,
+            models: self.models,
+            intervals: self.intervals.map(|(_, mut intervals)| {
+                intervals.end();
+                intervals
+            }),
         };
         if self.recording.edges {
             counted.unbalanced = Some(balance::unbalanced(&counted, &self.table));
@@ -306,91 +366,11 @@ pub struct Counted {
     pub invalid: u64,
     /// Addresses of blocks whose executions differ from the edges into them and their starts; `None` without edges.
     pub unbalanced: Option<u64>,
+    /// Results of models.
+    pub models: Models,
+    /// Instructions of the first thread by intervals, if they were counted.
+    pub intervals: Option<Intervals>,
 }
 
 #[cfg(test)]
-mod tests {
-    use hmtt_probe::address::RunAddr;
-
-    use super::super::calls::CallCount;
-    use super::*;
-
-    /// A system call, a return and a loop, one behind the other.
-    fn blocks(known: u32) -> Vec<BlockCode> {
-        let ends = [End::SystemCall, End::Return, End::Conditional { to: RunAddr(8) }];
-        let block = |(number, end): (u64, End)| {
-            let start = RunAddr(4 * number);
-            BlockCode { start, next: start + 4, last: start, instructions: 1, end }
-        };
-        (0..).zip(ends).map(block).skip(known as usize).collect()
-    }
-
-    /// The result for some numbers, read in parts of a length.
-    fn counted(numbers: &[u32], length: usize, recording: Recording) -> Counted {
-        let bytes: Vec<u8> = numbers.iter().flat_map(|one| one.to_le_bytes()).collect();
-        let mut tally = Tally::new(recording);
-        let mut stream = Stream { thread: 9, ..Stream::default() };
-        for part in bytes.chunks(4 * length) {
-            tally.read(&mut stream, part, &blocks);
-        }
-        tally.end(&mut stream);
-        tally.result()
-    }
-
-    const START: u32 = ring::note(ring::START, 0);
-
-    #[test]
-    fn notes_are_between_blocks_however_numbers_are_read() {
-        let (call, time) = (ring::note(ring::CALL, 3), ring::note(ring::TIME, 5));
-        // The last call never returns. The second time belongs to no call.
-        let numbers = [START, 1, call, time, 2, 1, time, 2, 3, 3, START, 3, 2, 1, call];
-        let whole = counted(&numbers, 20, Recording::default());
-        let tally = |executions, starts, stops, taken| BlockTally {
-            executions,
-            starts,
-            stops,
-            taken,
-            other_edges: 0,
-        };
-        assert_eq!(whole.blocks[1..], [tally(3, 1, 1, 0), tally(3, 0, 0, 0), tally(3, 1, 1, 1)]);
-        let edge = |from, to| Edge { from, to };
-        assert_eq!(whole.edges, [(edge(2, 1), 2), (edge(2, 3), 1)]);
-        // Block 3 does not lead to block 2.
-        assert_eq!((whole.unbalanced, whole.invalid, whole.numbers), (Some(2), 0, 15));
-        let count = CallCount { times: 2, timed: 1, ticks: 5 << 6 };
-        assert_eq!(whole.calls.iter().collect::<Vec<_>>(), [(9, 3, count)]);
-        for length in 1..numbers.len() {
-            let parts = counted(&numbers, length, Recording::default());
-            assert_eq!((parts.blocks, parts.edges), (whole.blocks.clone(), whole.edges.clone()));
-            assert_eq!(parts.calls.iter().collect::<Vec<_>>(), [(9, 3, count)]);
-            let recording = Recording { edges: false, ..Recording::default() };
-            let alone = counted(&numbers, length, recording);
-            let executions = |one: &Counted| -> Vec<u64> {
-                one.blocks.iter().map(|one| one.executions).collect()
-            };
-            assert_eq!(executions(&alone), executions(&whole));
-            assert_eq!((alone.unbalanced, alone.edges.len()), (None, 0));
-            assert_eq!(alone.calls.iter().collect::<Vec<_>>(), [(9, 3, count)]);
-        }
-    }
-
-    #[test]
-    fn edges_beyond_the_limit_are_counted_by_their_target() {
-        let recording = Recording { edge_limit: 1, ..Recording::default() };
-        let whole = counted(&[2, 2, 2, 1, 2, 3, 3], 3, recording);
-        assert_eq!(whole.edges, [(Edge { from: 2, to: 2 }, 2)]);
-        assert_eq!([1, 3].map(|at: usize| whole.blocks[at].other_edges), [1, 1]);
-        assert_eq!(whole.unbalanced, Some(0));
-    }
-
-    #[test]
-    fn forged_numbers_break_the_order_and_nothing_else() {
-        let forged = [0, 4, u32::MAX >> 1, u32::MAX, START | 1, ring::note(3, 0)];
-        for number in forged {
-            let whole = counted(&[2, number, number, 2, number], 4, Recording::default());
-            assert_eq!((whole.invalid, whole.unbalanced), (3, Some(0)), "{number:#x}");
-            let block = whole.blocks[2];
-            assert_eq!((block.executions, block.starts, block.stops), (2, 2, 2), "{number:#x}");
-        }
-    }
-}
+mod tests;

@@ -1,7 +1,8 @@
 //! Turns what was counted into the profile that is written to a file: with functions, files and names.
 
 use hmtt_format::profile::{
-    Block, BlockEnd, Ending, IndirectEdge, KIND, Native, Profile, Recorded, SystemCall, VERSION,
+    Block, BlockEnd, Cache, Ending, IndirectEdge, KIND, Models, Native, Predictor, Profile,
+    Recorded, SystemCall, VERSION,
 };
 use hmtt_format::system_call;
 use hmtt_probe::control;
@@ -10,6 +11,7 @@ use super::names::Names;
 use super::{BlockCount, Profile as Counted};
 use crate::monitor::calls::{CallCount, UNKNOWN};
 use crate::monitor::code::End;
+use crate::monitor::models::{Modelled, Models as Counts, PREDICTORS};
 
 const NANOSECONDS: u128 = 1_000_000_000;
 
@@ -53,9 +55,31 @@ impl Counted {
             edges: edges.collect(),
             system_calls: calls.collect(),
             native: self.native.iter().map(native).collect(),
-            models: None,
+            models: models(&self.models),
         }
     }
+}
+
+/// Results of models; `None` if there were none.
+fn models(of: &Counts) -> Option<Models> {
+    let sum =
+        |count: fn(&Modelled, usize) -> u64, at| of.blocks.iter().map(|one| count(one, at)).sum();
+    let predictor = |(at, (name, size_bytes)): (usize, &(&str, u64))| Predictor {
+        name: (*name).into(),
+        size_bytes: *size_bytes,
+        branches: of.branches,
+        mispredictions: sum(|one, at| one.mispredictions[at], at),
+    };
+    let predictors = PREDICTORS.iter().enumerate().filter(|_| of.options.predictors);
+    let icache = of.options.icache.map(|geometry| Cache {
+        size_bytes: geometry.size_bytes(),
+        ways: geometry.ways(),
+        line_bytes: geometry.line_bytes(),
+        fetches: of.fetches,
+        cache_misses: sum(|one, _| one.cache_misses, 0),
+    });
+    let models = Models { predictors: predictors.map(predictor).collect(), icache };
+    (!of.options.is_empty()).then_some(models)
 }
 
 fn block(one: &BlockCount, names: &mut Names) -> Block {
@@ -92,8 +116,12 @@ fn block(one: &BlockCount, names: &mut Names) -> Block {
         stops: tally.stops,
         taken: tally.taken,
         other_edges: tally.other_edges,
-        mispredictions: Vec::new(),
-        cache_misses: 0,
+        mispredictions: if one.modelled.mispredictions.iter().all(|count| *count == 0) {
+            Vec::new()
+        } else {
+            one.modelled.mispredictions.to_vec()
+        },
+        cache_misses: one.modelled.cache_misses,
     }
 }
 

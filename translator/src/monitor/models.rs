@@ -1,0 +1,132 @@
+//! Models parts of a processor on the stream of blocks of each thread: predictors of conditional jumps, and an
+//! instruction cache.
+//!
+//! Each thread has models of its own, as on a core of its own; they begin empty. The sums and the counts of each block
+//! are those of all threads. The models are those of their files, not those of a certain processor.
+
+pub mod bimodal;
+pub mod icache;
+pub mod tage;
+
+use super::code::{BlockCode, End};
+use bimodal::Bimodal;
+use icache::{Geometry, ICache};
+use tage::Tage;
+
+/// Predictors, in the order in which their counts are reported: name and size of the tables in bytes.
+pub const PREDICTORS: [(&str, u64); 2] =
+    [("bimodal", bimodal::SIZE_BYTES), ("tage", tage::SIZE_BYTES)];
+
+/// What is modelled.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ModelOptions {
+    /// Whether the predictors are modelled.
+    pub predictors: bool,
+    /// The instruction cache, if one is modelled.
+    pub icache: Option<Geometry>,
+}
+
+impl ModelOptions {
+    /// Whether nothing is modelled.
+    pub fn is_empty(&self) -> bool {
+        !self.predictors && self.icache.is_none()
+    }
+}
+
+/// Counts of a block.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Modelled {
+    /// Mispredictions of its last instruction by each predictor.
+    pub mispredictions: [u64; PREDICTORS.len()],
+    /// Lines that were not in the cache.
+    pub cache_misses: u64,
+}
+
+/// Counts of all blocks.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Models {
+    /// What was modelled.
+    pub options: ModelOptions,
+    /// Conditional jumps that were predicted.
+    pub branches: u64,
+    /// Lines that were fetched.
+    pub fetches: u64,
+    /// By number of the block.
+    pub blocks: Vec<Modelled>,
+}
+
+/// The models of a thread.
+#[derive(Clone, Debug)]
+pub struct ThreadModels {
+    predictors: Option<(Bimodal, Tage)>,
+    icache: Option<ICache>,
+}
+
+impl ThreadModels {
+    /// Models that have not seen a block.
+    pub fn new(options: ModelOptions) -> Self {
+        let predictors = options.predictors.then(|| (Bimodal::default(), Tage::default()));
+        ThreadModels { predictors, icache: options.icache.map(ICache::new) }
+    }
+
+    /// A block is executed.
+    pub fn execute(&mut self, models: &mut Models, number: u32, block: &BlockCode) {
+        let Some(icache) = &mut self.icache else { return };
+        let (fetches, misses) = icache.fetch(block.start.0, block.next.0);
+        models.fetches += fetches;
+        models.block(number).cache_misses += misses;
+    }
+
+    /// A block leads to another one, at an address.
+    pub fn lead(&mut self, models: &mut Models, number: u32, block: &BlockCode, next: u64) {
+        let Some((bimodal, tage)) = &mut self.predictors else { return };
+        let End::Conditional { to } = block.end else { return };
+        let is_taken = next == to.0;
+        let predicted =
+            [bimodal.predict(block.last.0, is_taken), tage.predict(block.last.0, is_taken)];
+        models.branches += 1;
+        let counts = &mut models.block(number).mispredictions;
+        for (count, predicted) in counts.iter_mut().zip(predicted) {
+            *count += u64::from(predicted != is_taken);
+        }
+    }
+}
+
+impl Models {
+    fn block(&mut self, number: u32) -> &mut Modelled {
+        let at = number as usize;
+        if at >= self.blocks.len() {
+            self.blocks.resize(at + 1, Modelled::default());
+        }
+        &mut self.blocks[at]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hmtt_probe::address::RunAddr;
+
+    use super::*;
+
+    #[test]
+    fn counts_are_those_of_blocks() {
+        let geometry = Geometry::new(1024, 2, 64).unwrap();
+        let options = ModelOptions { predictors: true, icache: Some(geometry) };
+        let mut models = Models { options, ..Models::default() };
+        let mut thread = ThreadModels::new(options);
+        let start = RunAddr(0x1030);
+        let end = End::Conditional { to: start };
+        let block =
+            BlockCode { start, next: start + 0x20, last: start + 0x1e, instructions: 9, end };
+        for time in 0..100 {
+            thread.execute(&mut models, 3, &block);
+            thread.lead(&mut models, 3, &block, if time < 99 { start.0 } else { block.next.0 });
+        }
+        assert_eq!((models.branches, models.fetches), (100, 200));
+        let modelled = models.blocks[3];
+        assert_eq!(modelled.cache_misses, 2);
+        // Both begin with "not taken", and the last jump is not taken.
+        assert!(modelled.mispredictions.iter().all(|one| (2..=3).contains(one)), "{modelled:?}");
+        assert_eq!(models.blocks.len(), 4);
+    }
+}
