@@ -6,7 +6,7 @@
 //! generated code shares with the controller.
 //!
 //! [`control`] starts a process, shares memory with it and follows its threads. [`monitor`] reads what they write to
-//! [`shared`] rings, and [`profile`] is the result.
+//! [`shared`] rings, and [`profile`] is the result. [`report`] analyses it.
 //!
 //! Invariant: original code is never changed, and the program's own memory and stack have the
 //! contents that they would have without the translator.
@@ -21,6 +21,7 @@ mod emit;
 pub mod layout;
 pub mod monitor;
 pub mod profile;
+pub mod report;
 pub mod shared;
 pub mod state;
 mod stubs;

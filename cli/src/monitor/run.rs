@@ -1,13 +1,16 @@
 //! `hmtt monitor run`: runs a program from a code cache.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use clap::ValueEnum;
-use hmtt_probe::control::Ending;
+use hmtt_probe::control::{Ending, TagError};
 use hmtt_probe::ptrace::{self, wait_for_end};
 use hmtt_translator::control::{Options, Outcome};
+use hmtt_translator::monitor::intervals::Intervals;
+use hmtt_translator::monitor::models::ModelOptions;
+use hmtt_translator::monitor::models::icache::Geometry;
 use hmtt_translator::monitor::tally::Recording;
 use nix::sys::signal::{Signal, kill};
 
@@ -31,6 +34,16 @@ pub struct Run {
     /// Count blocks only, not what follows each of them; this is faster
     #[arg(long)]
     counts_only: bool,
+    /// Model branch predictors, a bimodal one and one after TAGE, and count their mispredictions
+    #[arg(long)]
+    predictors: bool,
+    /// Model an instruction cache, and count its misses: size, lines of a set, and bytes of a line
+    #[arg(long, value_name = "SIZE,WAYS,LINE", value_parser = geometry)]
+    icache: Option<Geometry>,
+    /// Count the first thread's instructions in each block for intervals of this many instructions, and write these
+    /// vectors to the output file's name with .bb appended, as SimPoint reads them
+    #[arg(long, value_name = "INTERVAL", requires = "output", value_parser = clap::value_parser!(u64).range(1000..))]
+    bbv: Option<u64>,
     /// The program and its arguments
     #[arg(
         value_name = "PROG",
@@ -50,27 +63,74 @@ enum Full {
 }
 
 /// Runs the program until it ends. Returns whether something was lost.
-pub fn run(Run { output, overwrite, full, counts_only, program }: &Run) -> Result<bool> {
+pub fn run(options: &Run) -> Result<bool> {
+    let Run { output, overwrite, full, counts_only, predictors, icache, bbv, program } = options;
     let signals = block_signals()?;
     ptrace::ignore_file_size_signal();
     let created = output.as_ref().map(|path| Created::new(path, *overwrite)).transpose()?;
     let removable = created.iter().filter_map(Created::removable).collect();
     let new_files = NewFiles::new(removable);
+    let vectors = match (output, bbv) {
+        (Some(path), Some(_)) => Some(Created::new(&beside(path), *overwrite)?),
+        _ => None,
+    };
+    let new_vectors = NewFiles::new(vectors.iter().filter_map(Created::removable).collect());
     let process = ptrace::launch(program)?;
     let pid = process.pid;
-    let recording = Recording { edges: !counts_only, ..Recording::default() };
+    let models = ModelOptions { predictors: *predictors, icache: *icache };
+    let edges = !counts_only;
+    let recording = Recording { edges, models, interval: *bbv, ..Recording::default() };
     let options = Options { drops: *full == Full::Drop, recording, signals };
     let outcome = hmtt_translator::control::run(process, &options).inspect_err(|_| {
         // This command started the process, and the user did not ask for another run.
         let _ = kill(pid, Signal::SIGKILL);
     })?;
     new_files.keep();
-    finish(outcome, pid, created.as_ref())
+    new_vectors.keep();
+    finish(outcome, pid, created.as_ref(), vectors.as_ref())
+}
+
+/// The path with `.bb` appended.
+fn beside(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".bb");
+    name.into()
+}
+
+/// Parses the geometry of a cache, such as `32K,8,64`.
+fn geometry(text: &str) -> Result<Geometry, String> {
+    let number = |text: &str| -> Option<u64> {
+        let (digits, unit) = match text.trim().strip_suffix(['K', 'k']) {
+            Some(digits) => (digits, 1024),
+            None => (text.trim(), 1),
+        };
+        digits.parse::<u64>().ok()?.checked_mul(unit)
+    };
+    let numbers: Option<Vec<u64>> = text.split(',').map(number).collect();
+    let found = match numbers.as_deref() {
+        Some([size, ways, line]) => Geometry::new(*size, *ways, *line),
+        _ => return Err("give three numbers, such as 32K,8,64".into()),
+    };
+    found.ok_or_else(|| "lines and sets must be powers of two, at most 64M and 64 ways".into())
+}
+
+/// Writes basic-block vectors, and warns of those for which there was no room.
+fn write_vectors(intervals: &Intervals, file: &Created) -> Result<(), TagError> {
+    if intervals.dropped > 0 {
+        report!("hmtt: warning: {} intervals were not kept", intervals.dropped);
+    }
+    file.write(&intervals.text)
 }
 
 /// Writes the counts, and ends as the program has ended.
-fn finish(outcome: Outcome, pid: nix::unistd::Pid, created: Option<&Created>) -> Result<bool> {
-    let Outcome { profile, ending, left } = outcome;
+fn finish(
+    outcome: Outcome,
+    pid: nix::unistd::Pid,
+    created: Option<&Created>,
+    vectors: Option<&Created>,
+) -> Result<bool> {
+    let Outcome { mut profile, ending, left } = outcome;
+    let intervals = profile.intervals.take();
     if let Some(why) = left {
         report!("hmtt: warning: the program was followed only until {why}; it goes on natively");
     }
@@ -82,6 +142,10 @@ fn finish(outcome: Outcome, pid: nix::unistd::Pid, created: Option<&Created>) ->
             Ok(())
         }
     };
+    let written = written.and_then(|()| match (&intervals, vectors) {
+        (Some(intervals), Some(file)) => write_vectors(intervals, file),
+        _ => Ok(()),
+    });
     if let Err(error) = &written {
         report!("hmtt: {}", hmtt_format::escape::message(&format!("{error:#}")));
     }

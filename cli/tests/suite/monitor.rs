@@ -3,6 +3,8 @@
 
 mod counts;
 mod kill;
+mod models;
+mod reports;
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};

@@ -1,6 +1,6 @@
 //! Counts system calls by thread and number.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Most threads that have counts of their own. Those of further threads are added up as thread 0.
 const THREADS: usize = 1 << 12;
@@ -24,14 +24,14 @@ pub struct CallCount {
 #[derive(Clone, Debug, Default)]
 pub struct Calls {
     counts: BTreeMap<(i32, u32), CallCount>,
-    threads: BTreeMap<i32, ()>,
+    threads: BTreeSet<i32>,
 }
 
 impl Calls {
     fn count(&mut self, thread: i32, number: u32) -> &mut CallCount {
-        let is_counted = self.threads.contains_key(&thread) || self.threads.len() < THREADS;
+        let is_counted = self.threads.contains(&thread) || self.threads.len() < THREADS;
         let thread = if is_counted { thread } else { 0 };
-        self.threads.insert(thread, ());
+        self.threads.insert(thread);
         let number = if number < NUMBERS { number } else { UNKNOWN };
         self.counts.entry((thread, number)).or_default()
     }

@@ -1,6 +1,10 @@
 //! Counts pairs of blocks: the edges of indirect transfers.
 //!
-//! An open hash table that grows up to a limit of edges. Edges beyond that are refused.
+//! An open hash table that grows up to a limit of edges. Edges beyond that are refused. The program can choose edges, but
+//! not the slots that they get: these depend on a random number.
+
+use std::collections::hash_map::RandomState;
+use std::hash::{BuildHasher, Hasher};
 
 /// Slots of a new table, a power of two.
 const FIRST_SLOTS: usize = 1 << 10;
@@ -21,12 +25,15 @@ pub struct Edges {
     slots: Vec<(u64, u64)>,
     used: usize,
     limit: usize,
+    /// Random and odd.
+    multiplier: u64,
 }
 
 impl Edges {
     /// An empty table for at most `limit` edges.
     pub fn new(limit: usize) -> Self {
-        Edges { slots: vec![(0, 0); FIRST_SLOTS], used: 0, limit }
+        let multiplier = RandomState::new().build_hasher().finish() | 1;
+        Edges { slots: vec![(0, 0); FIRST_SLOTS], used: 0, limit, multiplier }
     }
 
     /// Adds to the count of an edge. Returns whether there is room for the edge.
@@ -34,7 +41,7 @@ impl Edges {
     pub fn add(&mut self, edge: Edge, times: u64) -> bool {
         let key = u64::from(edge.from) << 32 | u64::from(edge.to);
         let mask = self.slots.len() - 1;
-        let mut at = place(key, mask);
+        let mut at = place(key, self.multiplier, mask);
         loop {
             let slot = &mut self.slots[at];
             if slot.1 == 0 {
@@ -66,7 +73,7 @@ impl Edges {
     /// Puts an edge that the table does not contain into a free slot. At least half of the slots are free.
     fn put(&mut self, key: u64, times: u64) {
         let mask = self.slots.len() - 1;
-        let mut at = place(key, mask);
+        let mut at = place(key, self.multiplier, mask);
         while self.slots[at].1 > 0 {
             at = (at + 1) & mask;
         }
@@ -83,9 +90,9 @@ impl Edges {
     }
 }
 
-/// The first slot for a key. The program chooses numbers, but not their number: it can slow down only its own monitor.
-fn place(key: u64, mask: usize) -> usize {
-    (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize & mask
+/// The first slot for a key.
+fn place(key: u64, multiplier: u64, mask: usize) -> usize {
+    (key.wrapping_mul(multiplier) >> 32) as usize & mask
 }
 
 #[cfg(test)]

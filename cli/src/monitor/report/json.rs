@@ -1,0 +1,61 @@
+//! Prints a report as one JSON object.
+
+use hmtt_format::profile::{Block, Profile};
+use hmtt_translator::report::lines::SourceLines;
+use hmtt_translator::report::{Analysis, sum};
+use serde_json::{Value, json};
+
+/// The profile with the hottest blocks only, and the tables of the report.
+pub fn object(analysis: &Analysis<'_>, top: usize) -> String {
+    let profile = analysis.profile;
+    let functions = analysis.functions().into_iter().take(top).map(|one| {
+        json!({
+            "function": one.name,
+            "object": one.object,
+            "instructions": one.instructions,
+            "entries": one.entries,
+            "calls": one.calls,
+            "returns": one.returns,
+            "block_count": one.blocks,
+        })
+    });
+    let hottest: Vec<&Block> = analysis.hottest_blocks().into_iter().take(top).collect();
+    let conditional: Vec<&Block> = analysis.conditional_blocks().into_iter().take(top).collect();
+    let sites: Vec<_> = analysis.indirect_sites().into_iter().take(top).collect();
+    let all = hottest.iter().chain(&conditional).copied();
+    let sources = SourceLines::find(all.chain(sites.iter().map(|site| site.block)));
+    let block = |block: &Block| {
+        let mut value = serde_json::to_value(block).unwrap_or_default();
+        if let Some(line) = sources.of(block) {
+            value["source_line"] = json!(line);
+        }
+        value
+    };
+    let site = |site: &hmtt_translator::report::sites::IndirectSite<'_>| {
+        let mut value = block(site.block);
+        let target = |(to, times): &(&Block, u64)| {
+            json!({
+                "number": to.number,
+                "function": to.function,
+                "offset": to.offset,
+                "code_address": format!("{:#x}", to.code_address),
+                "times": times,
+            })
+        };
+        value["targets"] = site.targets.iter().take(top).map(target).collect();
+        value
+    };
+    // Without the long lists, of which only the beginning is wanted.
+    let rest = Profile { blocks: Vec::new(), edges: Vec::new(), ..profile.clone() };
+    let mut all: Value = serde_json::to_value(&rest).unwrap_or_default();
+    if let Value::Object(object) = &mut all {
+        object.remove("edges");
+    }
+    all["instructions"] = json!(sum(profile.blocks.iter().map(Block::executed)));
+    all["entries"] = json!(sum(profile.blocks.iter().map(|one| one.entries)));
+    all["functions"] = functions.collect();
+    all["blocks"] = hottest.iter().map(|one| block(one)).collect();
+    all["conditional_jumps"] = conditional.iter().map(|one| block(one)).collect();
+    all["indirect_sites"] = sites.iter().map(site).collect();
+    format!("{all}\n")
+}

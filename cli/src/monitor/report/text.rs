@@ -1,0 +1,243 @@
+//! Prints a report as tables.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::Path;
+
+use hmtt_format::escape;
+use hmtt_format::profile::{Block, Profile};
+use hmtt_translator::report::annotation::percent;
+use hmtt_translator::report::disassembly::lines;
+use hmtt_translator::report::lines::SourceLines;
+use hmtt_translator::report::{Analysis, place, shown_address, sum};
+
+/// Blocks whose instructions are printed, and targets of an indirect site.
+const DISASSEMBLED: usize = 5;
+const TARGETS: usize = 4;
+
+/// The last component of a path.
+fn base(object: &str) -> String {
+    let name = Path::new(object).file_name().map(|name| name.to_string_lossy().into_owned());
+    escape::name(&name.unwrap_or_else(|| "?".into())).to_string()
+}
+
+/// The report as text, with this many rows in each table.
+pub fn table(profile: &Profile, top: usize) -> String {
+    let analysis = Analysis::new(profile);
+    let mut text = summary(profile);
+    functions(&mut text, &analysis, top);
+    blocks(&mut text, &analysis, top);
+    if profile.unbalanced_blocks.is_some() {
+        conditional(&mut text, &analysis, top);
+        indirect(&mut text, &analysis, top);
+    }
+    system_calls(&mut text, profile, top);
+    models(&mut text, profile, top);
+    native(&mut text, profile, top);
+    text
+}
+
+fn instructions(profile: &Profile) -> u64 {
+    sum(profile.blocks.iter().map(Block::executed))
+}
+
+fn summary(profile: &Profile) -> String {
+    let (whole, entered) =
+        (instructions(profile), sum(profile.blocks.iter().map(|one| one.entries)));
+    let (blocks, threads) = (profile.blocks.len(), profile.monitored_threads);
+    let mut text = format!(
+        "{whole} instructions in {entered} executions of {blocks} blocks, {threads} threads\n"
+    );
+    for (count, what) in
+        [(profile.native_threads, "threads"), (profile.native_children, "child processes")]
+    {
+        if count > 0 {
+            let _ = writeln!(text, "not counted: {count} {what}, which ran natively");
+        }
+    }
+    if let Some(left) = &profile.left {
+        let _ = writeln!(text, "followed only until {}", escape::name(left));
+    }
+    text
+}
+
+fn functions(text: &mut String, analysis: &Analysis<'_>, top: usize) {
+    let whole = instructions(analysis.profile);
+    let _ = writeln!(
+        text,
+        "\n{:>16} {:>6} {:>14} {:>14} {:>7}  function",
+        "instructions", "%", "entries", "calls", "blocks"
+    );
+    for one in analysis.functions().iter().take(top) {
+        let share = percent(one.instructions, whole);
+        let (name, object) = (escape::name(one.name), base(one.object));
+        let (count, entries, blocks) = (one.instructions, one.entries, one.blocks);
+        let calls = one.calls.map_or_else(|| "-".into(), |calls| calls.to_string());
+        let _ = writeln!(
+            text,
+            "{count:>16} {share:>6.2} {entries:>14} {calls:>14} {blocks:>7}  {name} ({object})"
+        );
+    }
+}
+
+fn blocks(text: &mut String, analysis: &Analysis<'_>, top: usize) {
+    let whole = instructions(analysis.profile);
+    let hottest: Vec<&Block> = analysis.hottest_blocks().into_iter().take(top).collect();
+    let sources = SourceLines::find(hottest.iter().copied());
+    let _ = writeln!(
+        text,
+        "\n{:>16} {:>6} {:>14} {:>18}  block",
+        "instructions", "%", "entries", "address"
+    );
+    for (row, one) in hottest.iter().enumerate() {
+        let (count, share) = (one.executed(), percent(one.executed(), whole));
+        let (entries, at, object) = (one.entries, shown_address(one), base(&one.object));
+        let place = if one.function.is_some() { place(one) } else { "?".into() };
+        let source = sources.of(one).map(|line| format!(" {}", escape::name(line)));
+        let source = source.unwrap_or_default();
+        let _ = writeln!(
+            text,
+            "{count:>16} {share:>6.2} {entries:>14} {at:>#18x}  {place} ({object}){source}"
+        );
+        for line in lines(one).iter().filter(|_| row < DISASSEMBLED) {
+            let _ = writeln!(text, "{:60}{:x}  {}", "", line.address, line.text);
+        }
+    }
+}
+
+fn conditional(text: &mut String, analysis: &Analysis<'_>, top: usize) {
+    let _ = writeln!(
+        text,
+        "\n{:>16} {:>7} {:>18}  conditional jump at the end of",
+        "executions", "taken %", "address"
+    );
+    for one in analysis.conditional_blocks().into_iter().take(top) {
+        let (left, at) = (one.left(), shown_address(one));
+        let (share, object) = (percent(one.taken, left), base(&one.object));
+        let _ = writeln!(text, "{left:>16} {share:>7.2} {at:>#18x}  {} ({object})", place(one));
+    }
+}
+
+fn indirect(text: &mut String, analysis: &Analysis<'_>, top: usize) {
+    let sites = analysis.indirect_sites();
+    let _ = writeln!(
+        text,
+        "\n{:>16} {:>7} {:>18}  indirect jump, call or return at the end of, and where it led",
+        "executions", "targets", "address"
+    );
+    for site in sites.iter().take(top) {
+        let (times, targets, at) = (site.times(), site.targets.len(), shown_address(site.block));
+        let object = base(&site.block.object);
+        let place_of = place(site.block);
+        let _ = writeln!(text, "{times:>16} {targets:>7} {at:>#18x}  {place_of} ({object})");
+        for (to, count) in site.targets.iter().take(TARGETS) {
+            let share = percent(*count, times);
+            let _ = writeln!(text, "{:45}{share:6.2} % {}", "", place(to));
+        }
+    }
+}
+
+fn system_calls(text: &mut String, profile: &Profile, top: usize) {
+    let mut all: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
+    for call in &profile.system_calls {
+        let sums = all.entry(&call.name).or_default();
+        *sums = (sums.0.saturating_add(call.calls), sums.1.saturating_add(call.total_ns));
+    }
+    let mut all: Vec<_> = all.into_iter().collect();
+    all.sort_by_key(|(name, (calls, _))| (std::cmp::Reverse(*calls), *name));
+    if !all.is_empty() {
+        let _ = writeln!(text, "\n{:>16} {:>16}  system call", "calls", "nanoseconds");
+    }
+    for (name, (calls, time)) in all.into_iter().take(top) {
+        let _ = writeln!(text, "{calls:>16} {time:>16}  {}", escape::name(name));
+    }
+}
+
+fn models(text: &mut String, profile: &Profile, top: usize) {
+    let Some(models) = &profile.models else { return };
+    let _ = writeln!(text, "\n{:>16} {:>7}  model", "wrong, misses", "%");
+    for one in &models.predictors {
+        let (count, share) = (one.mispredictions, percent(one.mispredictions, one.branches));
+        let (name, bytes) = (escape::name(&one.name), one.size_bytes);
+        let _ = writeln!(
+            text,
+            "{count:>16} {share:>7.3}  predictor {name} of {bytes} bytes, of {} jumps",
+            one.branches
+        );
+    }
+    if let Some(one) = &models.icache {
+        let (count, share) = (one.cache_misses, percent(one.cache_misses, one.fetches));
+        let (bytes, ways, line) = (one.size_bytes, one.ways, one.line_bytes);
+        let _ = writeln!(
+            text,
+            "{count:>16} {share:>7.3}  instruction cache of {bytes} bytes, {ways} ways, lines of {line}"
+        );
+    }
+    let wrong = |block: &&Block| {
+        sum(block.mispredictions.last().copied().into_iter().chain([block.cache_misses]))
+    };
+    let mut worst: Vec<&Block> = profile.blocks.iter().filter(|one| wrong(one) > 0).collect();
+    worst.sort_by_key(|one| (std::cmp::Reverse(wrong(one)), one.number));
+    let _ = writeln!(text, "\n{:>16} {:>16}  block", "mispredictions", "cache misses");
+    for one in worst.into_iter().take(top) {
+        let mispredictions: Vec<String> = one.mispredictions.iter().map(u64::to_string).collect();
+        let (misses, counts) = (one.cache_misses, mispredictions.join(" "));
+        let _ = writeln!(text, "{counts:>16} {misses:>16}  {} ({})", place(one), base(&one.object));
+    }
+}
+
+fn native(text: &mut String, profile: &Profile, top: usize) {
+    if !profile.native.is_empty() {
+        let _ = writeln!(
+            text,
+            "\n{:>16} {:>18}  ran natively from here to the next system call",
+            "times", "address"
+        );
+    }
+    for one in profile.native.iter().take(top) {
+        let (times, at, reason) = (one.times, one.code_address, escape::name(&one.reason));
+        let _ = writeln!(text, "{times:>16} {at:>#18x}  {reason}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::json;
+    use super::*;
+
+    fn block(function: &str, offset: u64, instructions: u64, entries: u64) -> Block {
+        Block {
+            object: "/usr/bin/p".into(),
+            function: Some(function.into()),
+            offset: Some(offset),
+            file_address: Some(0x1000 + offset),
+            instructions,
+            entries,
+            ..Block::default()
+        }
+    }
+
+    #[test]
+    fn functions_and_blocks_are_sorted_by_executed_instructions() {
+        let blocks = vec![block("f", 0, 2, 3), block("g\n", 0, 10, 4), block("f", 8, 5, 7)];
+        let profile = Profile { blocks, ..Profile::default() };
+        let text = table(&profile, 1);
+        assert!(
+            text.starts_with("81 instructions in 14 executions of 3 blocks, 0 threads\n"),
+            "{text}"
+        );
+        assert!(
+            text.contains("41  50.62              3              -       2  f (p)\n"),
+            "{text}"
+        );
+        assert!(
+            text.contains("40  49.38              4             0x1000  g\\n+0x0 (p)\n"),
+            "{text}"
+        );
+        let json = json::object(&Analysis::new(&profile), 1);
+        let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+        assert_eq!(json["functions"][0]["instructions"], 41);
+        assert_eq!(json["blocks"].as_array().unwrap().len(), 1);
+        assert_eq!(json["instructions"], 81);
+    }
+}

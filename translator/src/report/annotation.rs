@@ -1,0 +1,138 @@
+//! Lists the executed instructions of a function with their counts.
+
+use std::collections::BTreeMap;
+
+use hmtt_format::escape;
+use hmtt_format::profile::{Block, BlockEnd};
+
+use super::lines::SourceLines;
+use super::{Analysis, disassembly, place};
+
+/// Targets of an indirect site that are listed.
+const TARGETS: usize = 4;
+
+/// An instruction of a function.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Annotated {
+    /// Address in the file, or in the process if that is not known.
+    pub address: u64,
+    /// Number of its bytes.
+    pub bytes: u64,
+    /// How often it was executed, by the executions of the blocks that contain it.
+    pub times: u64,
+    /// Its text.
+    pub text: String,
+    /// What was executed after it, if it ends a block.
+    pub after: String,
+}
+
+/// Annotated instructions by their object and address.
+type Annotations<'p> = BTreeMap<(&'p str, u64), Annotated>;
+
+impl<'p> Analysis<'p> {
+    /// Blocks of all functions with a name.
+    pub fn blocks_of(&self, function: &str) -> Vec<&'p Block> {
+        let is_in = |block: &&Block| block.function.as_deref() == Some(function);
+        self.profile.blocks.iter().filter(is_in).collect()
+    }
+
+    /// Executed instructions of some blocks. An instruction that several blocks contain is there once.
+    pub fn annotate(&self, blocks: &[&'p Block]) -> Annotations<'p> {
+        let mut targets = BTreeMap::new();
+        for site in self.indirect_sites() {
+            let whole = site.times();
+            let shown = site
+                .targets
+                .iter()
+                .take(TARGETS)
+                .map(|(to, times)| format!("{} {:.1} %", place(to), percent(*times, whole)));
+            let mut text = shown.collect::<Vec<_>>().join(", ");
+            if site.targets.len() > TARGETS {
+                text += &format!(", {} others", site.targets.len() - TARGETS);
+            }
+            targets.insert(site.block.number, text);
+        }
+        let mut all = BTreeMap::new();
+        for block in blocks {
+            let lines = disassembly::lines(block);
+            let last = lines.len().saturating_sub(1);
+            for (at, line) in lines.into_iter().enumerate() {
+                let one = all.entry((block.object.as_str(), line.address)).or_insert(Annotated {
+                    address: line.address,
+                    bytes: line.bytes,
+                    times: 0,
+                    text: line.text,
+                    after: String::new(),
+                });
+                one.times = one.times.saturating_add(block.entries);
+                if at == last {
+                    one.after = match block.end {
+                        BlockEnd::Conditional if self.profile.unbalanced_blocks.is_some() => {
+                            format!("taken {:.1} %", percent(block.taken, block.left()))
+                        }
+                        _ => targets.get(&block.number).cloned().unwrap_or_default(),
+                    };
+                }
+            }
+        }
+        all
+    }
+
+    /// The code of a function with counts; `None` if nothing of it was executed.
+    pub fn annotation(&self, function: &str) -> Option<String> {
+        let blocks = self.blocks_of(function);
+        let sources = SourceLines::find(blocks.iter().copied());
+        let all = self.annotate(&blocks);
+        let most = all.values().map(|one| one.times).max()?;
+        let (mut text, mut object, mut end) = (String::new(), "", None);
+        let mut source = None;
+        for ((of, address), one) in &all {
+            if std::mem::replace(&mut object, of) != *of {
+                text += &format!("{} in {}:\n", escape::name(function), escape::name(of));
+                text += &format!("{:>16} {:>6}  {:<18}\n", "times", "%", "address");
+            } else if end != Some(*address) {
+                text += "             ...  not executed\n";
+            }
+            let line = sources.get(of, *address);
+            if line.is_some() && line != source {
+                text += &format!("{:24}; {}\n", "", escape::name(line.unwrap_or_default()));
+            }
+            source = line;
+            let share = percent(one.times, most);
+            let after =
+                if one.after.is_empty() { String::new() } else { format!("  # {}", one.after) };
+            text +=
+                &format!("{:>16} {share:>6.2}  {address:#018x}  {}{after}\n", one.times, one.text);
+            end = Some(address.wrapping_add(one.bytes));
+        }
+        Some(text)
+    }
+}
+
+/// A part of a whole.
+pub fn percent(part: u64, whole: u64) -> f64 {
+    if whole == 0 { 0.0 } else { part as f64 * 100.0 / whole as f64 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::tests::profile;
+
+    #[test]
+    fn code_is_listed_with_its_counts() {
+        let profile = profile();
+        let text = Analysis::new(&profile).annotation("f").unwrap();
+        let expected = "\
+f in /bin/p:
+           times      %  address           
+              11 100.00  0x0000000000001000  dec %ecx
+              11 100.00  0x0000000000001002  je 0x1008  # taken 9.1 %
+              10  90.91  0x0000000000001004  call *%rax  # g+0x0 100.0 %
+              10  90.91  0x0000000000001006  jmp 0x1000
+               1   9.09  0x0000000000001008  ret
+";
+        assert_eq!(text, expected);
+        assert_eq!(Analysis::new(&profile).annotation("h"), None);
+    }
+}

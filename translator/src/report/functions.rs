@@ -1,0 +1,88 @@
+//! Sums over the blocks of each function.
+
+use std::collections::HashMap;
+
+use hmtt_format::profile::{Block, BlockEnd};
+
+use super::Analysis;
+
+/// A function, with sums over its blocks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Function<'p> {
+    /// Name of the function; `?` for all code of an object without a known function.
+    pub name: &'p str,
+    /// File that contains it.
+    pub object: &'p str,
+    /// Instructions that were executed in it.
+    pub instructions: u64,
+    /// Executions of the block at its first instruction.
+    pub entries: u64,
+    /// Edges to its first instruction that are calls, or that come from other functions. `None` if edges were not
+    /// recorded.
+    pub calls: Option<u64>,
+    /// Returns that were executed in it.
+    pub returns: u64,
+    /// Executed blocks.
+    pub blocks: u64,
+}
+
+/// Object and name of a block's function.
+fn key(block: &Block) -> (&str, &str) {
+    (&block.object, block.function.as_deref().unwrap_or("?"))
+}
+
+impl<'p> Analysis<'p> {
+    /// Functions by the number of executed instructions, most first.
+    pub fn functions(&self) -> Vec<Function<'p>> {
+        let has_edges = self.profile.unbalanced_blocks.is_some();
+        let mut all: HashMap<(&str, &str), Function<'p>> = HashMap::new();
+        for block in &self.profile.blocks {
+            let (object, name) = key(block);
+            let function = all.entry((object, name)).or_insert(Function {
+                name,
+                object,
+                instructions: 0,
+                entries: 0,
+                calls: has_edges.then_some(0),
+                returns: 0,
+                blocks: 0,
+            });
+            let is_first = block.offset == Some(0);
+            let is_return = block.end == BlockEnd::Return;
+            let add = |sum: &mut u64, count: u64| *sum = sum.saturating_add(count);
+            add(&mut function.instructions, block.executed());
+            add(&mut function.entries, if is_first { block.entries } else { 0 });
+            add(&mut function.returns, if is_return { block.entries } else { 0 });
+            function.blocks += 1;
+        }
+        for edge in self.edges() {
+            let Some(to) = edge.to.filter(|to| to.offset == Some(0)) else { continue };
+            let is_call = edge.kind.is_call() || key(edge.from) != key(to);
+            if let Some(Function { calls: Some(calls), .. }) = all.get_mut(&key(to))
+                && is_call
+            {
+                *calls = calls.saturating_add(edge.times);
+            }
+        }
+        let mut all: Vec<_> = all.into_values().collect();
+        all.sort_by_key(|one| (std::cmp::Reverse(one.instructions), one.object, one.name));
+        all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::tests::profile;
+
+    #[test]
+    fn functions_are_sorted_by_executed_instructions() {
+        let profile = profile();
+        let functions = Analysis::new(&profile).functions();
+        let sums = functions.iter().map(|one| {
+            (one.name, one.instructions, one.entries, one.calls, one.returns, one.blocks)
+        });
+        let expected = [("f", 22 + 10 + 10 + 1, 11, Some(0), 1, 4), ("g", 20, 10, Some(10), 10, 1)];
+        assert_eq!(sums.collect::<Vec<_>>(), expected);
+    }
+}

@@ -1,0 +1,75 @@
+//! Conditional jumps with their shares, and indirect sites with their targets.
+
+use std::collections::HashMap;
+
+use hmtt_format::profile::{Block, BlockEnd};
+
+use super::{Analysis, sum};
+
+/// A block that ends with an indirect transfer, and where it led.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IndirectSite<'p> {
+    /// The block.
+    pub block: &'p Block,
+    /// Blocks at its targets with how often, most first.
+    pub targets: Vec<(&'p Block, u64)>,
+}
+
+impl IndirectSite<'_> {
+    /// Transfers to all targets.
+    pub fn times(&self) -> u64 {
+        sum(self.targets.iter().map(|(_, times)| *times))
+    }
+}
+
+impl<'p> Analysis<'p> {
+    /// Indirect sites by the number of transfers, most first.
+    pub fn indirect_sites(&self) -> Vec<IndirectSite<'p>> {
+        let mut all: HashMap<u32, Vec<(&'p Block, u64)>> = HashMap::new();
+        for edge in &self.profile.edges {
+            if let Some(to) = self.profile.block(edge.to) {
+                all.entry(edge.from).or_default().push((to, edge.times));
+            }
+        }
+        let site = |(from, mut targets): (u32, Vec<(&'p Block, u64)>)| {
+            targets.sort_by_key(|(to, times)| (std::cmp::Reverse(*times), to.number));
+            Some(IndirectSite { block: self.profile.block(from)?, targets })
+        };
+        let mut all: Vec<_> = all.into_iter().filter_map(site).collect();
+        all.sort_by_cached_key(|site| (std::cmp::Reverse(site.times()), site.block.number));
+        all
+    }
+
+    /// Blocks that end with a conditional jump, by their executions, most first.
+    pub fn conditional_blocks(&self) -> Vec<&'p Block> {
+        let is_conditional = |block: &&Block| block.end == BlockEnd::Conditional;
+        let mut all: Vec<&Block> = self.profile.blocks.iter().filter(is_conditional).collect();
+        all.sort_by_key(|block| (std::cmp::Reverse(block.entries), block.number));
+        all
+    }
+
+    /// Blocks by the number of executed instructions, most first.
+    pub fn hottest_blocks(&self) -> Vec<&'p Block> {
+        let mut all: Vec<&Block> = self.profile.blocks.iter().collect();
+        all.sort_by_key(|one| (std::cmp::Reverse(one.executed()), one.code_address));
+        all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::tests::profile;
+
+    #[test]
+    fn sites_are_sorted_by_their_transfers() {
+        let mut profile = profile();
+        profile.edges[1].times = 12;
+        let analysis = Analysis::new(&profile);
+        let sites = analysis.indirect_sites();
+        let numbers = sites.iter().map(|site| (site.block.number, site.targets[0].0.number));
+        assert_eq!(numbers.collect::<Vec<_>>(), [(7, 3), (2, 7)]);
+        assert_eq!(analysis.conditional_blocks(), [&profile.blocks[0]]);
+        assert_eq!(analysis.hottest_blocks()[0].number, 1);
+    }
+}
