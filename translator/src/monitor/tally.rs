@@ -1,6 +1,6 @@
 //! Follows the numbers of each thread in order: counts blocks, edges, starts and system calls.
 //!
-//! Numbers are handled in batches. [`Table`] counts most of them; what it puts aside is handled here one by one: notes,
+//! Numbers are handled in batches. `table` counts most of them; what it puts aside is handled here one by one: notes,
 //! numbers of no block, and successors of indirect blocks other than the expected ones.
 //!
 //! A **start** of a block is an execution that follows no other block, and a **stop** one that no other block follows. So
@@ -146,7 +146,7 @@ impl Tally {
         }
     }
 
-    /// Reads at most [`BATCH`] numbers of a thread.
+    /// Reads at most 4,096 numbers of a thread.
     pub fn read(&mut self, stream: &mut Stream, bytes: &[u8], new: NewBlocks<'_>) {
         debug_assert!(bytes.len() <= 4 * BATCH);
         // Notes are negative.
