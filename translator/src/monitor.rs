@@ -10,6 +10,7 @@
 mod balance;
 pub mod calls;
 pub mod code;
+pub mod counted;
 pub mod indirect;
 pub mod intervals;
 pub mod models;
@@ -22,8 +23,9 @@ use std::time::Duration;
 
 use crate::layout::{area, header, ring};
 use crate::shared::{CHUNKS, Rings, THREADS, wait, wake};
+use counted::Counted;
 use table::BATCH;
-use tally::{Counted, NewBlocks, Recording, Stream, Tally};
+use tally::{NewBlocks, Recording, Stream, Tally};
 
 /// How often rings are checked before the monitor sleeps, and how long it sleeps.
 const SPINS: u32 = 200;
@@ -195,8 +197,8 @@ mod tests {
     use hmtt_probe::control::Memory;
 
     use super::code::{BlockCode, End};
+    use super::counted::BlockTally;
     use super::indirect::Edge;
-    use super::tally::BlockTally;
     use super::*;
     use crate::shared::{Areas, BYTES};
 

@@ -10,10 +10,10 @@ use hmtt_probe::ptrace::Mapping;
 
 use crate::monitor::calls::Calls;
 use crate::monitor::code::BlockCode;
+use crate::monitor::counted::BlockTally;
 use crate::monitor::indirect::Edge;
 use crate::monitor::intervals::Intervals;
 use crate::monitor::models::{Modelled, Models};
-use crate::monitor::tally::BlockTally;
 
 /// A block that was executed.
 #[derive(Clone, Debug, PartialEq, Eq)]

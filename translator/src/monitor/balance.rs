@@ -6,8 +6,8 @@
 use std::collections::HashMap;
 
 use super::code::End;
+use super::counted::Counted;
 use super::table::Table;
-use super::tally::Counted;
 
 /// Number of addresses at which the sums differ.
 pub fn unbalanced(counted: &Counted, table: &Table) -> u64 {

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use hmtt_probe::address::RunAddr;
 use hmtt_translator::cache::Cache;
 use hmtt_translator::monitor::code::{BlockCode, End};
-use hmtt_translator::monitor::tally::{Counted, Recording, Stream, Tally};
+use hmtt_translator::monitor::counted::Counted;
+use hmtt_translator::monitor::tally::{Recording, Stream, Tally};
 
 use super::memory::Direct;
 
