@@ -3,7 +3,9 @@
 //! All tables are in private memory. What is written to the process goes through [`CacheMemory`].
 
 mod arena;
+mod bodies;
 mod links;
+mod order;
 mod record;
 mod translate;
 
@@ -14,7 +16,7 @@ use thiserror::Error;
 
 use crate::block::{Block, MAX_BYTES, Untranslatable};
 use crate::code::CodeBytes;
-use crate::emit::{ExitKind, emit};
+use crate::emit::{ExitKind, Form, emit};
 use crate::layout::{area, lookup};
 use crate::state::Point;
 use crate::stubs::Stubs;
@@ -43,8 +45,9 @@ pub trait CacheMemory {
     fn new_arena(&mut self, near: RunAddr) -> Result<Arena, String>;
     /// Writes code to which nothing leads yet.
     fn write(&mut self, arena: ArenaNumber, offset: u32, bytes: &[u8]);
-    /// Replaces the displacement of a jump by one aligned store of four bytes.
-    fn link(&mut self, arena: ArenaNumber, offset: u32, displacement: i32);
+    /// Replaces bytes of code by one store of the 8 bytes at a multiple of 8 that contain them (AMD64 Architecture
+    /// Programmer's Manual, volume 2, 7.6.1).
+    fn replace(&mut self, arena: ArenaNumber, offset: u32, bytes: &[u8]);
     /// Replaces an entry of the lookup table by one store.
     fn set_table(&mut self, entry: u16, address: RunAddr);
 }
@@ -136,10 +139,12 @@ pub struct Cache<M> {
     by_address: BTreeMap<u64, u32>,
     /// Exits that lead to an address without a block.
     waiting: HashMap<u64, Vec<u32>>,
+    /// Exits that are to be linked.
+    unlinked: Vec<u32>,
     /// The first block of each entry of the lookup table, or 0.
     heads: Vec<u32>,
     /// Blocks by the addresses at which their sections start.
-    sections: BTreeMap<u64, (u32, Side)>,
+    sections: BTreeMap<u64, (u32, Form, Side)>,
     /// States at islands.
     islands: HashMap<u64, Point>,
 }
@@ -166,6 +171,7 @@ impl<M: CacheMemory> Cache<M> {
             exits: Vec::new(),
             by_address: BTreeMap::new(),
             waiting: HashMap::new(),
+            unlinked: Vec::new(),
             heads: vec![0; lookup::ENTRIES as usize],
             sections: BTreeMap::new(),
             islands: HashMap::new(),
@@ -193,12 +199,30 @@ impl<M: CacheMemory> Cache<M> {
     /// # Errors
     /// The instruction there cannot be translated, or there is no memory.
     pub fn entry(&mut self, code: &dyn CodeBytes, at: RunAddr) -> Result<Entry, CacheError> {
-        let block = match self.by_address.get(&at.0) {
-            Some(block) => *block,
-            None => self.translate_batch(code, at)?,
-        };
-        let address = RunAddr(self.record_mut(block).checked);
-        Ok(Entry { block, address })
+        let block = self.block_at(code, at, false)?;
+        let body = self.main_of(block)?;
+        self.link_all();
+        Ok(Entry { block, address: RunAddr(body.entries.checked) })
+    }
+
+    /// Finds or translates the landing at an address, to which the lookup table leads from then on.
+    fn landing(&mut self, code: &dyn CodeBytes, at: RunAddr) -> Result<RunAddr, CacheError> {
+        let block = self.block_at(code, at, true)?;
+        let body = self.publish(block)?;
+        self.link_all();
+        Ok(RunAddr(body.entries.checked))
+    }
+
+    fn block_at(
+        &mut self,
+        code: &dyn CodeBytes,
+        at: RunAddr,
+        is_landing: bool,
+    ) -> Result<u32, CacheError> {
+        match self.by_address.get(&at.0) {
+            Some(block) => Ok(*block),
+            None => self.translate_batch(code, at, is_landing),
+        }
     }
 
     /// Answers a request of a thread: `exit` and `target` are the fields of its area, as read.
@@ -214,15 +238,12 @@ impl<M: CacheMemory> Cache<M> {
             None if exit != area::INDIRECT => return Answer::Native(to),
             Some(ExitKind::Direct { .. }) | None => {}
         }
-        match self.entry(code, to) {
-            Ok(entry) => {
-                if exit == area::INDIRECT {
-                    self.publish(entry.block);
-                }
-                Answer::Cached(entry.address)
-            }
-            Err(_) => Answer::Native(to),
-        }
+        // The stub has saved all registers that a landing expects in the area.
+        let address = match exit {
+            area::INDIRECT => self.landing(code, to),
+            _ => self.entry(code, to).map(|entry| entry.address),
+        };
+        address.map_or(Answer::Native(to), Answer::Cached)
     }
 
     /// The original state of a thread that is about to execute the instruction at an address of the
@@ -236,10 +257,11 @@ impl<M: CacheMemory> Cache<M> {
         if let Some(state) = self.islands.get(&address.0) {
             return Some(*state);
         }
-        let (start, (block, side)) = self.sections.range(..=address.0).next_back()?;
+        let (start, (block, form, side)) = self.sections.range(..=address.0).next_back()?;
         let record = &self.blocks[*block as usize - 1];
+        let body = if *form == Form::Landing { record.landing? } else { record.main? };
         let block = Block::from_bytes(record.info.start, &record.info.bytes).ok()?;
-        let emitted = emit(&block, &self.spaces[record.space].around, record.place).ok()?;
+        let emitted = emit(&block, &self.spaces[body.space].around, body.place).ok()?;
         let section = if matches!(side, Side::Hot) { emitted.hot } else { emitted.cold };
         section.state_at((address.0 - start) as u32)
     }

@@ -1,14 +1,23 @@
 //! Generates the code of a block.
 //!
 //! ```text
-//! prefix    reached through the lookup table, with the target in rcx: continues here if it is this
-//!           block, else at the next block with the same entry of the table
+//! prefix    only of a landing: continues here if the target in rcx is this block, else at the next
+//!           landing with the same entry of the lookup table
 //! checked   with a ring: continues at the full stub if the chunk is full
 //! main      with a ring: writes the number of the block; then the instructions, and the end
 //! cold      what is executed rarely: requests of unlinked exits, constants
 //! ```
 //!
-//! Each direct exit is a jump whose displacement is aligned, so that one store links it. The same
+//! The code of a block has two forms, of which each is generated when it is needed. The *main form* is
+//! entered by direct transfers. A *landing* is entered through the lookup table. The values of `rcx` and `r11` are
+//! then in the thread area, and each is loaded when an instruction needs it, or at the end of the block if that is no
+//! other indirect transfer. So series of calls and returns, which rarely use these registers, do not load and store
+//! them each time.
+//!
+//! The entry (prefix and check) is before `main`. A *joined* block follows its predecessor, which
+//! falls through to `main`; the check is then after the cold code, and jumps to `main`.
+//!
+//! Each direct exit is a jump that is linked by one store of 8 bytes at a multiple of 8. The same
 //! input generates the same code, so the points of a block can be generated again when they are needed.
 
 mod ends;
@@ -21,7 +30,7 @@ use hmtt_probe::address::RunAddr;
 use crate::block::{Block, Untranslatable};
 use crate::layout::{area, ring};
 use crate::state::{Flags, Point, Registers, Rip};
-pub use writer::{Section, register};
+pub use writer::{FALL_THROUGH, JUMP, Section, register};
 
 /// Addresses on which generated code depends.
 #[derive(Clone, Copy, Debug)]
@@ -49,7 +58,25 @@ pub struct Place {
     pub number: u32,
     /// Number of its first exit.
     pub first_exit: u32,
+    /// Form of the code.
+    pub form: Form,
 }
+
+/// Form of a block's code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// Entered by direct transfers. `joined`: the block before it falls through to it.
+    Main {
+        /// Whether the block before it falls through to it.
+        joined: bool,
+    },
+    /// Entered through the lookup table, with `rcx` and `r11` in the thread area.
+    Landing,
+}
+
+/// Registers that a lookup changes, and whose values are in the thread area when a landing is entered.
+pub const LOOKUP_REGISTERS: Registers =
+    Registers::one(register::RCX).with(Registers::one(register::R11));
 
 /// What kind of exit it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,6 +100,8 @@ pub enum ExitKind {
 pub struct Exit {
     /// Address of the displacement of its jump.
     pub displacement: u64,
+    /// Whether its jump ends the code of the block, so that it can fall through instead.
+    pub is_last: bool,
     /// Original address at which the program continues.
     pub to: RunAddr,
     /// Its kind.
@@ -88,16 +117,23 @@ pub struct Emitted {
     pub hot: Section,
     /// Cold code.
     pub cold: Section,
-    /// Address of the prefix.
+    /// Addresses at which it is entered.
+    pub entries: Entries,
+    /// The exits, in the order of their numbers.
+    pub exits: Vec<Exit>,
+}
+
+/// Addresses at which the code of a block is entered.
+#[derive(Clone, Copy, Debug)]
+pub struct Entries {
+    /// Address of the prefix of a landing.
     pub prefix: u64,
     /// Address at which the ring is checked. Without a ring, as `main`.
     pub checked: u64,
     /// Address at which the block is entered without a check.
     pub main: u64,
-    /// Address of the displacement of the jump to the next block with the same entry of the table.
+    /// Address of the displacement of a landing's jump to the next landing with the same entry of the table.
     pub next: u64,
-    /// The exits, in the order of their numbers.
-    pub exits: Vec<Exit>,
 }
 
 /// Generates the code of a block.
@@ -127,6 +163,9 @@ pub fn is_checked(from: RunAddr, to: RunAddr) -> bool {
 /// Which section.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Side {
+    /// Prefix and check.
+    Entry,
+    /// The rest of the code that is usually executed.
     Hot,
     Cold,
 }
@@ -150,16 +189,20 @@ struct Emitter<'a> {
     block: &'a Block,
     around: &'a Surroundings,
     place: Place,
+    entry: Section,
     hot: Section,
     cold: Section,
     fixes: Vec<Fix>,
     exits: Vec<Exit>,
     /// Registers that are always in the thread area.
     always: Registers,
+    /// Registers of a landing that are still in the thread area.
+    unloaded: Registers,
     /// Whether flags may have been overwritten by a check of the ring.
     dirty_flags: bool,
+    /// Offset in the entry section of the check, if there is a ring.
     checked: u32,
-    main: u32,
+    /// Offset in the cold section of the displacement of the jump to the next prefix.
     next: u32,
 }
 
@@ -170,22 +213,35 @@ impl<'a> Emitter<'a> {
             block,
             around,
             place,
-            hot: Section::with_room(block.bytes.len() + 160, block.operations.len() + 16),
-            cold: Section::with_room(160, 16),
+            entry: Section::with_capacity(80, 16),
+            hot: Section::with_capacity(block.bytes.len() + 80, block.operations.len() + 16),
+            cold: Section::with_capacity(160, 16),
             fixes: Vec::with_capacity(8),
             exits: Vec::with_capacity(2),
             always,
+            unloaded: Registers::NONE,
             dirty_flags: false,
             checked: 0,
-            main: 0,
             next: 0,
+        }
+    }
+
+    fn is_joined(&self) -> bool {
+        self.place.form == Form::Main { joined: true }
+    }
+
+    fn section(&mut self, side: Side) -> &mut Section {
+        match side {
+            Side::Entry => &mut self.entry,
+            Side::Hot => &mut self.hot,
+            Side::Cold => &mut self.cold,
         }
     }
 
     /// A state between blocks.
     fn between(&self, rip: Rip, borrowed: Registers) -> Point {
         let flags = if self.dirty_flags { Flags::Dead } else { Flags::Live };
-        let borrowed = borrowed.with(self.always);
+        let borrowed = borrowed.with(self.always).with(self.unloaded);
         Point { rip, borrowed, flags, rcx_is_rip: false, inside: None }
     }
 
@@ -210,7 +266,7 @@ impl<'a> Emitter<'a> {
 
     /// Adds a jump that is never replaced.
     fn jump(&mut self, side: Side, opcode: &[u8], goal: Goal) {
-        let section = if side == Side::Hot { &mut self.hot } else { &mut self.cold };
+        let section = self.section(side);
         section.put(opcode);
         let at = section.len();
         section.put(&[0; 4]);
@@ -223,7 +279,7 @@ impl<'a> Emitter<'a> {
         let at = self.hot.jump(opcode, Some(point));
         let displacement = self.hot.base + u64::from(at);
         let request = u64::from(self.cold.len());
-        self.exits.push(Exit { displacement, to, kind, request });
+        self.exits.push(Exit { displacement, is_last: false, to, kind, request });
         self.fix(Side::Hot, at, Goal::Within(Side::Cold, self.cold.len()));
         let rip = Rip::Address(to);
         let state = Point { rip, ..point };
@@ -246,28 +302,35 @@ impl<'a> Emitter<'a> {
 
     /// Sets the displacements, now that the size of the cold code is known.
     fn finish(mut self) -> Emitted {
-        let size = u64::from(self.cold.len()).next_multiple_of(8);
+        let is_joined = self.is_joined();
+        let after = if is_joined { self.entry.len() } else { 0 };
+        let size = u64::from(self.cold.len() + after).next_multiple_of(8);
         self.cold.base = self.place.cold_limit - size;
+        if is_joined {
+            self.entry.base = self.cold.here();
+        }
         for Fix { side, at, goal } in std::mem::take(&mut self.fixes) {
             let target = match goal {
-                Goal::Within(Side::Hot, offset) => self.hot.base + u64::from(offset),
-                Goal::Within(Side::Cold, offset) => self.cold.base + u64::from(offset),
+                Goal::Within(side, offset) => self.section(side).base + u64::from(offset),
                 Goal::Address(address) => address,
             };
-            let section = if side == Side::Hot { &mut self.hot } else { &mut self.cold };
-            section.set_displacement(at, target);
+            self.section(side).set_displacement(at, target);
         }
-        self.exits.iter_mut().for_each(|exit| exit.request += self.cold.base);
-        let hot = self.hot.base;
-        Emitted {
-            prefix: hot,
-            checked: hot + u64::from(self.checked),
-            main: hot + u64::from(self.main),
-            next: self.cold.base + u64::from(self.next),
-            hot: self.hot,
-            cold: self.cold,
-            exits: self.exits,
+        let end = self.hot.here();
+        for exit in &mut self.exits {
+            exit.request += self.cold.base;
+            exit.is_last = exit.displacement + 4 == end;
         }
+        let (prefix, main) = (self.entry.base, self.hot.base);
+        let checked = if self.around.ring { prefix + u64::from(self.checked) } else { main };
+        let next = self.cold.base + u64::from(self.next);
+        let entries = Entries { prefix, checked, main, next };
+        let (hot, cold) = if is_joined {
+            (self.hot, self.cold.followed_by(self.entry))
+        } else {
+            (self.entry.followed_by(self.hot), self.cold)
+        };
+        Emitted { hot, cold, entries, exits: self.exits }
     }
 }
 

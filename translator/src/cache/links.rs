@@ -2,62 +2,86 @@
 //!
 //! Each change is one store, so a thread sees the old or the new destination, and both are correct.
 
-use super::record::ExitRecord;
-use super::{Cache, CacheMemory};
-use crate::emit::ExitKind;
-use crate::emit::register::{R11, R15, RCX};
+use hmtt_probe::address::RunAddr;
+
+use super::record::{Body, ExitRecord};
+use super::{Cache, CacheError, CacheMemory};
+use crate::emit::register::R15;
+use crate::emit::{Entries, Exit, ExitKind, FALL_THROUGH, JUMP, LOOKUP_REGISTERS};
 use crate::state::{Flags, Point, Registers, Rip};
 
 impl<M: CacheMemory> Cache<M> {
+    /// Links the exits that are not linked yet. This may generate the main form of blocks that were landings only.
+    pub(super) fn link_all(&mut self) {
+        while let Some(number) = self.unlinked.pop() {
+            self.link(number);
+        }
+    }
+
     /// Links an exit to its target if that is translated.
-    pub(super) fn link(&mut self, number: u32) {
+    fn link(&mut self, number: u32) {
         let Some(ExitRecord { exit, space, .. }) = self.exit(number).copied() else { return };
         let ExitKind::Direct { checked } = exit.kind else { return };
         let Some(block) = self.by_address.get(&exit.to.0).copied() else {
             self.waiting.entry(exit.to.0).or_default().push(number);
             return;
         };
-        let record = self.record_mut(block);
-        let target = if checked { record.checked } else { record.main };
-        record.incoming.push(number);
-        self.lead(space, exit.displacement, target, self.between(Rip::Address(exit.to)));
-    }
-
-    /// Links all exits that wait for a block.
-    pub(super) fn link_waiting(&mut self, block: u32) {
-        let start = self.record_mut(block).info.start.0;
-        for number in self.waiting.remove(&start).unwrap_or_default() {
-            self.link(number);
-        }
-    }
-
-    /// Makes the lookup table lead to a block.
-    pub(super) fn publish(&mut self, block: u32) {
-        let record = self.record_mut(block);
-        if std::mem::replace(&mut record.is_published, true) {
+        // Without memory for it, the exit asks the controller each time.
+        let Ok(Body { entries, .. }) = self.main_of(block) else { return };
+        let target = if checked { entries.checked } else { entries.main };
+        self.record_mut(block).incoming.push(number);
+        let state = self.between(Rip::Address(exit.to));
+        if exit.is_last && target == exit.displacement + 4 {
+            let space = &self.spaces[space];
+            let at = space.offset(exit.displacement) - 1;
+            self.memory.replace(space.number, at, &FALL_THROUGH);
             return;
         }
-        let (entry, prefix) = (record.info.start.0 as u16, record.prefix);
+        self.lead_exit(space, &exit, target, state);
+    }
+
+    /// Makes the lookup table lead to a block. Returns its landing.
+    pub(super) fn publish(&mut self, block: u32) -> Result<Body, CacheError> {
+        let landing = self.landing_of(block)?;
+        let record = self.record_mut(block);
+        if std::mem::replace(&mut record.is_published, true) {
+            return Ok(landing);
+        }
+        let (entry, prefix) = (record.info.start.0 as u16, landing.entries.prefix);
         let first = std::mem::replace(&mut self.heads[usize::from(entry)], block);
         self.set_next(block, first);
-        self.memory.set_table(entry, hmtt_probe::address::RunAddr(prefix));
+        self.memory.set_table(entry, RunAddr(prefix));
+        Ok(landing)
+    }
+
+    /// Address of the prefix of a block, or that of the stub of an arena if there is no such block.
+    fn prefix_or_stub(&self, block: u32, space: usize) -> u64 {
+        let record = block.checked_sub(1).map(|index| &self.blocks[index as usize]);
+        let landing = record.and_then(|record| record.landing);
+        landing.map_or(self.spaces[space].around.indirect, |landing| landing.entries.prefix)
     }
 
     /// Makes a block's prefix lead to the next block with the same entry, or to the stub.
     fn set_next(&mut self, block: u32, next: u32) {
-        let target = (next != 0).then(|| self.record_mut(next).prefix);
         let record = self.record_mut(block);
         record.next_block = next;
-        let (space, at) = (record.space, record.next);
-        let target = target.unwrap_or(self.spaces[space].around.indirect);
+        let Some(Body { space, entries: Entries { next: at, .. }, .. }) = record.landing else {
+            return;
+        };
+        let target = self.prefix_or_stub(next, space);
         let mut state = self.between(Rip::InRcx);
-        let pair = Registers::one(RCX).with(Registers::one(R11));
-        state.borrowed = state.borrowed.with(pair);
-        self.lead(space, at, target, state);
+        state.borrowed = state.borrowed.with(LOOKUP_REGISTERS);
+        self.lead(space, (at, true), target, state);
     }
 
-    /// Replaces the displacement of a jump. `state` is the state at the jump.
-    fn lead(&mut self, space: usize, at: u64, target: u64, state: Point) {
+    /// Makes the jump of an exit lead to an address. `state` is the state at the jump.
+    fn lead_exit(&mut self, space: usize, exit: &Exit, target: u64, state: Point) {
+        self.lead(space, (exit.displacement, exit.is_last), target, state);
+    }
+
+    /// Makes a jump lead to an address. `at`: address of its displacement, and whether its opcode is one byte. `state`
+    /// is the state at the jump.
+    fn lead(&mut self, space: usize, (at, is_short): (u64, bool), target: u64, state: Point) {
         let space = &mut self.spaces[space];
         let found = space.displacement(at, target, &mut self.memory);
         // Without space for an island, the jump asks the controller each time.
@@ -65,7 +89,10 @@ impl<M: CacheMemory> Cache<M> {
         if let Some(island) = island {
             self.islands.insert(island, state);
         }
-        self.memory.link(space.number, space.offset(at), displacement);
+        let [one, two, three, four] = displacement.to_le_bytes();
+        let jump = [JUMP, one, two, three, four];
+        let (from, bytes) = if is_short { (1, &jump[..]) } else { (0, &jump[1..]) };
+        self.memory.replace(space.number, space.offset(at) - from, bytes);
     }
 
     fn between(&self, rip: Rip) -> Point {
@@ -84,7 +111,7 @@ impl<M: CacheMemory> Cache<M> {
         for number in incoming {
             let Some(ExitRecord { exit, space, .. }) = self.exit(number).copied() else { continue };
             let state = self.between(Rip::Address(exit.to));
-            self.lead(space, exit.displacement, exit.request, state);
+            self.lead_exit(space, &exit, exit.request, state);
             self.waiting.entry(start).or_default().push(number);
         }
         if is_published {
@@ -98,10 +125,8 @@ impl<M: CacheMemory> Cache<M> {
         let mut before = self.heads[usize::from(entry)];
         if before == block {
             self.heads[usize::from(entry)] = next;
-            let space = &self.spaces[self.blocks[block as usize - 1].space];
-            let stub = space.around.indirect;
-            let target = if next == 0 { stub } else { self.record_mut(next).prefix };
-            self.memory.set_table(entry, hmtt_probe::address::RunAddr(target));
+            let target = self.prefix_or_stub(next, 0);
+            self.memory.set_table(entry, RunAddr(target));
             return;
         }
         while before != 0 {

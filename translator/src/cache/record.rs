@@ -3,31 +3,34 @@
 use hmtt_probe::address::RunAddr;
 
 use super::BlockInfo;
-use crate::emit::{Exit, Place};
+use crate::emit::{Entries, Exit, Place};
 
-/// A translated block.
+/// A translated block. It has code of at least one form.
 #[derive(Clone, Debug)]
 pub struct Record {
     /// What others may know.
     pub info: BlockInfo,
+    /// Its main form.
+    pub main: Option<Body>,
+    /// Its landing.
+    pub landing: Option<Body>,
+    /// The next landing with the same entry of the lookup table, or 0.
+    pub next_block: u32,
+    /// Whether the lookup table leads to its landing.
+    pub is_published: bool,
+    /// Exits that are linked to its main form.
+    pub incoming: Vec<u32>,
+}
+
+/// The code of a block in one form.
+#[derive(Clone, Copy, Debug)]
+pub struct Body {
     /// Index of its arena.
     pub space: usize,
     /// Place of its code, and its numbers.
     pub place: Place,
-    /// Address of its prefix.
-    pub prefix: u64,
-    /// Address at which the ring is checked.
-    pub checked: u64,
-    /// Address without a check.
-    pub main: u64,
-    /// Address of the displacement of the jump to the next block with the same entry of the table.
-    pub next: u64,
-    /// That block, or 0.
-    pub next_block: u32,
-    /// Whether the lookup table leads to it.
-    pub is_published: bool,
-    /// Exits that are linked to it.
-    pub incoming: Vec<u32>,
+    /// Addresses at which it is entered.
+    pub entries: Entries,
 }
 
 impl Record {

@@ -1,116 +1,88 @@
 //! Translates blocks into the cache.
 
-use std::collections::VecDeque;
+use std::collections::HashMap;
 
 use hmtt_probe::address::RunAddr;
 
 use super::arena::Space;
-use super::record::{ExitRecord, Record};
-use super::{ArenaNumber, BlockInfo, Cache, CacheError, CacheMemory, Side};
+use super::order::{Decoded, Ordered, order};
+use super::{ArenaNumber, Cache, CacheError, CacheMemory, Instrument};
 use crate::block::{Block, End};
 use crate::code::CodeBytes;
-use crate::emit::{Emitted, Place, emit};
 
 impl<M: CacheMemory> Cache<M> {
     /// Translates the block at an address and, up to a limit, those that direct transfers reach from
-    /// it. Returns the number of the first.
+    /// it. `is_landing`: the program gets to the address by an indirect transfer. Returns the number of the first.
     pub(super) fn translate_batch(
         &mut self,
         code: &dyn CodeBytes,
         at: RunAddr,
+        is_landing: bool,
     ) -> Result<u32, CacheError> {
-        let first = self.translate(code, at)?;
-        let mut found = VecDeque::from([first.1]);
-        let mut left = self.settings.batch.saturating_sub(1);
-        while let Some(end) = found.pop_front() {
-            for (to, is_return) in successors(&end) {
-                if let Some(block) = self.by_address.get(&to.0).copied() {
-                    if is_return {
-                        self.publish(block);
+        let blocks = self.decode_batch(code, at, is_landing)?;
+        let returns: Vec<RunAddr> = blocks
+            .iter()
+            .flat_map(|one| successors(&one.block.end))
+            .filter_map(|(to, is_return)| is_return.then_some(to))
+            .collect();
+        let mut failure = None;
+        for Ordered { block, form } in order(blocks, self.settings.instrument == Instrument::Ring) {
+            let start = block.start;
+            if let Err(error) = self.add_block(block, form)
+                && start == at
+            {
+                failure = Some(error);
+            }
+        }
+        for to in returns {
+            if let Some(block) = self.by_address.get(&to.0).copied() {
+                // A landing that cannot be written is tried again by the thread that returns there.
+                let _ = self.publish(block);
+            }
+        }
+        self.link_all();
+        match (self.by_address.get(&at.0), failure) {
+            (Some(block), _) => Ok(*block),
+            (None, Some(error)) => Err(error),
+            (None, None) => {
+                Err(CacheError::Arena { near: at, why: "the block was not written".to_owned() })
+            }
+        }
+    }
+
+    /// Decodes the block at an address, and blocks without a translation that direct transfers reach from it.
+    fn decode_batch(
+        &self,
+        code: &dyn CodeBytes,
+        at: RunAddr,
+        is_landing: bool,
+    ) -> Result<Vec<Decoded>, CacheError> {
+        let mut blocks = vec![Decoded { block: Block::decode(code, at)?, has_main: !is_landing }];
+        let mut seen = HashMap::from([(at, Some(0))]);
+        let mut next = 0;
+        while next < blocks.len() {
+            for (to, is_return) in successors(&blocks[next].block.end) {
+                if self.by_address.contains_key(&to.0) {
+                    continue;
+                }
+                if let Some(known) = seen.get(&to) {
+                    if let Some(index) = *known {
+                        let one: &mut Decoded = &mut blocks[index];
+                        one.has_main |= !is_return;
                     }
                     continue;
                 }
-                if left == 0 {
-                    return Ok(first.0);
+                if blocks.len() >= self.settings.batch {
+                    continue;
                 }
-                left -= 1;
                 // What cannot be translated is found out again by the thread that arrives there.
-                if let Ok((block, end)) = self.translate(code, to) {
-                    if is_return {
-                        self.publish(block);
-                    }
-                    found.push_back(end);
-                }
+                let block = Block::decode(code, to).ok();
+                seen.insert(to, block.as_ref().map(|_| blocks.len()));
+                blocks.extend(block.map(|block| Decoded { block, has_main: !is_return }));
             }
+            next += 1;
         }
-        Ok(first.0)
-    }
-
-    /// Translates one block and links it. Returns its number and how it ends.
-    fn translate(&mut self, code: &dyn CodeBytes, at: RunAddr) -> Result<(u32, End), CacheError> {
-        let mut block = Block::decode(code, at)?;
-        let number = self.blocks.len() as u32 + 1;
-        let (space, place, emitted) = self.write(&mut block, number)?;
-        let info = BlockInfo {
-            start: at,
-            instructions: block.operations.len() as u16,
-            bytes: std::mem::take(&mut block.bytes),
-        };
-        self.sections.insert(emitted.hot.base, (number, Side::Hot));
-        self.sections.insert(emitted.cold.base, (number, Side::Cold));
-        self.blocks.push(Record {
-            info,
-            space,
-            place,
-            prefix: emitted.prefix,
-            checked: emitted.checked,
-            main: emitted.main,
-            next: emitted.next,
-            next_block: 0,
-            is_published: false,
-            incoming: Vec::new(),
-        });
-        self.by_address.insert(at.0, number);
-        let exits = emitted.exits.iter().map(|exit| ExitRecord { exit: *exit, space });
-        self.exits.extend(exits);
-        for exit in 0..emitted.exits.len() as u32 {
-            self.link(place.first_exit + exit);
-        }
-        self.link_waiting(number);
-        Ok((number, block.end))
-    }
-
-    /// Generates the code of a block and writes it to an arena that has space for it.
-    fn write(
-        &mut self,
-        block: &mut Block,
-        number: u32,
-    ) -> Result<(usize, Place, Emitted), CacheError> {
-        let first_exit = self.exits.len() as u32 + 1;
-        let mut space = match self.spaces.iter().rposition(|space| space.reaches(block.start)) {
-            Some(space) => space,
-            None => self.new_space(block.start)?,
-        };
-        let mut is_new = false;
-        loop {
-            let Space { hot, cold, around, .. } = &self.spaces[space];
-            let place = Place { hot: *hot, cold_limit: *cold & !7, number, first_exit };
-            let emitted = match emit(block, around, place) {
-                Ok(emitted) => emitted,
-                Err(untranslatable) => {
-                    block.cut(untranslatable)?;
-                    continue;
-                }
-            };
-            if self.spaces[space].write(&emitted, &mut self.memory) {
-                return Ok((space, place, emitted));
-            }
-            if std::mem::replace(&mut is_new, true) {
-                let why = "a block does not fit into an arena".to_owned();
-                return Err(CacheError::Arena { near: block.start, why });
-            }
-            space = self.new_space(block.start)?;
-        }
+        Ok(blocks)
     }
 
     /// Maps a new arena near an address. Returns its index.

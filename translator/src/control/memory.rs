@@ -58,9 +58,12 @@ impl CacheMemory for CodeMemory {
         self.memory.copy_from(self.offset(arena, offset), bytes);
     }
 
-    fn link(&mut self, arena: ArenaNumber, offset: u32, displacement: i32) {
-        let word = self.memory.word(self.offset(arena, offset));
-        word.store(displacement.cast_unsigned(), Ordering::SeqCst);
+    fn replace(&mut self, arena: ArenaNumber, offset: u32, bytes: &[u8]) {
+        let (at, place) = (self.offset(arena, offset & !7), offset as usize & 7);
+        let word = self.memory.long(at);
+        let mut all = word.load(Ordering::Relaxed).to_le_bytes();
+        all[place..place + bytes.len()].copy_from_slice(bytes);
+        word.store(u64::from_le_bytes(all), Ordering::SeqCst);
     }
 
     fn set_table(&mut self, entry: u16, address: RunAddr) {

@@ -17,6 +17,10 @@ impl Emitter<'_> {
     /// Generates the end of the block.
     pub(super) fn end(&mut self) -> Result<(), Untranslatable> {
         let last = self.block.body_len();
+        if !matches!(self.block.end, End::Indirect | End::IndirectCall { .. } | End::Return { .. })
+        {
+            self.load(last, Registers::ALL);
+        }
         let before = self.within(last, Registers::NONE);
         match self.block.end {
             End::Direct { to } | End::FallThrough { next: to } => {
@@ -66,7 +70,7 @@ impl Emitter<'_> {
             self.hot.put(&short.to_le_bytes());
             return;
         }
-        self.cold.align(0, 8);
+        self.cold.align_constant();
         let constant = Goal::Within(Side::Cold, self.cold.len());
         self.cold.put(&value.0.to_le_bytes());
         self.jump(Side::Hot, &[0xff, 0x35], constant);
@@ -76,15 +80,19 @@ impl Emitter<'_> {
     fn save_pair(&mut self) -> (Point, Point) {
         let before = self.within(self.block.body_len(), Registers::NONE);
         self.hot.point(before);
-        self.hot.save(RCX);
-        self.hot.point(before);
-        self.hot.save(R11);
-        self.hot.point(before);
+        for number in [RCX, R11] {
+            if !self.unloaded.contains(number) {
+                self.hot.save(number);
+                self.hot.point(before);
+            }
+        }
         (before, self.between(Rip::InRcx, Registers::one(RCX)))
     }
 
     fn indirect(&mut self, return_to: Option<RunAddr>) -> Result<(), Untranslatable> {
-        let operation = &self.block.operations[self.block.body_len()];
+        let last = self.block.body_len();
+        let operation = &self.block.operations[last];
+        self.load(last, operation.uses.touched());
         let (before, after) = self.save_pair();
         let loaded = Point { borrowed: before.borrowed.with(Registers::one(RCX)), ..before };
         self.load_target(operation, before, if return_to.is_some() { loaded } else { after })?;

@@ -8,8 +8,9 @@ use hmtt_probe::address::RunAddr;
 use iced_x86::{Code, Encoder, Instruction, OpKind, Register};
 
 use super::register::{R11, R15, RCX};
-use super::{Emitter, Registers};
-use crate::block::{Operation, Untranslatable, Why};
+use super::writer::jump_extent;
+use super::{Emitter, LOOKUP_REGISTERS, Registers};
+use crate::block::{End, Operation, Untranslatable, Why};
 use crate::layout::area;
 use crate::state::Point;
 
@@ -21,6 +22,7 @@ impl Emitter<'_> {
     pub(super) fn operation(&mut self, index: usize) -> Result<(), Untranslatable> {
         let block = self.block;
         let operation = &block.operations[index];
+        self.load_before(index);
         let before = self.within(index, Registers::NONE);
         self.hot.point(before);
         let uses_r15 = operation.uses.touched().contains(R15);
@@ -32,10 +34,50 @@ impl Emitter<'_> {
                 self.substitute(operation, &operation.instruction, busy, before, after)?;
             }
         } else {
+            self.align_branch(index);
             self.copy(operation)?;
         }
         self.keep_flags(operation);
+        self.unloaded = self.unloaded.without(operation.uses.overwritten);
         Ok(())
+    }
+
+    /// Loads the registers of a landing that an operation needs. All are loaded before the comparison of a conditional
+    /// jump, which stays close to it.
+    fn load_before(&mut self, index: usize) {
+        let uses = &self.block.operations[index].uses;
+        let needed = uses.touched().without(uses.overwritten);
+        let is_last = index + 1 == self.block.body_len();
+        match self.block.end {
+            End::Conditional { .. } if is_last => self.load(index, Registers::ALL),
+            _ => self.load(index, needed),
+        }
+    }
+
+    /// Loads registers of a landing, before the operation at an index.
+    pub(super) fn load(&mut self, index: usize, registers: Registers) {
+        for number in registers.iter().filter(|number| LOOKUP_REGISTERS.contains(*number)) {
+            if self.unloaded.contains(number) {
+                self.hot.point(self.within(index, Registers::NONE));
+                self.hot.restore(number);
+                self.unloaded = self.unloaded.without(Registers::one(number));
+            }
+        }
+    }
+
+    /// Aligns the conditional jump that follows an instruction, before both: processors execute a comparison and the
+    /// jump behind it as one.
+    fn align_branch(&mut self, index: usize) {
+        let is_branch = matches!(self.block.end, End::Conditional { .. });
+        if !is_branch || index + 1 != self.block.body_len() {
+            return;
+        }
+        if self.block.operations[index + 1].instruction.is_jcc_short_or_near() {
+            let (ahead, bytes) = jump_extent(2);
+            let length = self.block.operations[index].instruction.len() as u64;
+            self.hot.keep_together(length + ahead, bytes);
+            self.hot.point(self.within(index, Registers::NONE));
+        }
     }
 
     /// The program's flags are known again once they are overwritten.
@@ -105,6 +147,7 @@ impl Emitter<'_> {
         before: Point,
         after: Point,
     ) -> Result<(), Untranslatable> {
+        let busy = busy.with(self.unloaded);
         let free = SUBSTITUTES.iter().copied().find(|number| !busy.contains(*number));
         let number = free.ok_or_else(|| refusal(instruction, Why::OutOfReach))?;
         let one = Registers::one(number);

@@ -26,9 +26,23 @@ pub struct Section {
     pub points: Vec<(u32, Point)>,
 }
 
+/// Instructions that do nothing, by their length in bytes (Intel SDM, volume 2, NOP).
+const NOPS: [&[u8]; 5] =
+    [&[], &[0x90], &[0x66, 0x90], &[0x0f, 0x1f, 0x00], &[0x0f, 0x1f, 0x40, 0x00]];
+
+/// Replaces a jump that leads to the next byte.
+pub const FALL_THROUGH: [u8; 5] = [0x0f, 0x1f, 0x44, 0x00, 0x00];
+/// Opcode of `jmp` with a displacement of 32 bits.
+pub const JUMP: u8 = 0xe9;
+
+/// Which bytes of a jump are replaced together: offset and number.
+pub const fn jump_extent(opcode_bytes: u64) -> (u64, u64) {
+    if opcode_bytes == 1 { (0, 5) } else { (opcode_bytes, 4) }
+}
+
 impl Section {
-    /// An empty section with room for bytes and points.
-    pub fn with_room(bytes: usize, points: usize) -> Self {
+    /// An empty section, with capacity for bytes and points.
+    pub fn with_capacity(bytes: usize, points: usize) -> Self {
         let (bytes, points) = (Vec::with_capacity(bytes), Vec::with_capacity(points));
         Section { base: 0, bytes, points }
     }
@@ -115,27 +129,30 @@ impl Section {
         self.put(&value.to_le_bytes());
     }
 
-    /// Adds one instruction that does nothing, or none, so that the byte `ahead` bytes from here is at a
-    /// multiple of `to`.
-    pub fn align(&mut self, ahead: u64, to: u64) {
-        let count = (self.here() + ahead).next_multiple_of(to) - (self.here() + ahead);
-        match count {
-            0 => {}
-            1 => self.put(&[0x90]),
-            2 => self.put(&[0x66, 0x90]),
-            3 => self.put(&[0x0f, 0x1f, 0x00]),
-            4 => self.put(&[0x0f, 0x1f, 0x40, 0x00]),
-            _ => self.put(&[0x90].repeat(count as usize)),
+    /// Adds bytes of value 0 up to a multiple of 8.
+    pub fn align_constant(&mut self) {
+        let count = self.here().next_multiple_of(8) - self.here();
+        self.put(&[0; 8][..count as usize]);
+    }
+
+    /// Adds one instruction that does nothing, or none, so that bytes that are `ahead` bytes from here do not cross a
+    /// multiple of 8.
+    pub fn keep_together(&mut self, ahead: u64, bytes: u64) {
+        let offset = (self.here() + ahead) % 8;
+        if offset + bytes > 8 {
+            self.put(NOPS[(8 - offset) as usize]);
         }
     }
 
-    /// Adds a jump with the opcode given, whose displacement is aligned so that it can be replaced by
-    /// one store. Returns the offset of the displacement, which is 0 so far.
+    /// Adds a jump with the opcode given, which can be replaced by one store: its displacement, and with an opcode of
+    /// one byte the whole jump, does not cross a multiple of 8. Returns the offset of the displacement, which is 0 so
+    /// far.
     pub fn jump(&mut self, opcode: &[u8], point: Option<Point>) -> u32 {
         if let Some(point) = point {
             self.point(point);
         }
-        self.align(opcode.len() as u64, 4);
+        let (ahead, bytes) = jump_extent(opcode.len() as u64);
+        self.keep_together(ahead, bytes);
         if let Some(point) = point {
             self.point(point);
         }
@@ -152,6 +169,16 @@ impl Section {
         debug_assert!(i32::try_from(displacement).is_ok());
         let at = at as usize;
         self.bytes[at..at + 4].copy_from_slice(&(displacement as i32).to_le_bytes());
+    }
+
+    /// This section with another after it, which has the address after it.
+    #[must_use]
+    pub fn followed_by(mut self, other: Section) -> Section {
+        debug_assert_eq!(self.here(), other.base);
+        let offset = self.len();
+        self.bytes.extend_from_slice(&other.bytes);
+        self.points.extend(other.points.iter().map(|(at, point)| (at + offset, *point)));
+        self
     }
 
     /// The state before the instruction at an offset, if it is known.

@@ -1,6 +1,6 @@
 //! The memory of generated code, in the process of the test itself.
 
-use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use hmtt_probe::address::RunAddr;
 use hmtt_translator::cache::{Arena, ArenaNumber, CacheMemory};
@@ -137,12 +137,13 @@ impl CacheMemory for Direct {
         self.arenas[arena.0 as usize].write(offset.into(), bytes);
     }
 
-    fn link(&mut self, arena: ArenaNumber, offset: u32, displacement: i32) {
+    fn replace(&mut self, arena: ArenaNumber, offset: u32, bytes: &[u8]) {
         self.links += 1;
-        let at = self.arenas[arena.0 as usize].start + u64::from(offset);
-        assert_eq!(at % 4, 0);
-        // SAFETY: the memory stays mapped, and the address is aligned.
-        unsafe { &*(at as *const AtomicI32) }.store(displacement, Ordering::Release);
+        let word = self.arenas[arena.0 as usize].long(offset & !7);
+        let mut all = word.load(Ordering::Relaxed).to_le_bytes();
+        let place = offset as usize & 7;
+        all[place..place + bytes.len()].copy_from_slice(bytes);
+        word.store(u64::from_le_bytes(all), Ordering::Release);
     }
 
     fn set_table(&mut self, entry: u16, address: RunAddr) {
