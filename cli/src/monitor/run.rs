@@ -7,6 +7,7 @@ use anyhow::Result;
 use clap::ValueEnum;
 use hmtt_probe::control::{Ending, TagError};
 use hmtt_probe::ptrace::{self, wait_for_end};
+use hmtt_translator::cache::Instrument;
 use hmtt_translator::control::{Options, Outcome};
 use hmtt_translator::monitor::intervals::Intervals;
 use hmtt_translator::monitor::models::ModelOptions;
@@ -34,6 +35,9 @@ pub struct Run {
     /// Count blocks only, not what follows each of them; this is faster
     #[arg(long)]
     counts_only: bool,
+    /// Translate only and record nothing, which shows the cost of the translation itself
+    #[arg(long, conflicts_with_all = ["output", "counts_only", "full", "predictors", "icache"])]
+    translate_only: bool,
     /// Model branch predictors, a bimodal one and one after TAGE, and count their mispredictions
     #[arg(long)]
     predictors: bool,
@@ -64,7 +68,8 @@ enum Full {
 
 /// Runs the program until it ends. Returns whether something was lost.
 pub fn run(options: &Run) -> Result<bool> {
-    let Run { output, overwrite, full, counts_only, predictors, icache, bbv, program } = options;
+    let Run { output, overwrite, full, counts_only, .. } = options;
+    let Run { translate_only, predictors, icache, bbv, program, .. } = options;
     let signals = block_signals()?;
     ptrace::ignore_file_size_signal();
     let created = output.as_ref().map(|path| Created::new(path, *overwrite)).transpose()?;
@@ -80,14 +85,15 @@ pub fn run(options: &Run) -> Result<bool> {
     let models = ModelOptions { predictors: *predictors, icache: *icache };
     let edges = !counts_only;
     let recording = Recording { edges, models, interval: *bbv, ..Recording::default() };
-    let options = Options { drops: *full == Full::Drop, recording, signals };
+    let instrument = if *translate_only { Instrument::None } else { Instrument::Ring };
+    let options = Options { instrument, drops: *full == Full::Drop, recording, signals };
     let outcome = hmtt_translator::control::run(process, &options).inspect_err(|_| {
         // This command started the process, and the user did not ask for another run.
         let _ = kill(pid, Signal::SIGKILL);
     })?;
     new_files.keep();
     new_vectors.keep();
-    finish(outcome, pid, created.as_ref(), vectors.as_ref())
+    finish(outcome, pid, created.as_ref(), vectors.as_ref(), !translate_only)
 }
 
 /// The path with `.bb` appended.
@@ -128,6 +134,7 @@ fn finish(
     pid: nix::unistd::Pid,
     created: Option<&Created>,
     vectors: Option<&Created>,
+    prints: bool,
 ) -> Result<bool> {
     let Outcome { mut profile, ending, left } = outcome;
     let intervals = profile.intervals.take();
@@ -137,6 +144,7 @@ fn finish(
     let profile = profile.to_file(ending, left);
     let written = match created {
         Some(file) => file.write(profile.to_json()),
+        None if !prints => Ok(()),
         None => {
             report!("{}", report::table(&profile, report::ROWS).trim_end());
             Ok(())

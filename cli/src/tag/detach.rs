@@ -42,7 +42,8 @@ pub fn run(Detach { pid }: &Detach) -> Result<()> {
     }
 }
 
-fn ask(pid: Pid, tracer: Pid) -> Result<()> {
+/// Asks the controller of a process to detach, and waits until it has.
+pub fn ask(pid: Pid, tracer: Pid) -> Result<()> {
     let program =
         |pid: Pid| -> Option<PathBuf> { std::fs::read_link(format!("/proc/{pid}/exe")).ok() };
     let is_ours = program(tracer).is_some_and(|path| {

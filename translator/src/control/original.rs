@@ -4,7 +4,7 @@ use libc::user_regs_struct;
 
 use crate::layout::area;
 use crate::shared::Area;
-use crate::state::{Flags, Point, Registers, Rip};
+use crate::state::{Flags, Point, Rip};
 
 /// Flags that are stored as `lahf` stores them, and the overflow flag.
 const LAHF_FLAGS: u64 = 0xd5;
@@ -39,8 +39,7 @@ fn register(registers: &mut user_regs_struct, number: u8) -> &mut u64 {
 /// The original registers of a thread with these registers, which is at a point of the cache.
 pub fn original(point: &Point, now: &user_regs_struct, area: Area<'_>) -> user_regs_struct {
     let mut original = *now;
-    let borrowed = point.borrowed.with(Registers::one(R15));
-    for number in borrowed.iter() {
+    for number in point.borrowed.iter() {
         *register(&mut original, number) = area.get(area::save(number)).any();
     }
     original.rip = match point.rip {
@@ -58,7 +57,7 @@ pub fn original(point: &Point, now: &user_regs_struct, area: Area<'_>) -> user_r
         original.rcx = original.rip;
     }
     // The system call that was interrupted is one of the cache, not of the program.
-    if borrowed.contains(RAX) {
+    if point.borrowed.contains(RAX) {
         original.orig_rax = NO_CALL;
     }
     original.gs_base = 0;
@@ -74,6 +73,7 @@ mod tests {
 
     use super::*;
     use crate::shared::{Areas, BYTES};
+    use crate::state::Registers;
 
     fn areas() -> Areas {
         let file = rustix::fs::memfd_create("areas", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
@@ -96,7 +96,7 @@ mod tests {
         let now = user_regs_struct { rcx: 7, rdx: 8, eflags: 0x246 | 0x80, orig_rax: 202, ..now };
         let point = Point {
             rip: Rip::InTarget,
-            borrowed: Registers::one(RAX),
+            borrowed: Registers::one(RAX).with(Registers::one(R15)),
             flags: Flags::Saved,
             rcx_is_rip: true,
             inside: None,
@@ -106,7 +106,7 @@ mod tests {
         assert_eq!((first.rax, first.r15, first.orig_rax), (100, 115, NO_CALL));
         assert_eq!(first.eflags, 0x202 | 0x41 | 0x800);
         let rip = Rip::InRcx;
-        let borrowed = Registers::one(1);
+        let borrowed = Registers::one(1).with(Registers::one(R15));
         let point = Point { rip, borrowed, flags: Flags::Live, rcx_is_rip: false, inside: None };
         let second = original(&point, &now, thread);
         assert_eq!((second.rip, second.rcx, second.orig_rax), (7, 101, 202));

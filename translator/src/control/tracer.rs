@@ -43,6 +43,8 @@ const CS: u64 = 0x33;
 /// How a process is followed.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
+    /// What generated code does besides what the program does.
+    pub instrument: Instrument,
     /// Whether threads drop block numbers when their ring is full, instead of waiting.
     pub drops: bool,
     /// What is counted.
@@ -55,6 +57,8 @@ pub struct Options {
 pub(super) struct Tracer {
     pub process: Process,
     pub shared: Arc<Shared>,
+    /// Whether `r15` is the ring's pointer in the cache.
+    pub has_rings: bool,
     pub threads: BTreeMap<Pid, Thread>,
     /// Events that were received while other threads were handled.
     pub pending: VecDeque<Status>,
@@ -92,7 +96,7 @@ pub fn run(mut process: Process, options: &Options) -> Result<Outcome, ControlEr
     }
     let failed = |source| ControlError::System { operation: "read the program's memory", source };
     let code = ProcessCode::open(pid).map_err(failed)?;
-    let settings = Settings { table: memory.table, instrument: Instrument::Ring, batch: BATCH };
+    let settings = Settings { table: memory.table, instrument: options.instrument, batch: BATCH };
     let cache = Cache::new(memory.code, settings, entry)?;
     let rings = Arc::new(Rings::new(memory.areas));
     let shared = Arc::new(Shared::new(rings, Translation::new(cache, code)));
@@ -100,6 +104,7 @@ pub fn run(mut process: Process, options: &Options) -> Result<Outcome, ControlEr
     let tracer = Tracer {
         process,
         shared,
+        has_rings: options.instrument == Instrument::Ring,
         threads: BTreeMap::new(),
         pending: VecDeque::new(),
         finished,

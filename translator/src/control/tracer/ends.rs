@@ -55,7 +55,7 @@ impl Tracer {
         let pointer = match self.original_registers(thread)? {
             Some((now, original)) => {
                 self.become_native(thread, &now, original)?;
-                Some(now.r15)
+                self.threads.get(&thread).map(|one| one.pointer)
             }
             None => {
                 let native = self.threads.get(&thread).filter(|one| one.is_native);

@@ -143,7 +143,8 @@ impl Tracer {
     fn handle_exit_stop(&mut self, thread: Pid) -> Result<(), ControlError> {
         let registers = self.process.thread_at_event(thread).registers();
         if let (Ok(registers), Some(state)) = (registers, self.threads.get(&thread)) {
-            let pointer = if state.is_native { state.pointer } else { registers.r15 };
+            let pointer =
+                if state.is_native || !self.has_rings { state.pointer } else { registers.r15 };
             if !state.is_native {
                 self.record_interruption(RunAddr(registers.rip));
             }

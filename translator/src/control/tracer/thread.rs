@@ -98,7 +98,7 @@ impl Tracer {
         self.shared.handed_over[number].store(false, Ordering::SeqCst);
         at_event.set_registers(user_regs_struct {
             rip: entry.address.0,
-            r15: state.pointer,
+            r15: if self.has_rings { state.pointer } else { registers.r15 },
             gs_base: area.address.0,
             ..registers
         })?;
@@ -134,7 +134,9 @@ impl Tracer {
     ) -> Result<(), ControlError> {
         self.process.thread_at_event(thread).set_registers(original)?;
         let Some(state) = self.threads.get_mut(&thread) else { return Ok(()) };
-        state.pointer = now.r15;
+        if self.has_rings {
+            state.pointer = now.r15;
+        }
         state.is_native = true;
         state.call = None;
         state.request = None;

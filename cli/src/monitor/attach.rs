@@ -1,0 +1,29 @@
+//! `hmtt monitor attach`: moves a running process into a code cache.
+
+use anyhow::Result;
+use hmtt_probe::ptrace::Process;
+use nix::unistd::Pid;
+
+use super::options::MonitorOptions;
+use crate::tag::end::End;
+
+/// Count every basic block that a running process executes, until Ctrl-C or until it ends
+#[derive(clap::Args)]
+pub struct Attach {
+    #[command(flatten)]
+    options: MonitorOptions,
+    /// Process id
+    #[arg(value_name = "PID")]
+    pid: i32,
+}
+
+/// Follows the process until it ends or a signal asks to detach. Returns whether something was lost.
+pub fn run(Attach { options, pid }: &Attach) -> Result<bool> {
+    let prepared = options.prepare()?;
+    let process = Process::attach_checked(Pid::from_raw(*pid), false)?;
+    let outcome = hmtt_translator::control::attach(process, &prepared.options)?;
+    let finished = prepared.finish(outcome);
+    // The status of a process that this command has not started is not its own.
+    End::Status(0).exit_if_failed(finished.has_failed);
+    Ok(finished.is_lost)
+}
