@@ -45,8 +45,8 @@ bitstream: setup
 	cargo run --quiet -p gateware -- synth --bitstream --board $$board || status=1; \
 	done; exit $$status
 
-# Measures the receiver compared with tcpdump and dumpcap, decoding, forged frames, tag logs, tagged programs compared
-# with other tools, and the simulated card. The receiver's part writes 10 GB to target/bench and removes them.
+# Measures the receiver compared with tcpdump and dumpcap, decoding, forged frames, tag logs, tagged and monitored
+# programs compared with other tools, and the simulated card. The receiver's part writes 10 GB to target/bench and removes them.
 bench: setup
 	cargo build --quiet --release -p hmtt-sim -p hmtt-host -p hmtt-cli -p hmtt-tests --bins
 	cargo run --quiet --release -p hmtt-tests --bin bench_receive
@@ -54,6 +54,7 @@ bench: setup
 	cargo run --quiet --release -p hmtt-tests --bin bench_forged
 	cargo run --quiet --release -p hmtt-tests --bin bench_tags
 	cargo run --quiet --release -p hmtt-tests --bin bench_tagged
+	cargo run --quiet --release -p hmtt-tests --bin bench_monitored
 	cargo run --quiet --release -p hmtt-tests --bin bench
 
 # Fuzzes for SECONDS each: random commands against a model of the pins, settings and switches against a model of the

@@ -12,6 +12,7 @@ pub mod hostile;
 pub mod load;
 pub mod measure;
 pub mod oracle;
+pub mod slowdown;
 
 /// Names of the DDR1 vectors.
 pub const DDR1: [&str; 12] = [

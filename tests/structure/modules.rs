@@ -8,7 +8,7 @@ use std::path::Path;
 use crate::source::Crate;
 
 /// The first file of each crate.
-const CRATES: [&str; 15] = [
+const CRATES: [&str; 14] = [
     "cli/src/main.rs",
     "format/src/lib.rs",
     "fuzz/src/lib.rs",
@@ -19,7 +19,6 @@ const CRATES: [&str; 15] = [
     "probe/src/lib.rs",
     "sim/src/bin/hmtt-sim/main.rs",
     "sim/src/lib.rs",
-    "tests/src/bin/bench_tagged/main.rs",
     "tests/src/lib.rs",
     "tests/support/src/lib.rs",
     "trace/src/lib.rs",

@@ -5,105 +5,26 @@
 //! Tagged and untagged runs alternate, and the best of each is used. Processor time of `hmtt` itself is listed
 //! separately.
 
-mod programs;
-
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
-use hmtt_tests::measure::measure;
 use hmtt_tests::program;
-
-use programs::{Build, Program};
+use hmtt_tests::slowdown::programs::{self, Build, Program};
+use hmtt_tests::slowdown::{Bench, Used, Way};
 
 const RUNS: usize = 7;
 const SLOW_RUNS: usize = 2;
 const STARTS: usize = 15;
 
-/// Processor times of a run in seconds.
-#[derive(Clone, Copy)]
-struct Used {
-    /// Time of the program.
-    own: f64,
-    /// Time of all processes together.
-    all: f64,
-}
+/// Measures programs with tags.
+struct Tagged(Bench);
 
-impl Used {
-    const MOST: Used = Used { own: f64::INFINITY, all: f64::INFINITY };
-
-    fn least(self, other: Used) -> Used {
-        Used { own: self.own.min(other.own), all: self.all.min(other.all) }
-    }
-}
-
-struct Bench {
-    folder: PathBuf,
-    own_time: PathBuf,
-}
-
-/// A way to run a program: the command before it, its build, and the amount of work.
-struct Way {
-    name: &'static str,
-    words: Vec<String>,
-    build: Build,
-    size: usize,
-    runs: usize,
-}
-
-impl Bench {
-    fn run(&self, way: Option<&Way>, program: &Program, size: usize) -> Result<Option<Used>> {
-        let Some(path) = program.built(way.map_or(Build::Plain, |way| way.build)) else {
-            return Ok(None);
-        };
-        let times = self.folder.join("times");
-        let _ = std::fs::remove_file(&times);
-        // XRay uses a new file name for each log.
-        for entry in std::fs::read_dir(&self.folder)?.flatten() {
-            if entry.file_name().to_string_lossy().starts_with("xray.") {
-                std::fs::remove_file(entry.path())?;
-            }
-        }
-        let first = path.display().to_string();
-        let mut words = way.map_or_else(Vec::new, |way| way.words.clone());
-        // The rules are inserted before the separator.
-        if let Some(at) = words.iter().position(|word| word == "--") {
-            words.splice(at..at, program.rules.iter().cloned());
-        }
-        let mut all = words.into_iter().chain([first]).chain(program.words(size));
-        let mut command = Command::new(all.next().unwrap_or_default());
-        command.args(all).current_dir(&self.folder).stderr(Stdio::null());
-        command.env("LD_PRELOAD", &self.own_time).env("OWN_TIME", &times);
-        // Output of the program must not be parsed as a measurement, so it is discarded.
-        let mut shell = Command::new("sh");
-        shell.args(["-c", "exec \"$@\" >/dev/null", "sh"]).arg(command.get_program());
-        shell.args(command.get_args()).current_dir(&self.folder).stderr(Stdio::null());
-        shell.envs(command.get_envs().filter_map(|(key, value)| Some((key, value?))));
-        let taken = measure(&mut shell).with_context(|| format!("{shell:?}"))?;
-        ensure!(taken.code == Some(0), "{shell:?}: {:?}", taken.code);
-        let text = std::fs::read_to_string(&times)?;
-        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-        let line =
-            text.lines().find_map(|line| line.strip_prefix(name)?.trim().parse::<f64>().ok());
-        Ok(Some(Used { own: line.context("no time")? / 1e9, all: taken.cpu }))
-    }
-
-    /// Runs the program untagged and in a way, alternating, and returns the shortest times of both.
-    fn compare(&self, way: &Way, program: &Program) -> Result<Option<(Used, Used)>> {
-        let (mut plain, mut other) = (Used::MOST, Used::MOST);
-        for _ in 0..way.runs {
-            let Some(used) = self.run(None, program, way.size)? else { return Ok(None) };
-            plain = plain.least(used);
-            let Some(used) = self.run(Some(way), program, way.size)? else { return Ok(None) };
-            other = other.least(used);
-        }
-        Ok(Some((plain, other)))
-    }
-
+impl Tagged {
     /// Counts the calls with `hmtt tag`.
     fn calls(&self, program: &Program, size: usize) -> Result<u64> {
-        let file = self.folder.join("counts.json");
+        let file = self.0.folder.join("counts.json");
         let mut command = Command::new(hmtt());
         command.args(["tag", "run", "--overwrite", "-o"]).arg(&file).args(&program.rules);
         command.arg("--").arg(&program.plain);
@@ -115,7 +36,7 @@ impl Bench {
     }
 
     fn tagging(&self, programs: &[Program]) -> Result<()> {
-        let log = self.folder.join("log").display().to_string();
+        let log = self.0.folder.join("log").display().to_string();
         let tag = |name, words: &[&str], size| {
             let first = [hmtt().as_str(), "tag", "run"].map(String::from);
             let words = first.into_iter().chain(words.iter().map(|word| (*word).into()));
@@ -127,7 +48,7 @@ impl Bench {
                 runs: RUNS,
             }
         };
-        let counts = self.folder.join("counts.json").display().to_string();
+        let counts = self.0.folder.join("counts.json").display().to_string();
         let ways = [
             tag("none", &["--sink", "none"], 0),
             tag("count", &["--overwrite", "-o", &counts], 0),
@@ -140,7 +61,7 @@ impl Bench {
         println!("|---|---:|---|---:|---:|---:|");
         for program in programs {
             for (way, real) in ways.iter().zip(&mut real) {
-                let Some((plain, tagged)) = self.compare(way, program)? else { continue };
+                let Some((plain, tagged)) = self.0.compare(way, program)? else { continue };
                 if program.is_real {
                     real.push(tagged.own / plain.own);
                 }
@@ -164,8 +85,8 @@ impl Bench {
     }
 
     fn others(&self, programs: &[Program]) -> Result<()> {
-        let data = self.folder.join("uftrace").display().to_string();
-        let profile = format!("--callgrind-out-file={}/callgrind", self.folder.display());
+        let data = self.0.folder.join("uftrace").display().to_string();
+        let profile = format!("--callgrind-out-file={}/callgrind", self.0.folder.display());
         let way = |name, words: &[&str], build, size, runs| Way {
             name,
             words: words.iter().map(|word| (*word).into()).collect(),
@@ -184,7 +105,7 @@ impl Bench {
         }
         if programs.iter().any(|program| program.built(Build::Xray).is_some()) {
             let options = "patch_premain=true xray_mode=xray-basic verbosity=0 xray_logfile_base=";
-            let options = format!("XRAY_OPTIONS={options}{}/xray.", self.folder.display());
+            let options = format!("XRAY_OPTIONS={options}{}/xray.", self.0.folder.display());
             let words = ["env", options.as_str()];
             ways.push(way("XRay basic log", &words, Build::Xray, 2, SLOW_RUNS));
         }
@@ -196,7 +117,7 @@ impl Bench {
         for program in programs {
             let mut row = format!("| {} |", program.name);
             for way in &ways {
-                let compared = self.compare(way, program)?;
+                let compared = self.0.compare(way, program)?;
                 let factor = |(plain, other): (Used, Used)| format!("{:.1}", other.own / plain.own);
                 row = format!("{row} {} |", compared.map_or(String::new(), factor));
             }
@@ -264,17 +185,15 @@ fn main() -> Result<()> {
     let mut words = std::env::args().skip(1);
     let folder = words.next().map_or_else(|| "target/bench/tagged".into(), PathBuf::from);
     let only: Vec<String> = words.collect();
-    std::fs::create_dir_all(&folder)?;
-    let folder = folder.canonicalize()?;
-    let bench = Bench { own_time: programs::own_time(&folder)?, folder };
-    let mut programs = programs::all(&bench.folder)?;
+    let bench = Tagged(Bench::new(&folder)?);
+    let mut programs = programs::all(&bench.0.folder)?;
     programs.retain(|program| only.is_empty() || only.iter().any(|name| *name == program.name));
     bench.tagging(&programs)?;
     if !only.is_empty() {
         return Ok(());
     }
     bench.others(&programs)?;
-    starts(&bench.folder)?;
+    starts(&bench.0.folder)?;
     let load = std::fs::read_to_string("/proc/loadavg")?;
     println!("\nLoad of the machine at the end: {}.", load.split(' ').next().unwrap_or_default());
     Ok(())

@@ -17,7 +17,9 @@ pub enum Build {
 }
 
 /// A program to be measured.
+#[derive(Debug)]
 pub struct Program {
+    /// Name in tables.
     pub name: &'static str,
     /// The untagged program. Other builds need its source.
     pub plain: PathBuf,
@@ -56,6 +58,7 @@ impl Program {
         }
     }
 
+    /// Arguments for an amount of work.
     pub fn words(&self, size: usize) -> Vec<String> {
         [&self.before[..], &self.sizes[size..=size]].concat()
     }
@@ -84,6 +87,9 @@ fn compile(compiler: &str, output: &Path, flags: &[String], files: &[String]) ->
 }
 
 /// Builds the library that reports the processor time of a process.
+///
+/// # Errors
+/// The compiler fails.
 pub fn own_time(folder: &Path) -> Result<PathBuf> {
     let library = folder.join("own_time.so");
     compile("cc", &library, &["-shared".into(), "-fPIC".into()], &[ours("own_time.c")])?;
@@ -164,6 +170,9 @@ fn bzip2(folder: &Path, inputs: &[String; 3]) -> Result<Program> {
 }
 
 /// Returns all available programs, and prints those that are missing.
+///
+/// # Errors
+/// A program of ours cannot be compiled, or its input cannot be written.
 pub fn all(folder: &Path) -> Result<Vec<Program>> {
     let mut inputs = [const { String::new() }; 3];
     for (input, bytes) in inputs.iter_mut().zip([6_000_000u64, 2_000_000, 300_000]) {
