@@ -282,8 +282,8 @@ pub struct Process {
     /// Events of threads that arrived while the process was being stopped. The user of this type
     /// must handle each once, before it waits for later ones.
     pub queued_events: Vec<Status>,
-    /// `gs` of threads that ended while the process was being stopped, until it is evaluated.
-    pub(crate) last_gs: Vec<(Pid, RunAddr)>,
+    /// Registers of threads that ended while the process was being stopped, until they are evaluated.
+    pub last_registers: Vec<(Pid, libc::user_regs_struct)>,
     /// Risks that are accepted for this process.
     pub risk_policy: RiskPolicy,
     /// Where injected system calls are made, once that is known.
@@ -317,7 +317,7 @@ impl Process {
             threads: BTreeMap::from([(pid, StopState::AtInstruction)]),
             forked: Vec::new(),
             queued_events: Vec::new(),
-            last_gs: Vec::new(),
+            last_registers: Vec::new(),
             risk_policy: RiskPolicy::default(),
             site: None,
             signal_frames: RefCell::default(),

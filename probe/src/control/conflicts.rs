@@ -181,7 +181,8 @@ impl Tagged {
 
     /// Checks `gs` of threads that ended while all threads were being stopped.
     pub(super) fn check_gs_of_ended(&mut self) {
-        for (thread, gs) in std::mem::take(&mut self.process.last_gs) {
+        for (thread, registers) in std::mem::take(&mut self.process.last_registers) {
+            let gs = RunAddr(registers.gs_base);
             let gs_taken = self.tags.collector.has_thread(thread) && !self.tags.collector.owns(gs);
             self.watch.is_taken |= gs_taken && !self.is_untagged();
         }

@@ -1,6 +1,6 @@
 //! Stops one thread.
 //!
-//! A thread also stops at its exit (`PTRACE_O_TRACEEXIT`); its `gs` is recorded, and it is resumed.
+//! A thread also stops at its exit (`PTRACE_O_TRACEEXIT`); its registers are recorded, and it is resumed.
 //! Other threads may wait in the kernel for that exit, where they cannot be stopped: a thread that
 //! executes another program waits for the exit of all others. Therefore, while one thread is waited
 //! for, threads at their exit are resumed.
@@ -16,7 +16,6 @@ use nix::unistd::Pid;
 use super::proc::threads;
 use super::wait::{OPTIONS, is_at_exit, resume, wait_unless_dead_and};
 use super::{Child, Process, PtraceError, Status, StopState, wait};
-use crate::address::RunAddr;
 
 /// Result of stopping a thread.
 pub(super) enum StopOutcome {
@@ -63,7 +62,7 @@ impl Process {
                     return Ok(StopOutcome::Stopped(state));
                 }
                 Ok(Some(Status::Event(_, _, libc::PTRACE_EVENT_EXIT))) => {
-                    self.note_last_gs(thread);
+                    self.note_last_registers(thread);
                     resume(thread, None)?;
                 }
                 Ok(Some(Status::Event(_, _, event))) => {
@@ -97,14 +96,14 @@ impl Process {
         {
             // The thread stays at that stop until it is resumed or killed.
             let _ = wait(Some(*thread), WaitPidFlag::__WALL | WaitPidFlag::WNOHANG);
-            self.note_last_gs(*thread);
+            self.note_last_registers(*thread);
             let _ = resume(*thread, None);
         }
     }
 
-    fn note_last_gs(&mut self, thread: Pid) {
+    fn note_last_registers(&mut self, thread: Pid) {
         if let Ok(registers) = self.thread_at_event(thread).registers() {
-            self.last_gs.push((thread, RunAddr(registers.gs_base)));
+            self.last_registers.push((thread, registers));
         }
     }
 }
