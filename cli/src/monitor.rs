@@ -1,7 +1,10 @@
 //! `hmtt monitor`: runs a program from a code cache that reports every basic block, and reports the counts.
 //!
-//! [`run`](mod@run) follows the program and writes a profile, which [`report`](mod@report) prints.
+//! [`run`](mod@run) and [`attach`] follow a program and write a profile, which [`report`](mod@report) prints.
 
+mod attach;
+mod detach;
+mod options;
 mod report;
 mod run;
 
@@ -18,6 +21,8 @@ pub struct Arguments {
 #[derive(Subcommand)]
 enum Command {
     Run(run::Run),
+    Attach(attach::Attach),
+    Detach(detach::Detach),
     Report(report::Report),
 }
 
@@ -25,6 +30,8 @@ enum Command {
 pub fn run(arguments: &Arguments) -> Result<bool> {
     match &arguments.command {
         Command::Run(arguments) => run::run(arguments),
+        Command::Attach(arguments) => attach::run(arguments),
+        Command::Detach(arguments) => detach::run(arguments).map(|()| false),
         Command::Report(arguments) => report::run(arguments),
     }
 }

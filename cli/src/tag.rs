@@ -7,7 +7,7 @@ mod attach;
 mod auto;
 mod blocks;
 mod counts;
-mod detach;
+pub mod detach;
 pub mod end;
 pub mod files;
 mod list;

@@ -35,7 +35,7 @@ use nix::unistd::Pid;
 
 pub use code::Files;
 pub use error::ControlError;
-pub use tracer::{Options, run};
+pub use tracer::{Options, attach, run};
 use translator::Translation;
 
 use crate::profile::Profile;

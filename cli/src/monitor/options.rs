@@ -1,13 +1,17 @@
 //! Options of `hmtt monitor run` and `attach`: what is recorded, and where the counts are written.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use clap::ValueEnum;
 use hmtt_format::profile::Profile;
+use hmtt_probe::control::TagError;
 use hmtt_probe::ptrace;
 use hmtt_translator::cache::Instrument;
 use hmtt_translator::control::{Options, Outcome};
+use hmtt_translator::monitor::intervals::Intervals;
+use hmtt_translator::monitor::models::ModelOptions;
+use hmtt_translator::monitor::models::icache::Geometry;
 use hmtt_translator::monitor::tally::Recording;
 
 use super::report;
@@ -29,8 +33,18 @@ pub struct MonitorOptions {
     #[arg(long)]
     counts_only: bool,
     /// Translate only and record nothing, which shows the cost of the translation itself
-    #[arg(long, conflicts_with_all = ["output", "counts_only", "full"])]
+    #[arg(long, conflicts_with_all = ["output", "counts_only", "full", "predictors", "icache"])]
     translate_only: bool,
+    /// Model branch predictors, a bimodal one and one after TAGE, and count their mispredictions
+    #[arg(long)]
+    predictors: bool,
+    /// Model an instruction cache, and count its misses: size, lines of a set, and bytes of a line
+    #[arg(long, value_name = "SIZE,WAYS,LINE", value_parser = geometry)]
+    icache: Option<Geometry>,
+    /// Count the first thread's instructions in each block for intervals of this many instructions, and write these
+    /// vectors to the output file's name with .bb appended, as SimPoint reads them
+    #[arg(long, value_name = "INTERVAL", requires = "output", value_parser = clap::value_parser!(u64).range(1000..))]
+    bbv: Option<u64>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -46,7 +60,9 @@ pub struct Prepared {
     /// How it is followed.
     pub options: Options,
     created: Option<Created>,
-    new_files: NewFiles,
+    /// File of basic-block vectors.
+    vectors: Option<Created>,
+    new_files: [NewFiles; 2],
     prints: bool,
 }
 
@@ -63,27 +79,67 @@ impl MonitorOptions {
     pub fn prepare(&self) -> Result<Prepared> {
         let signals = block_signals()?;
         ptrace::ignore_file_size_signal();
-        let create = |path| Created::new(path, self.overwrite);
+        let create = |path: &PathBuf| Created::new(path, self.overwrite);
         let created = self.output.as_ref().map(create).transpose()?;
-        let removable = created.iter().filter_map(Created::removable).collect();
-        let recording = Recording { edges: !self.counts_only, ..Recording::default() };
+        let new_files = new_file(created.as_ref());
+        let vectors = match (&self.output, self.bbv) {
+            (Some(path), Some(_)) => Some(create(&beside(path))?),
+            _ => None,
+        };
+        let new_files = [new_files, new_file(vectors.as_ref())];
+        let models = ModelOptions { predictors: self.predictors, icache: self.icache };
+        let edges = !self.counts_only;
+        let recording = Recording { edges, models, interval: self.bbv, ..Recording::default() };
         let instrument = if self.translate_only { Instrument::None } else { Instrument::Ring };
-        let drops = self.full == Full::Drop;
-        Ok(Prepared {
-            options: Options { instrument, drops, recording, signals },
-            created,
-            new_files: NewFiles::new(removable),
-            prints: !self.translate_only,
-        })
+        let options = Options { instrument, drops: self.full == Full::Drop, recording, signals };
+        Ok(Prepared { options, created, vectors, new_files, prints: !self.translate_only })
     }
+}
+
+/// A new file, which is removed again if following the program fails.
+fn new_file(created: Option<&Created>) -> NewFiles {
+    NewFiles::new(created.into_iter().filter_map(Created::removable).collect())
+}
+
+/// The path with `.bb` appended.
+fn beside(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".bb");
+    name.into()
+}
+
+/// Parses the geometry of a cache, such as `32K,8,64`.
+fn geometry(text: &str) -> Result<Geometry, String> {
+    let number = |text: &str| -> Option<u64> {
+        let (digits, unit) = match text.trim().strip_suffix(['K', 'k']) {
+            Some(digits) => (digits, 1024),
+            None => (text.trim(), 1),
+        };
+        digits.parse::<u64>().ok()?.checked_mul(unit)
+    };
+    let numbers: Option<Vec<u64>> = text.split(',').map(number).collect();
+    let found = match numbers.as_deref() {
+        Some([size, ways, line]) => Geometry::new(*size, *ways, *line),
+        _ => return Err("give three numbers, such as 32K,8,64".into()),
+    };
+    found.ok_or_else(|| "lines and sets must be powers of two, at most 64M and 64 ways".into())
+}
+
+/// Writes basic-block vectors, and warns of those for which there was no space.
+fn write_vectors(intervals: &Intervals, file: &Created) -> Result<(), TagError> {
+    if intervals.dropped > 0 {
+        report!("hmtt: warning: {} intervals were not kept", intervals.dropped);
+    }
+    file.write(&intervals.text)
 }
 
 impl Prepared {
     /// Writes or prints the counts, and warns of losses.
     pub fn finish(self, outcome: Outcome) -> Finished {
-        let Prepared { created, new_files, prints, .. } = self;
-        new_files.keep();
-        let Outcome { profile, ending, left } = outcome;
+        let Prepared { created, vectors, new_files, prints, .. } = self;
+        new_files.into_iter().for_each(NewFiles::keep);
+        let Outcome { mut profile, ending, left } = outcome;
+        let intervals = profile.intervals.take();
         if let Some(why) = left {
             report!(
                 "hmtt: warning: the program was followed only until {why}; it goes on natively"
@@ -99,6 +155,10 @@ impl Prepared {
                 Ok(())
             }
         };
+        let written = written.and_then(|()| match (&intervals, &vectors) {
+            (Some(intervals), Some(file)) => write_vectors(intervals, file),
+            _ => Ok(()),
+        });
         if let Err(error) = &written {
             report!("hmtt: {}", hmtt_format::escape::message(&format!("{error:#}")));
         }

@@ -142,7 +142,7 @@ fn build(
     let profiled = folder.join(format!("{name}-pg"));
     compile("cc", &profiled, &[flags, &["-pg".into()]].concat(), files)?;
     let mut others = vec![(Build::Profiled, profiled)];
-    if hmtt_tests::has(CLANG) {
+    if crate::has(CLANG) {
         let xray = folder.join(format!("{name}-xray"));
         let more = ["-fxray-instrument", "-fxray-instruction-threshold=1"].map(String::from);
         compile(CLANG, &xray, &[flags, &more].concat(), files)?;

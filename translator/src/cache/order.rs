@@ -62,7 +62,7 @@ pub fn order(blocks: Vec<Decoded>, has_ring: bool) -> Vec<Ordered> {
         let (mut next, mut joined) = (Some(first), false);
         while let Some(Decoded { block, has_main }) = next.and_then(|number| left[number].take()) {
             let to = fall_through(&block.end)
-                .filter(|to| !heads.contains(to) && !(has_ring && is_checked(block.start, *to)));
+                .filter(|to| !(heads.contains(to) || has_ring && is_checked(block.start, *to)));
             next = to.and_then(|to| index.get(&to)).copied();
             let form = if has_main { Form::Main { joined } } else { Form::Landing };
             ordered.push(Ordered { block, form });

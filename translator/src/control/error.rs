@@ -4,6 +4,7 @@ use std::io;
 
 use hmtt_probe::control::TagError;
 use hmtt_probe::ptrace::PtraceError;
+use nix::unistd::Pid;
 use thiserror::Error;
 
 use crate::cache::CacheError;
@@ -26,6 +27,14 @@ pub enum ControlError {
     /// The program is a 32-bit program.
     #[error("it is a 32-bit program; only 64-bit programs are translated")]
     Bits32,
+    /// A thread uses what generated code needs for itself.
+    #[error("its thread {thread} {what}, which translated code cannot do")]
+    Obstacle {
+        /// The thread.
+        thread: Pid,
+        /// What it does.
+        what: &'static str,
+    },
     /// A system call of the controller failed.
     #[error("cannot {operation}")]
     System {

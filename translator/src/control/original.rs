@@ -14,6 +14,14 @@ pub const R15: u8 = 15;
 /// `orig_rax` of a thread that is in no system call.
 pub const NO_CALL: u64 = u64::MAX;
 
+/// Values of `rax` after a system call that the kernel will make again (Linux, `include/linux/errno.h`).
+const RESTARTS: [i64; 4] = [-512, -513, -514, -516];
+
+/// Whether the kernel will make the system call again from which a stopped thread returns.
+pub fn is_restarted(registers: &user_regs_struct) -> bool {
+    registers.orig_rax.cast_signed() >= 0 && RESTARTS.contains(&registers.rax.cast_signed())
+}
+
 /// A register by its number in encodings.
 fn register(registers: &mut user_regs_struct, number: u8) -> &mut u64 {
     match number {

@@ -1,5 +1,6 @@
 //! The tracer: handles what ptrace reports about the threads of a process, and moves them into the cache and out of it.
 
+mod attach;
 mod ends;
 mod events;
 mod thread;
@@ -7,7 +8,7 @@ mod thread;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::mpsc::{Sender, channel};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
 use hmtt_probe::address::RunAddr;
@@ -29,6 +30,7 @@ use crate::monitor::tally::Recording;
 use crate::monitor::{Counts, Finished, watch};
 use crate::profile::{BlockCount, NativeCode, Profile};
 use crate::shared::Rings;
+pub use attach::attach;
 use thread::Thread;
 
 /// Most events that are handled before signals to the controller are checked.
@@ -72,7 +74,7 @@ pub(super) struct Tracer {
     pub left: Option<&'static str>,
     pub ending: Option<Ending>,
     /// Memory in the process that is unmapped at the end.
-    pub mapped: Vec<(RunAddr, u64)>,
+    pub mapped: Mapped,
 }
 
 /// Runs a process that was just started and has not executed an instruction, until it ends or a signal to the controller
@@ -83,45 +85,45 @@ pub(super) struct Tracer {
 pub fn run(mut process: Process, options: &Options) -> Result<Outcome, ControlError> {
     process.check_filters()?;
     let pid = process.pid;
-    let mut stopped = process.stopped()?;
+    let stopped = process.stopped()?;
     let registers = stopped.registers(pid)?;
     if registers.cs != CS {
         return Err(ControlError::Bits32);
     }
     let entry = RunAddr(registers.rip);
+    let (shared, mapped) = prepare(&mut process, entry, options)?;
+    let (tracer, received) = Tracer::new(process, shared, mapped, options);
+    follow(tracer, options, received, Tracer::start)
+}
+
+/// Memory in a process that is unmapped at the end.
+type Mapped = Vec<(RunAddr, u64)>;
+
+/// Shares memory with a stopped process, and prepares a cache for it. `near`: an address of its code.
+fn prepare(
+    process: &mut Process,
+    near: RunAddr,
+    options: &Options,
+) -> Result<(Arc<Shared>, Mapped), ControlError> {
     let when_full = if options.drops { area::DROP } else { area::WAIT };
-    let mut memory = setup::share(&mut stopped, entry, when_full)?;
+    let mut memory = setup::share(&mut process.stopped()?, near, when_full)?;
     for (low, is_asked) in calls::asked().into_iter().enumerate() {
         memory.code.set_call(low as u8, if is_asked { lookup::ASKED } else { lookup::AT_ONCE });
     }
     let failed = |source| ControlError::System { operation: "read the program's memory", source };
-    let code = ProcessCode::open(pid).map_err(failed)?;
+    let code = ProcessCode::open(process.pid).map_err(failed)?;
     let settings = Settings { table: memory.table, instrument: options.instrument, batch: BATCH };
-    let cache = Cache::new(memory.code, settings, entry)?;
+    let cache = Cache::new(memory.code, settings, near)?;
     let rings = Arc::new(Rings::new(memory.areas));
-    let shared = Arc::new(Shared::new(rings, Translation::new(cache, code)));
-    let (finished, received) = channel();
-    let tracer = Tracer {
-        process,
-        shared,
-        has_rings: options.instrument == Instrument::Ring,
-        threads: BTreeMap::new(),
-        pending: VecDeque::new(),
-        finished,
-        interrupted: BTreeMap::new(),
-        seen: Profile::default(),
-        left: None,
-        ending: None,
-        mapped: memory.mapped,
-    };
-    follow(tracer, options, received)
+    Ok((Arc::new(Shared::new(rings, Translation::new(cache, code))), memory.mapped))
 }
 
-/// Follows the process with the help of the other two threads.
+/// Follows the process with the help of the other two threads. `start`: lets its threads continue.
 fn follow(
     tracer: Tracer,
     options: &Options,
-    received: std::sync::mpsc::Receiver<Finished>,
+    received: Receiver<Finished>,
+    start: impl FnOnce(&mut Tracer) -> Result<(), ControlError>,
 ) -> Result<Outcome, ControlError> {
     let shared = tracer.shared.clone();
     let (ready, started) = channel();
@@ -139,7 +141,7 @@ fn follow(
     // An error means that the translator has ended: the process then runs natively.
     let _ = started.recv();
     let begin = clock::pair();
-    let followed = events(tracer, options);
+    let followed = events(tracer, options, start);
     shared.is_over.store(true, Ordering::SeqCst);
     let counts = monitor.join().unwrap_or_default();
     let _ = translator.join();
@@ -168,8 +170,12 @@ struct Followed {
 }
 
 /// Handles events until the process has ended, or is left.
-fn events(mut tracer: Tracer, options: &Options) -> Result<Followed, ControlError> {
-    let followed = tracer.start().and_then(|()| tracer.follow(&options.signals));
+fn events(
+    mut tracer: Tracer,
+    options: &Options,
+    start: impl FnOnce(&mut Tracer) -> Result<(), ControlError>,
+) -> Result<Followed, ControlError> {
+    let followed = start(&mut tracer).and_then(|()| tracer.follow(&options.signals));
     let ending = match (followed, tracer.ending) {
         (_, Some(ending)) => ending,
         (Ok(()), None) => tracer.leave()?,
@@ -184,6 +190,30 @@ fn events(mut tracer: Tracer, options: &Options) -> Result<Followed, ControlErro
 }
 
 impl Tracer {
+    /// A tracer without threads. Also returns where the monitor receives messages.
+    fn new(
+        process: Process,
+        shared: Arc<Shared>,
+        mapped: Mapped,
+        options: &Options,
+    ) -> (Self, Receiver<Finished>) {
+        let (finished, received) = channel();
+        let tracer = Tracer {
+            process,
+            shared,
+            has_rings: options.instrument == Instrument::Ring,
+            threads: BTreeMap::new(),
+            pending: VecDeque::new(),
+            finished,
+            interrupted: BTreeMap::new(),
+            seen: Profile::default(),
+            left: None,
+            ending: None,
+            mapped,
+        };
+        (tracer, received)
+    }
+
     /// Handles events until the process has ended, or is to be left.
     fn follow(&mut self, signals: &SigSet) -> Result<(), ControlError> {
         let mut waited = *signals;

@@ -12,7 +12,8 @@ static void *th(void *p) { long x = (long)p; for (int i = 0; i < 300000; i++) { 
 int main(int c, char **v) {
     if (c > 1) { struct sigaction a = {.sa_handler = on, .sa_flags = SA_RESTART}; sigaction(SIGALRM, &a, 0); struct itimerval t = {{0, 2000}, {0, 2000}}; setitimer(ITIMER_REAL, &t, 0); }
     long s = 1;
-    for (int r = 0; r < 20; r++) {
+    int rounds = c > 2 ? atoi(v[2]) : 20;
+    for (int r = 0; r < rounds; r++) {
         pthread_t t[2]; void *x;
         for (long i = 0; i < 2; i++) pthread_create(&t[i], 0, th, (void *)(s + i));
         for (int i = 0; i < 30000; i++) s = fp(s);

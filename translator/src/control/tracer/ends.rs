@@ -23,6 +23,9 @@ impl Tracer {
             Err(PtraceError::Ended(_)) => true,
             Err(error) => return Err(error.into()),
         };
+        for (thread, registers) in std::mem::take(&mut self.process.last_registers) {
+            self.finish_last(thread, &registers);
+        }
         self.seen.children += self.process.forked.len() as u64;
         for child in std::mem::take(&mut self.process.forked) {
             let _ = wait(Some(child.pid), WaitPidFlag::__WALL);

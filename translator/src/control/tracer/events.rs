@@ -11,10 +11,8 @@ use nix::unistd::Pid;
 use super::super::Request;
 use super::super::calls::{Need, need};
 use super::super::error::ControlError;
+use super::super::original::is_restarted;
 use super::Tracer;
-
-/// Values of `rax` after a system call that the kernel will make again (Linux, `include/linux/errno.h`).
-const RESTARTS: [i64; 4] = [-512, -513, -514, -516];
 
 /// Whether a thread belongs to a process.
 fn belongs_to(thread: Pid, pid: Pid) -> bool {
@@ -99,11 +97,10 @@ impl Tracer {
         };
         let ticks = clock::tsc().saturating_sub(state.called_at);
         self.shared.translation().changed(&ended);
-        let is_call = registers.orig_rax.cast_signed() >= 0;
-        if is_call {
+        if registers.orig_rax.cast_signed() >= 0 {
             self.seen.calls.add_time(thread.as_raw(), registers.orig_rax as u32, ticks);
         }
-        if !(is_call && RESTARTS.contains(&registers.rax.cast_signed())) {
+        if !is_restarted(&registers) {
             self.enter(thread)?;
         }
         self.continue_thread(thread, None)
@@ -141,16 +138,21 @@ impl Tracer {
 
     /// A thread is stopped where it ends.
     fn handle_exit_stop(&mut self, thread: Pid) -> Result<(), ControlError> {
-        let registers = self.process.thread_at_event(thread).registers();
-        if let (Ok(registers), Some(state)) = (registers, self.threads.get(&thread)) {
-            let pointer =
-                if state.is_native || !self.has_rings { state.pointer } else { registers.r15 };
-            if !state.is_native {
-                self.record_interruption(RunAddr(registers.rip));
-            }
-            self.finish_ring(thread, Some(pointer));
+        if let Ok(registers) = self.process.thread_at_event(thread).registers() {
+            self.finish_last(thread, &registers);
         }
         Ok(resume(thread, None)?)
+    }
+
+    /// Reads the ring of a thread that ends with these registers.
+    pub(super) fn finish_last(&mut self, thread: Pid, registers: &libc::user_regs_struct) {
+        let Some(state) = self.threads.get(&thread) else { return };
+        let pointer =
+            if state.is_native || !self.has_rings { state.pointer } else { registers.r15 };
+        if !state.is_native {
+            self.record_interruption(RunAddr(registers.rip));
+        }
+        self.finish_ring(thread, Some(pointer));
     }
 
     /// A thread has ended.

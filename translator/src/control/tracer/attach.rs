@@ -1,0 +1,131 @@
+//! Follows a process that is running already.
+//!
+//! All its threads are stopped. Each enters the cache, or stays native until its next system call if it is within one.
+//! A process whose threads use what generated code needs is refused before anything is changed.
+
+use hmtt_probe::address::RunAddr;
+use hmtt_probe::ptrace::{Process, Status, StopState, detach, listen, wait};
+use nix::sys::wait::WaitPidFlag;
+use nix::unistd::Pid;
+
+use super::super::error::ControlError;
+use super::super::{Outcome, original};
+use super::{Options, Tracer, follow, prepare};
+
+/// `PTRACE_GET_SYSCALL_USER_DISPATCH_CONFIG` (ptrace(2)), and its structure's mode "off".
+const GET_USER_DISPATCH: libc::c_uint = 0x4210;
+const DISPATCH_OFF: u64 = 0;
+
+/// Configuration of the dispatch of system calls to the program (Linux, `include/uapi/linux/ptrace.h`).
+#[repr(C)]
+#[derive(Default)]
+struct UserDispatch {
+    mode: u64,
+    selector: u64,
+    offset: u64,
+    len: u64,
+}
+
+/// Follows a process to which this one has attached, and whose threads are stopped, until it ends or a signal to the
+/// controller arrives.
+///
+/// # Errors
+/// [`ControlError`] if the process cannot be followed. It then runs on natively.
+pub fn attach(mut process: Process, options: &Options) -> Result<Outcome, ControlError> {
+    let checked = check(&mut process);
+    let prepared = checked.and_then(|near| prepare(&mut process, near, options));
+    match prepared {
+        Ok((shared, mapped)) => {
+            let stopped = std::mem::take(&mut process.threads);
+            let (tracer, received) = Tracer::new(process, shared, mapped, options);
+            follow(tracer, options, received, |tracer| tracer.take_over(stopped))
+        }
+        Err(error) => {
+            process.detach()?;
+            Err(error)
+        }
+    }
+}
+
+/// Refuses a process that cannot be followed. Returns an address near its code.
+fn check(process: &mut Process) -> Result<RunAddr, ControlError> {
+    let pid = process.pid;
+    let stopped = process.stopped()?;
+    let mut near = RunAddr(0);
+    for thread in stopped.threads.keys().copied() {
+        let registers = stopped.registers(thread)?;
+        if registers.cs != super::CS {
+            return Err(ControlError::Bits32);
+        }
+        let uses_gs = registers.gs_base != 0 || registers.gs != 0;
+        let obstacle = match () {
+            () if uses_gs => Some("uses gs"),
+            () if dispatches(thread) => Some("dispatches its system calls"),
+            () if has_shadow_stack(pid, thread) => Some("uses a shadow stack"),
+            () => None,
+        };
+        if let Some(what) = obstacle {
+            return Err(ControlError::Obstacle { thread, what });
+        }
+        near = RunAddr(registers.rip);
+    }
+    Ok(near)
+}
+
+/// Whether system calls of a stopped thread are dispatched to the program itself (prctl(2),
+/// `PR_SET_SYSCALL_USER_DISPATCH`). Kernels that cannot tell are older than 6.4.
+fn dispatches(thread: Pid) -> bool {
+    let mut found = UserDispatch::default();
+    let size = size_of::<UserDispatch>();
+    // SAFETY: the kernel writes a structure of the given size.
+    let result = unsafe { libc::ptrace(GET_USER_DISPATCH, thread.as_raw(), size, &raw mut found) };
+    result == 0 && found.mode != DISPATCH_OFF
+}
+
+/// Whether a thread has a shadow stack: the kernel lists the features of threads (Linux,
+/// `Documentation/arch/x86/shstk.rst`).
+fn has_shadow_stack(pid: Pid, thread: Pid) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/task/{thread}/status"));
+    status.is_ok_and(|text| {
+        let mut lines = text.lines().filter_map(|line| line.strip_prefix("x86_Thread_features:"));
+        lines.any(|features| features.split_whitespace().any(|one| one == "shstk"))
+    })
+}
+
+impl Tracer {
+    /// Takes over the threads of a process that were stopped.
+    fn take_over(
+        &mut self,
+        stopped: std::collections::BTreeMap<Pid, StopState>,
+    ) -> Result<(), ControlError> {
+        self.pending.extend(std::mem::take(&mut self.process.queued_events));
+        self.seen.children += self.process.forked.len() as u64;
+        for child in std::mem::take(&mut self.process.forked) {
+            let _ = wait(Some(child.pid), WaitPidFlag::__WALL);
+            let _ = detach(child.pid, None);
+        }
+        stopped.keys().for_each(|thread| self.add_thread(*thread));
+        for (thread, state) in stopped {
+            super::unless_ended(self.take_over_thread(thread, state))?;
+        }
+        Ok(())
+    }
+
+    fn take_over_thread(&mut self, thread: Pid, state: StopState) -> Result<(), ControlError> {
+        match state {
+            StopState::AtInstruction => {
+                let registers = self.process.thread_at_event(thread).registers()?;
+                if !original::is_restarted(&registers) {
+                    self.enter(thread)?;
+                }
+                self.continue_thread(thread, None)
+            }
+            StopState::PendingSignal(signal) => {
+                self.pending.push_back(Status::Stopped(thread, signal));
+                Ok(())
+            }
+            StopState::GroupStop => Ok(listen(thread)?),
+            StopState::InSyscall => self.continue_thread(thread, None),
+        }
+    }
+}
