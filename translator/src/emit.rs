@@ -45,6 +45,8 @@ pub struct Surroundings {
     pub indirect: u64,
     /// Address of the arena's stub for full chunks.
     pub full: u64,
+    /// Address of the arena's stub that notes system calls.
+    pub returned: u64,
 }
 
 /// Place of a block's code, and its numbers.
@@ -242,7 +244,7 @@ impl<'a> Emitter<'a> {
     fn between(&self, rip: Rip, borrowed: Registers) -> Point {
         let flags = if self.dirty_flags { Flags::Dead } else { Flags::Live };
         let borrowed = borrowed.with(self.always).with(self.unloaded);
-        Point { rip, borrowed, flags, rcx_is_rip: false, inside: None }
+        Point { rip, borrowed, flags, rcx_is_rip: false, unnoted_call: false, inside: None }
     }
 
     /// The state between blocks, before the block at an address.

@@ -58,6 +58,8 @@
 //! | 204 | 4 | thread | [`WAITING`](area::WAITING): it waits for a free chunk, and must be woken |
 //! | 208 | 8 | thread | [`HANDED`](area::HANDED): number of chunks that it has handed over |
 //! | 216 | 8 | thread | [`DROPPED`](area::DROPPED): number of block numbers that it has dropped |
+//! | 224 | 8 | thread | [`CALLED_AT`](area::CALLED_AT): time stamp counter before its last system call |
+//! | 232 | 4 | thread | [`CALL_NUMBER`](area::CALL_NUMBER): number of that system call |
 //! | 256 | 64 | both | [`CHUNK_STATE`](area::CHUNK_STATE): 4 bytes a chunk, [`FREE`](ring::FREE) or [`FULL`](ring::FULL); futex of the thread |
 //! | 320 | 128 | thread | [`CHUNK_END`](area::CHUNK_END): 8 bytes a chunk: address after the last number of a full chunk |
 
@@ -112,6 +114,8 @@ pub mod area {
     pub const WAITING: u32 = 204;
     pub const HANDED: u32 = 208;
     pub const DROPPED: u32 = 216;
+    pub const CALLED_AT: u32 = 224;
+    pub const CALL_NUMBER: u32 = 232;
     pub const CHUNK_STATE: u32 = 256;
     pub const CHUNK_END: u32 = 320;
     /// Bytes of the fields, before the chunks.

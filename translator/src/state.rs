@@ -76,6 +76,9 @@ pub struct Point {
     /// `rcx` must be given the value of the original instruction pointer: the thread has just
     /// returned from a system call.
     pub rcx_is_rip: bool,
+    /// The thread has made a system call that it has not noted in its ring yet. Its number is in the thread area, as
+    /// [`CALL_NUMBER`](crate::layout::area::CALL_NUMBER).
+    pub unnoted_call: bool,
     /// The block whose number the thread has written last, and how many of its instructions it has
     /// executed. `None` where the number of the next block is not yet written, or the last block is
     /// complete.

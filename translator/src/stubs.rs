@@ -12,6 +12,9 @@
 //! that is not free, it waits or drops what the chunk contains. Without a controller it continues
 //! in the original code.
 //!
+//! **Returned.** A thread has returned from a system call. `rcx` is the address of a record: the original address of the
+//! next instruction, then code that continues there. The thread notes the number of the call and how long it took.
+//!
 //! Stubs use no stack, because a signal handler may run on it at any time.
 
 use iced_x86::code_asm::{
@@ -21,7 +24,7 @@ use iced_x86::code_asm::{
 use iced_x86::{BlockEncoderOptions, IcedError};
 
 use crate::emit::Section;
-use crate::emit::register::{R11, R15, RAX, RCX};
+use crate::emit::register::{R11, R15, RAX, RCX, RDX};
 use crate::layout::{area, header, ring};
 use crate::state::{Flags, Point, Registers, Rip};
 
@@ -47,6 +50,8 @@ pub struct Stubs {
     pub indirect: u32,
     /// Offset of the stub for full chunks.
     pub full: u32,
+    /// Offset of the stub that notes system calls.
+    pub returned: u32,
 }
 
 impl Stubs {
@@ -76,6 +81,7 @@ struct Generator {
     miss: usize,
     indirect: usize,
     full: usize,
+    returned: usize,
     restore: CodeLabel,
     native: CodeLabel,
     dead: CodeLabel,
@@ -93,6 +99,7 @@ impl Generator {
             miss: 0,
             indirect: 0,
             full: 0,
+            returned: 0,
             restore,
             native,
             dead,
@@ -101,13 +108,15 @@ impl Generator {
         generator.miss()?;
         generator.end(ring)?;
         generator.full()?;
+        generator.returned()?;
         Ok(generator)
     }
 
     /// Sets the state before the instructions that follow.
     fn state(&mut self, rip: Rip, borrowed: Registers, flags: Flags) {
         let borrowed = borrowed.with(self.always);
-        let point = Point { rip, borrowed, flags, rcx_is_rip: false, inside: None };
+        let point =
+            Point { rip, borrowed, flags, rcx_is_rip: false, unnoted_call: false, inside: None };
         self.states.push((self.asm.instructions().len(), Some(point)));
     }
 
@@ -305,6 +314,55 @@ impl Generator {
         self.asm.mov(r15, rcx)
     }
 
+    /// Sets the state after a system call, before the instructions that follow.
+    fn state_after_call(&mut self, borrowed: Registers, flags: Flags, unnoted_call: bool) {
+        self.state(Rip::InTarget, borrowed, flags);
+        if let Some((_, Some(point))) = self.states.last_mut() {
+            (point.rcx_is_rip, point.unnoted_call) = (true, unnoted_call);
+        }
+    }
+
+    fn returned(&mut self) -> Result<(), IcedError> {
+        let (one, both) = (Registers::one(RAX), Registers::one(RAX).with(Registers::one(RDX)));
+        self.returned = self.asm.instructions().len();
+        self.no_state();
+        self.asm.mov(field(area::save(RAX)), rax)?;
+        self.asm.mov(rax, qword_ptr(rcx))?;
+        self.asm.mov(field(area::TARGET), rax)?;
+        self.asm.lea(rax, qword_ptr(rcx + 8))?;
+        self.asm.mov(field(area::CONTINUE), rax)?;
+        self.state_after_call(one, Flags::Live, true);
+        self.asm.mov(field(area::save(RDX)), rdx)?;
+        self.asm.lahf()?;
+        self.asm.seto(al)?;
+        self.asm.mov(field(area::FLAGS), rax)?;
+        self.state_after_call(both, Flags::Saved, true);
+        self.asm.rdtsc()?;
+        self.asm.shl(rdx, 32)?;
+        self.asm.or(rax, rdx)?;
+        self.asm.sub(rax, field(area::CALLED_AT))?;
+        self.asm.shr(rax, ring::TIME_SHIFT)?;
+        self.asm.mov(edx, ring::PAYLOAD)?;
+        self.asm.cmp(rax, rdx)?;
+        self.asm.cmova(eax, edx)?;
+        self.asm.or(eax, ring::note(ring::TIME, 0).cast_signed())?;
+        self.asm.and(edx, word(area::CALL_NUMBER))?;
+        self.asm.or(edx, ring::note(ring::CALL, 0).cast_signed())?;
+        // A note is in the ring when the pointer is behind it.
+        self.asm.mov(dword_ptr(r15), edx)?;
+        self.asm.mov(dword_ptr(r15 + 4), eax)?;
+        self.asm.lea(r15, qword_ptr(r15 + 8))?;
+        self.state_after_call(both, Flags::Saved, false);
+        self.asm.mov(rax, field(area::FLAGS))?;
+        self.asm.add(al, 127)?;
+        self.asm.sahf()?;
+        self.state_after_call(both, Flags::Live, false);
+        self.asm.mov(rdx, field(area::save(RDX)))?;
+        self.asm.mov(rax, field(area::save(RAX)))?;
+        self.asm.mov(rcx, field(area::TARGET))?;
+        self.asm.jmp(field(area::CONTINUE))
+    }
+
     fn finish(mut self) -> Result<Stubs, IcedError> {
         let options = BlockEncoderOptions::RETURN_NEW_INSTRUCTION_OFFSETS;
         let result = self.asm.assemble_options(0, options)?.inner;
@@ -317,7 +375,8 @@ impl Generator {
                 section.points.push((*offset, point));
             }
         }
-        let [miss, indirect, full] = [self.miss, self.indirect, self.full].map(|n| offsets[n]);
-        Ok(Stubs { section, miss, indirect, full })
+        let starts = [self.miss, self.indirect, self.full, self.returned];
+        let [miss, indirect, full, returned] = starts.map(|number| offsets[number]);
+        Ok(Stubs { section, miss, indirect, full, returned })
     }
 }

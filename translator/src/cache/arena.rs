@@ -57,6 +57,7 @@ impl Space {
             miss: base + u64::from(stubs.miss),
             indirect: base + u64::from(stubs.indirect),
             full: base + u64::from(stubs.full),
+            returned: base + u64::from(stubs.returned),
         };
         let islands = HashMap::new();
         Some(Space { number, arena, around, hot, cold: limit, islands })

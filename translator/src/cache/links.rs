@@ -98,7 +98,14 @@ impl<M: CacheMemory> Cache<M> {
     fn between(&self, rip: Rip) -> Point {
         let ring = self.settings.instrument == super::Instrument::Ring;
         let borrowed = if ring { Registers::one(R15) } else { Registers::NONE };
-        Point { rip, borrowed, flags: Flags::Live, rcx_is_rip: false, inside: None }
+        Point {
+            rip,
+            borrowed,
+            flags: Flags::Live,
+            rcx_is_rip: false,
+            unnoted_call: false,
+            inside: None,
+        }
     }
 
     /// Makes nothing lead to a block any more.

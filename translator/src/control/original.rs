@@ -107,6 +107,7 @@ mod tests {
             borrowed: Registers::one(RAX).with(Registers::one(R15)),
             flags: Flags::Saved,
             rcx_is_rip: true,
+            unnoted_call: false,
             inside: None,
         };
         let first = original(&point, &now, thread);
@@ -115,7 +116,14 @@ mod tests {
         assert_eq!(first.eflags, 0x202 | 0x41 | 0x800);
         let rip = Rip::InRcx;
         let borrowed = Registers::one(1).with(Registers::one(R15));
-        let point = Point { rip, borrowed, flags: Flags::Live, rcx_is_rip: false, inside: None };
+        let point = Point {
+            rip,
+            borrowed,
+            flags: Flags::Live,
+            rcx_is_rip: false,
+            unnoted_call: false,
+            inside: None,
+        };
         let second = original(&point, &now, thread);
         assert_eq!((second.rip, second.rcx, second.orig_rax), (7, 101, 202));
         assert_eq!((second.r15, second.eflags), (115, now.eflags));

@@ -3,6 +3,8 @@
 //! Most instructions of the cache have a known original state. A thread that is at another one is stepped to the next. A
 //! signal that is pending meanwhile is delivered afterwards; all others are blocked, but SIGSTOP, which is sent again.
 
+use std::sync::atomic::Ordering;
+
 use hmtt_probe::address::RunAddr;
 use hmtt_probe::ptrace::{PtraceError, Status, step, wait};
 use libc::user_regs_struct;
@@ -15,6 +17,7 @@ use nix::unistd::Pid;
 use super::error::ControlError;
 use super::original::original;
 use super::tracer::Tracer;
+use crate::layout::area;
 
 /// Most steps to an instruction with a known state.
 const STEPS: usize = 200;
@@ -56,15 +59,20 @@ impl Tracer {
         let area = self.threads.get(&thread).and_then(|one| one.area);
         let point = self.shared.translation().state_at(RunAddr(now.rip));
         let (Some(area), Some(point)) = (area, point) else { return Ok(None) };
-        self.record_interruption(RunAddr(now.rip));
+        self.record_interruption(thread, RunAddr(now.rip));
         Ok(Some((now, original(&point, &now, self.shared.rings.areas.area(area)))))
     }
 
-    /// Records that a thread does not execute the rest of its block in the cache.
-    pub(super) fn record_interruption(&mut self, at: RunAddr) {
-        let point = self.shared.translation().state_at(at);
-        if let Some(inside) = point.and_then(|point| point.inside) {
+    /// Records that a thread does not execute the rest of its block in the cache, or has not noted its last system call.
+    pub(super) fn record_interruption(&mut self, thread: Pid, at: RunAddr) {
+        let Some(point) = self.shared.translation().state_at(at) else { return };
+        if let Some(inside) = point.inside {
             *self.interrupted.entry(inside).or_default() += 1;
+        }
+        let area = self.threads.get(&thread).and_then(|one| one.area);
+        if let Some(area) = area.filter(|_| point.unnoted_call) {
+            let number = self.shared.rings.areas.area(area).word(area::CALL_NUMBER);
+            self.seen.calls.add(thread.as_raw(), number.load(Ordering::SeqCst));
         }
     }
 

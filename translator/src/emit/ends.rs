@@ -2,10 +2,10 @@
 
 use hmtt_probe::address::RunAddr;
 
-use super::register::{R11, RCX};
+use super::register::{R11, RAX, RCX, RDX};
 use super::{Emitter, ExitKind, Goal, Registers, Side};
 use crate::block::{End, Untranslatable};
-use crate::layout::lookup;
+use crate::layout::{area, lookup};
 use crate::state::{Point, Rip};
 
 /// `movzx r11d, cx`; `jmp [r11 * 8 + table]` without the address of the table.
@@ -139,12 +139,20 @@ impl Emitter<'_> {
         self.hot.point(borrowed);
         self.hot.put(&[0xe3, 0]);
         let short = self.hot.bytes.len();
-        self.hot.point(borrowed);
         let cached = self.hot.here();
+        if self.around.ring {
+            self.read_clock(borrowed);
+        }
+        self.hot.point(borrowed);
         self.hot.put(&[0x0f, 0x05]);
-        let after = Point { rcx_is_rip: true, ..self.before(next) };
+        let has_ring = self.around.ring;
+        let after = Point { rcx_is_rip: true, unnoted_call: has_ring, ..self.before(next) };
         self.hot.point(after);
-        self.hot.set(RCX, next.0);
+        if has_ring {
+            self.note_call(next, after);
+        } else {
+            self.hot.set(RCX, next.0);
+        }
         self.direct(&JUMP, next, self.before(next));
         self.hot.bytes[short - 1] = (self.hot.bytes.len() - short) as u8;
         self.hot.point(borrowed);
@@ -152,6 +160,44 @@ impl Emitter<'_> {
         let at = RunAddr(next.0.wrapping_sub(2));
         let at = self.block.operations.last().map_or(at, |last| RunAddr(last.instruction.ip()));
         self.exit(&JUMP, at, ExitKind::Syscall { cached }, before);
+    }
+
+    /// Stores the time and the number of the system call that comes next.
+    fn read_clock(&mut self, before: Point) {
+        let with =
+            |registers: Registers| Point { borrowed: before.borrowed.with(registers), ..before };
+        let (first, both) =
+            (with(Registers::one(RAX)), with(Registers::one(RAX).with(Registers::one(RDX))));
+        self.hot.point(before);
+        self.hot.save(RAX);
+        self.hot.point(first);
+        self.hot.save(RDX);
+        self.hot.point(both);
+        // rdtsc; mov gs:[offset], eax; mov gs:[offset], edx
+        self.hot.put(&[0x0f, 0x31]);
+        for (register, offset) in [(RAX, area::CALLED_AT), (RDX, area::CALLED_AT + 4)] {
+            self.hot.point(both);
+            self.hot.store_half(offset, register);
+        }
+        self.hot.point(both);
+        self.hot.restore(RDX);
+        self.hot.point(both);
+        self.hot.restore(RAX);
+        self.hot.point(before);
+        self.hot.store_half(area::CALL_NUMBER, RAX);
+    }
+
+    /// Continues at the stub that notes the system call from which the thread has returned.
+    fn note_call(&mut self, next: RunAddr, after: Point) {
+        // lea rcx, [rip + record]; jmp returned
+        let record = self.cold.len();
+        self.jump(Side::Hot, &[0x48, 0x8d, 0x0d], Goal::Within(Side::Cold, record));
+        self.hot.point(after);
+        self.jump(Side::Hot, &JUMP, Goal::Address(self.around.returned));
+        let noted = self.hot.len();
+        self.cold.put(&next.0.to_le_bytes());
+        self.cold.point(self.before(next));
+        self.jump(Side::Cold, &JUMP, Goal::Within(Side::Hot, noted));
     }
 }
 

@@ -11,6 +11,7 @@ pub mod register {
     #![allow(missing_docs)]
     pub const RAX: u8 = 0;
     pub const RCX: u8 = 1;
+    pub const RDX: u8 = 2;
     pub const R11: u8 = 11;
     pub const R15: u8 = 15;
 }
@@ -76,6 +77,12 @@ impl Section {
     /// Adds `mov register, gs:[offset]`.
     pub fn load(&mut self, register: u8, offset: u32) {
         self.put(&[0x65, 0x48 | register >> 3 << 2, 0x8b, 0x04 | (register & 7) << 3, 0x25]);
+        self.put(&offset.to_le_bytes());
+    }
+
+    /// Adds `mov gs:[offset], register`, of the low half of one of the first eight registers.
+    pub fn store_half(&mut self, offset: u32, register: u8) {
+        self.put(&[0x65, 0x89, 0x04 | register << 3, 0x25]);
         self.put(&offset.to_le_bytes());
     }
 

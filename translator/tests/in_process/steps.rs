@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 
 use hmtt_probe::address::RunAddr;
 use hmtt_translator::cache::{Cache, Instrument};
-use hmtt_translator::layout::area;
+use hmtt_translator::layout::{area, ring};
 use hmtt_translator::state::{Flags, Rip};
 
 use super::machine::{Controller, Machine, new_cache};
@@ -169,7 +169,13 @@ fn check(seed: u64, cache: &Cache<Direct>, plain: &[Step], cached: &[Step]) -> u
     known
 }
 
-/// Checks that the blocks whose numbers were written are those that were executed.
+/// Whether a system call is at an address of the program.
+fn is_system_call(machine: &Machine, address: u64) -> bool {
+    let offset = address.checked_sub(machine.code.start).map(|at| at as usize);
+    offset.and_then(|at| machine.code.bytes().get(at..at + 2)) == Some(&[0x0f, 0x05])
+}
+
+/// Checks that the blocks whose numbers were written are those that were executed, and that system calls are noted.
 fn check_blocks(
     seed: u64,
     machine: &Machine,
@@ -180,21 +186,24 @@ fn check_blocks(
     let mut executed = Vec::new();
     for step in plain {
         executed.push(step.rip);
-        let rest = step.rip.checked_sub(machine.code.start).map(|at| at as usize);
-        let is_call = rest.and_then(|at| machine.code.bytes().get(at..at + 2));
-        if is_call == Some(&[0x0f, 0x05]) {
+        if is_system_call(machine, step.rip) {
             executed.push(step.rip + 2);
         }
     }
     // A repeated string instruction has a step for each repetition.
     executed.dedup();
     let mut at = 0;
-    for number in numbers {
+    for number in numbers.iter().filter(|number| *number & ring::NOTE == 0) {
         let block = cache.block(*number).expect("the number of a block");
         assert_eq!(block.start.0, executed[at], "seed {seed}, block {number}");
         at += usize::from(block.instructions);
     }
     assert_eq!(at, executed.len() - 1, "seed {seed}: the last one is at the exit");
+    let calls = plain.iter().filter(|step| is_system_call(machine, step.rip)).count();
+    let notes: Vec<u32> = numbers.iter().copied().filter(|one| one & ring::NOTE != 0).collect();
+    assert_eq!(notes.len(), 2 * calls, "seed {seed}: system calls");
+    let call = ring::note(ring::CALL, libc::SYS_getppid as u32);
+    assert!(notes.iter().step_by(2).all(|note| *note == call), "seed {seed}: {notes:x?}");
     super::edges::check(seed, cache, &executed, numbers);
 }
 

@@ -150,7 +150,7 @@ impl Tracer {
         let pointer =
             if state.is_native || !self.has_rings { state.pointer } else { registers.r15 };
         if !state.is_native {
-            self.record_interruption(RunAddr(registers.rip));
+            self.record_interruption(thread, RunAddr(registers.rip));
         }
         self.finish_ring(thread, Some(pointer));
     }
