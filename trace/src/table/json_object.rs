@@ -117,7 +117,11 @@ pub(super) fn parse_object(object: &[u8]) -> Result<Object, String> {
 }
 
 fn parse(object: &[u8]) -> serde_json::Result<Object> {
-    Ok(Object::Entry(match serde_json::from_slice::<Head>(object)?.kind {
+    let kind = match first_kind(object) {
+        Some(kind) if Event::KINDS.iter().any(|event| event.as_bytes() == kind) => Kind::Event,
+        _ => serde_json::from_slice::<Head>(object)?.kind,
+    };
+    Ok(Object::Entry(match kind {
         Kind::Event => Entry::Event(serde_json::from_slice(object)?),
         Kind::Other => match serde_json::from_slice(object)? {
             Other::Gap(gap) => Entry::Gap(gap),
@@ -127,4 +131,9 @@ fn parse(object: &[u8]) -> serde_json::Result<Object> {
             Other::Card(card) => return Ok(Object::Card(card)),
         },
     }))
+}
+
+/// The kind of an object that begins with it, as written objects do. Saves a pass over the object.
+fn first_kind(object: &[u8]) -> Option<&[u8]> {
+    object.strip_prefix(br#"{"kind":""#)?.split(|byte| *byte == b'"').next()
 }
