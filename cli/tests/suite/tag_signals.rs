@@ -18,6 +18,7 @@ const THROWS: &str = include_str!("tag_signals/throws.cc");
 const REPAIRS: &str = include_str!("tag_signals/repairs.c");
 const INTERRUPTED: &str = include_str!("tag_signals/interrupted.c");
 const STACKS: &str = include_str!("tag_signals/stacks.c");
+const WAITS: &str = include_str!("tag_signals/waits.c");
 const DIES: &str = include_str!("tag_signals/dies.c");
 
 /// Options of each kind of tagging.
@@ -230,6 +231,39 @@ fn handlers_may_return_by_the_programs_own_code() {
 fn handlers_on_several_stacks_are_handled() {
     attach_and_detach("signal-stacks-left", &[], false);
     attach_and_detach("signal-stacks-killed", &[], true);
+}
+
+#[test]
+fn memory_stays_while_a_handler_will_return_to_it() {
+    for (name, flags) in [("signal-waits", &[][..]), ("signal-waits-own", &["-DOWN_STACK"])] {
+        let Some(program) = build(name, WAITS, flags) else { return };
+        let mut running = Running::begin(&program, &[]);
+        let log = scratch("signal-waits.out");
+        drop(std::fs::remove_file(&log));
+        let mut tag = running.attach("log", "signal-waits.out");
+        // The thread is in the moved loop when it writes records.
+        let has_records = || std::fs::metadata(&log).is_ok_and(|log| log.len() > 1 << 20);
+        while !has_records() && tag.try_wait().unwrap().is_none() {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        tag.kill().unwrap();
+        if tag.wait().unwrap().code().is_some() {
+            let mut error = String::new();
+            tag.stderr.take().unwrap().read_to_string(&mut error).unwrap();
+            assert!(error.contains("not permitted"), "{error}");
+            return skipped(error);
+        }
+        let pid = running.child.id();
+        let process = nix::unistd::Pid::from_raw(pid.cast_signed());
+        nix::sys::signal::kill(process, nix::sys::signal::Signal::SIGUSR1).unwrap();
+        let mut line = String::new();
+        running.output.read_line(&mut line).unwrap();
+        assert_eq!(line, "waits\n");
+        let output = hmtt_tag(&["detach", &pid.to_string()]).output().unwrap();
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(text.contains("a thread may still return to it"), "{text}");
+        assert_eq!(running.ended(), "ends\n");
+    }
 }
 
 #[test]

@@ -16,10 +16,12 @@ use nix::unistd::Pid;
 
 use super::TagError;
 use super::removal::{self, RemainingMemory};
+use super::restorers;
 use super::shared::backing::is_tag_memory;
 use crate::address::RunAddr;
 use crate::ptrace::{Mapping, Process, PtraceError, mappings, tracer};
 use crate::stubs::layout::header;
+use crate::stubs::restorer;
 use records::{Place, Records};
 
 /// How long to wait for a signal handler that has interrupted a stub, and the time between checks.
@@ -59,6 +61,11 @@ impl AbandonedTags {
     pub fn find(mut process: Process) -> Result<Self, TagError> {
         let can_call = process.can_call();
         let mut stopped = process.stopped()?;
+        // Handlers return to restorers that may still be overwritten.
+        let mapped = mappings(stopped.pid)?;
+        for address in overwritten_restorers(&Records::read(&stopped, &mapped)?.places) {
+            stopped.record_restorer(address);
+        }
         // A thread may be about to make a system call of the killed controller, which maps memory or closes a file.
         let are_sites_left = !can_call || stopped.clear_sites()?;
         let files = descriptors(stopped.pid);
@@ -138,6 +145,7 @@ impl AbandonedTags {
             process.write(*address, original)?;
             places.pop();
         }
+        process.forget_restorers();
         if !*are_sites_left {
             return Ok(RemainingMemory::InUse);
         }
@@ -159,6 +167,12 @@ impl AbandonedTags {
         files.clear();
         removal::unmap(&mut process, areas, shared)
     }
+}
+
+/// Addresses of the overwritten restorers among some places.
+fn overwritten_restorers(places: &[Place]) -> impl Iterator<Item = RunAddr> {
+    let found = places.iter().filter(|place| restorer::may_begin(&place.original));
+    found.map(|place| place.address).take(restorers::MOST)
 }
 
 /// Descriptors of memory shared with tags that a process has open.

@@ -94,6 +94,10 @@ impl PatchedCode {
             }
             let Some(patched) = self.stub_at(rip) else {
                 self.leave_shared_code(thread, &mut registers)?;
+                // Elsewhere the register that holds the tag's address is the program's.
+                if !self.is_tag_memory(RunAddr(registers.rip)) {
+                    return None;
+                }
                 continue;
             };
             if let Some(original) = patched.original(rip) {

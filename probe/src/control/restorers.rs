@@ -21,7 +21,7 @@ const PIECE: u64 = 1 << 20;
 const OVERLAP: u64 = 16;
 /// Most restorers that are changed in a process, and most places that are checked: a C library and a language runtime
 /// have one each.
-const MOST: usize = 64;
+pub(super) const MOST: usize = 64;
 const MOST_CANDIDATES: usize = 1 << 10;
 
 /// A restorer that was changed.

@@ -89,9 +89,13 @@ fn return_at(memory: &impl ReadMemory, address: RunAddr) -> Option<u64> {
     RETURN.iter().find(begins).map(|way| way.len() as u64)
 }
 
-/// Whether a thread is within a restorer, before its system call.
-fn is_returning(memory: &impl ReadMemory, rip: RunAddr) -> bool {
-    let mut ways = RETURN.iter().map(|way| way.len() as u64);
+/// Whether a thread is within a restorer, before its system call. `changed`: restorers whose code was changed.
+fn is_returning(memory: &impl ReadMemory, rip: RunAddr, changed: &[RunAddr]) -> bool {
+    let is_at = |before: u64| {
+        let start = rip.wrapping_sub(before);
+        return_at(memory, start) == Some(before) || changed.contains(&start)
+    };
     is_restorer(memory, rip)
-        || ways.any(|before| return_at(memory, rip.wrapping_sub(before)) == Some(before))
+        || changed.contains(&rip)
+        || RETURN.iter().any(|way| is_at(way.len() as u64))
 }

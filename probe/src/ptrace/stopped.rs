@@ -108,9 +108,12 @@ impl Stopped<'_> {
         self.process.restorers.push(address);
     }
 
-    /// Forgets all changed restorers: they are as in their files again.
+    /// Forgets all changed restorers: they are as in their files again. Frames are searched for anew.
     pub(crate) fn forget_restorers(&mut self) {
-        self.process.restorers.clear();
+        if !self.process.restorers.is_empty() {
+            self.process.restorers.clear();
+            self.process.signal_frames.get_mut().forget_frames();
+        }
     }
 }
 

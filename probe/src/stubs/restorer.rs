@@ -81,6 +81,11 @@ pub fn find(code: &[u8]) -> impl Iterator<Item = (u64, Kind)> + '_ {
     })
 }
 
+/// Whether the bytes that a near jump has overwritten may be the beginning of a restorer.
+pub fn may_begin(code: &[u8]) -> bool {
+    code.len() == 5 && (LONG.starts_with(code) || SHORT.starts_with(code))
+}
+
 /// A moved instruction whose original a jump has overwritten.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Entry {

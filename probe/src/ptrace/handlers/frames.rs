@@ -115,7 +115,7 @@ impl SignalFrames {
     ) -> Result<Vec<(RunAddr, Option<RunAddr>)>, PtraceError> {
         let mut found = Vec::new();
         let mut pending = vec![rsp];
-        if is_returning(stacks.memory, rip) {
+        if is_returning(stacks.memory, rip, stacks.restorers) {
             let place = rsp.wrapping_add(IN_RESTORER as u64);
             let mut saved = [0; RSP_BEFORE + 8];
             if stacks.memory.read(place.wrapping_sub(RSP_BEFORE as u64), &mut saved).is_ok() {
