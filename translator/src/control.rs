@@ -19,6 +19,7 @@ mod error;
 mod gaps;
 mod memory;
 mod original;
+mod progress;
 mod setup;
 mod signals;
 mod stopping;
@@ -35,6 +36,7 @@ use nix::unistd::Pid;
 
 pub use code::Files;
 pub use error::ControlError;
+pub use progress::Progress;
 pub use tracer::{Options, attach, run};
 use translator::Translation;
 

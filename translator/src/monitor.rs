@@ -2,7 +2,7 @@
 //!
 //! [`tally`] follows the numbers of each thread with the descriptions of blocks in [`code`]: most are counted by `table`,
 //! other successors of indirect blocks by [`indirect`], system calls by [`calls`]. `balance` checks the sums. If asked for,
-//! [`models`] and [`intervals`] follow each block.
+//! [`models`] and [`intervals`] follow each block. [`progress`] reports what was read up to a moment.
 //!
 //! Invariant: numbers come from the program. Those that are neither a block's nor a note are counted as invalid. Memory is
 //! linear in the number of blocks, besides a limited number of edges and system calls.
@@ -14,6 +14,7 @@ pub mod counted;
 pub mod indirect;
 pub mod intervals;
 pub mod models;
+pub mod progress;
 mod table;
 pub mod tally;
 
@@ -24,6 +25,7 @@ use std::time::Duration;
 use crate::layout::{area, header, ring};
 use crate::shared::{CHUNKS, Rings, THREADS, wait, wake};
 use counted::Counted;
+use progress::Snapshots;
 use table::BATCH;
 use tally::{NewBlocks, Recording, Stream, Tally};
 
@@ -63,15 +65,17 @@ struct Reader<'r> {
     dropped: u64,
     cut_threads: u64,
     bytes: Box<[u8; 4 * BATCH]>,
+    snapshots: Option<Snapshots>,
 }
 
 /// Reads the rings until the sender of messages is dropped. `new`: describes blocks; all blocks are known to it before
-/// their numbers can be in a full chunk.
+/// their numbers can be in a full chunk. `snapshots`: where progress is sent to.
 pub fn watch(
     rings: &Rings,
     finished: &Receiver<Finished>,
     recording: Recording,
     new: NewBlocks<'_>,
+    snapshots: Option<Snapshots>,
 ) -> Counts {
     let mut reader = Reader {
         rings,
@@ -82,6 +86,7 @@ pub fn watch(
         dropped: 0,
         cut_threads: 0,
         bytes: Box::new([0; 4 * BATCH]),
+        snapshots,
     };
     let mut idle = 0;
     loop {
@@ -94,6 +99,9 @@ pub fn watch(
             }
             Err(TryRecvError::Disconnected) => break,
             Err(TryRecvError::Empty) => {}
+        }
+        if let Some(snapshots) = &mut reader.snapshots {
+            snapshots.send(&mut reader.tally);
         }
         idle = if has_read { 0 } else { idle + 1 };
         if idle > SPINS {
@@ -130,6 +138,10 @@ impl Reader<'_> {
     /// Reads the full chunks of an area, at most each once.
     fn read_area(&mut self, number: usize) -> bool {
         let area = self.rings.areas.area(number);
+        if let Some(snapshots) = &mut self.snapshots {
+            let is_full = |chunk| area.chunk_state(chunk).load(Ordering::SeqCst) == ring::FULL;
+            snapshots.found((0..CHUNKS).filter(|chunk| is_full(*chunk)).count() as u64);
+        }
         for read in 0..CHUNKS {
             let chunk = self.next[number];
             if area.chunk_state(chunk).load(Ordering::SeqCst) != ring::FULL {
@@ -254,7 +266,7 @@ mod tests {
         let last = (1 << 40) + chunk(1) + 16;
         sender.send(Finished { area: 0, pointer: Some(last) }).unwrap();
         drop(sender);
-        let counts = watch(&rings, &receiver, Recording::default(), &blocks);
+        let counts = watch(&rings, &receiver, Recording::default(), &blocks, None);
         let tally = |executions, starts, stops, taken| BlockTally {
             executions,
             starts,
@@ -288,7 +300,7 @@ mod tests {
         sender.send(Finished { area: 0, pointer: Some(u64::MAX) }).unwrap();
         drop(sender);
         let Counts { counted, cut_threads, .. } =
-            watch(&rings, &receiver, Recording::default(), &blocks);
+            watch(&rings, &receiver, Recording::default(), &blocks, None);
         let executions: Vec<u64> = counted.blocks.iter().map(|one| one.executions).collect();
         assert_eq!(executions, [0, 0, 2, 0]);
         assert_eq!((counted.numbers, counted.invalid, cut_threads), (5, 3, 4));

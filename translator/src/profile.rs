@@ -5,6 +5,8 @@
 mod file;
 mod names;
 
+pub(crate) use names::Names;
+
 use hmtt_probe::address::RunAddr;
 use hmtt_probe::ptrace::Mapping;
 

@@ -8,7 +8,7 @@ use hmtt_format::profile::Profile;
 use hmtt_probe::control::TagError;
 use hmtt_probe::ptrace;
 use hmtt_translator::cache::Instrument;
-use hmtt_translator::control::{Options, Outcome};
+use hmtt_translator::control::{Options, Outcome, Progress};
 use hmtt_translator::monitor::intervals::Intervals;
 use hmtt_translator::monitor::models::ModelOptions;
 use hmtt_translator::monitor::models::icache::Geometry;
@@ -33,8 +33,11 @@ pub struct MonitorOptions {
     #[arg(long)]
     counts_only: bool,
     /// Translate only and record nothing, which shows the cost of the translation itself
-    #[arg(long, conflicts_with_all = ["output", "counts_only", "full", "predictors", "icache"])]
+    #[arg(long, conflicts_with_all = ["output", "counts_only", "full", "progress", "predictors", "icache"])]
     translate_only: bool,
+    /// Print a line to standard error each second: blocks per second, how full the rings are, and the hottest function
+    #[arg(long)]
+    progress: bool,
     /// Model branch predictors, a bimodal one and one after TAGE, and count their mispredictions
     #[arg(long)]
     predictors: bool,
@@ -91,8 +94,27 @@ impl MonitorOptions {
         let edges = !self.counts_only;
         let recording = Recording { edges, models, interval: self.bbv, ..Recording::default() };
         let instrument = if self.translate_only { Instrument::None } else { Instrument::Ring };
-        let options = Options { instrument, drops: self.full == Full::Drop, recording, signals };
+        let drops = self.full == Full::Drop;
+        let progress = self.progress.then_some(print_progress as fn(&Progress));
+        let options = Options { instrument, drops, recording, signals, progress };
         Ok(Prepared { options, created, vectors, new_files, prints: !self.translate_only })
+    }
+}
+
+/// Prints a line of progress.
+fn print_progress(progress: &Progress) {
+    let Progress { blocks_per_second, queue_fill, hottest } = progress;
+    let rates = format!(
+        "{:.1} M blocks/s, rings at most {:.0} % full",
+        blocks_per_second / 1e6,
+        100.0 * queue_fill
+    );
+    match hottest {
+        Some((function, part)) => {
+            let function = hmtt_format::escape::message(function);
+            report!("hmtt: {rates}, hottest function {function} ({:.0} %)", 100.0 * part);
+        }
+        None => report!("hmtt: {rates}"),
     }
 }
 

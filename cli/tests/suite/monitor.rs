@@ -19,6 +19,7 @@ use crate::{hmtt, scratch, skipped};
 
 /// A program with threads, signals, children and indirect calls, which runs for a while. With an argument it gets signals.
 const BUSY: &str = include_str!("monitor/busy.c");
+const SPINS: &str = include_str!("monitor/spins.c");
 const WRITES_CODE: &str = include_str!("monitor/writes_code.c");
 const STARTS: &str = include_str!("monitor/starts.c");
 const RESTRICTS: &str = include_str!("monitor/restricts.c");
@@ -101,6 +102,25 @@ fn installed_programs_behave_as_without_monitoring() {
             Err(error) => skipped(format!("{name}: {error}")),
         }
     }
+}
+
+#[test]
+fn progress_is_printed_each_second() {
+    let Some(program) = build("monitor-spins", SPINS, &[]) else { return };
+    let file = scratch("monitor-spins.json");
+    let mut command = hmtt_monitor(&["run", "--progress", "--overwrite", "-o"]);
+    let output = command.arg(&file).arg("--").arg(program).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{text}");
+    let line = text.lines().next_back().unwrap();
+    let rest = line.strip_prefix("hmtt: ").unwrap();
+    let (blocks, rest) = rest.split_once(" M blocks/s, rings at most ").unwrap();
+    let (full, rest) = rest.split_once(" % full, hottest function spins (").unwrap();
+    let part = rest.strip_suffix(" %)").unwrap();
+    let number = |text: &str| text.parse::<f64>().unwrap();
+    assert!(number(blocks) > 0.0, "{text}");
+    assert!((0.0..=100.0).contains(&number(full)), "{text}");
+    assert!((50.0..=100.0).contains(&number(part)), "{text}");
 }
 
 #[test]

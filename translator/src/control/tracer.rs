@@ -8,7 +8,7 @@ mod thread;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, Sender, channel, sync_channel};
 use std::time::Duration;
 
 use hmtt_probe::address::RunAddr;
@@ -21,11 +21,13 @@ use nix::unistd::Pid;
 
 use super::code::ProcessCode;
 use super::error::ControlError;
+use super::progress::{self, Progress};
 use super::translator::{Translation, serve};
 use super::{Outcome, Shared, calls, setup};
 use crate::cache::{Cache, Instrument, Settings};
 use crate::layout::{area, lookup};
 use crate::monitor::code::BlockCode;
+use crate::monitor::progress::Snapshots;
 use crate::monitor::tally::Recording;
 use crate::monitor::{Counts, Finished, watch};
 use crate::profile::{BlockCount, NativeCode, Profile};
@@ -53,6 +55,8 @@ pub struct Options {
     pub recording: Recording,
     /// Signals to the controller, which are blocked, that end following.
     pub signals: SigSet,
+    /// Is called each second with the program's progress.
+    pub progress: Option<fn(&Progress)>,
 }
 
 /// State of following a process.
@@ -133,10 +137,17 @@ fn follow(
             let _ = ready.send(());
         });
     });
+    // Nothing waits for this thread, which may wait for a terminal.
+    let snapshots = options.progress.map(|print| {
+        let (to, from) = sync_channel(1);
+        let shared = shared.clone();
+        std::thread::spawn(move || progress::report(&shared, &from, print));
+        Snapshots::new(to)
+    });
     let (monitor_shared, recording) = (shared.clone(), options.recording);
     let monitor = std::thread::spawn(move || {
         let new = |known| new_blocks(&monitor_shared, known);
-        watch(&monitor_shared.rings, &received, recording, &new)
+        watch(&monitor_shared.rings, &received, recording, &new, snapshots)
     });
     // An error means that the translator has ended: the process then runs natively.
     let _ = started.recv();

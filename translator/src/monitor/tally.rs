@@ -288,6 +288,13 @@ impl Tally {
         }
     }
 
+    /// Executed instructions of each block, by its number; the first one is not used.
+    pub fn instructions(&mut self) -> Vec<u64> {
+        let executions: Vec<u64> = self.table.totals().iter().map(|one| one.executions).collect();
+        let blocks = (0..).map(|number| self.table.block(number).map_or(0, |one| one.instructions));
+        executions.into_iter().zip(blocks).map(|(times, length)| times * length).collect()
+    }
+
     /// All counts.
     pub fn result(mut self) -> Counted {
         let totals = self.table.totals().to_vec();

@@ -1,0 +1,109 @@
+//! Reports the progress of a program at intervals.
+//!
+//! A thread of its own does this, because finding the functions of blocks takes time, in which the monitor reads on.
+
+use std::collections::HashMap;
+use std::sync::mpsc::Receiver;
+use std::time::Duration;
+
+use super::Shared;
+use crate::monitor::progress::Snapshot;
+use crate::profile::Names;
+use crate::shared::CHUNKS;
+
+/// Progress of a program.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Progress {
+    /// Block numbers, with notes, that the monitor has read per second.
+    pub blocks_per_second: f64,
+    /// Largest part of a ring that was full, from 0 to 1.
+    pub queue_fill: f64,
+    /// The function in which most instructions were executed up to now, and its part of all of them, from 0 to 1; `None`
+    /// if no function is known.
+    pub hottest: Option<(String, f64)>,
+}
+
+/// Functions of blocks.
+#[derive(Default)]
+struct Functions {
+    names: Names,
+    /// Number of the function of each block.
+    of_blocks: Vec<Option<usize>>,
+    by_name: HashMap<String, usize>,
+    all: Vec<String>,
+}
+
+impl Functions {
+    /// Finds the functions of blocks that were translated since the last time.
+    fn learn(&mut self, shared: &Shared) {
+        let translation = shared.translation();
+        let known = self.of_blocks.len() as u32;
+        let new: Vec<_> = (known + 1..=translation.blocks())
+            .map(|number| {
+                let (block, files) = translation.block(number)?;
+                Some((files.clone(), block.start))
+            })
+            .collect();
+        drop(translation);
+        for place in new {
+            let function = place.and_then(|(files, at)| {
+                let mapping = files.iter().find(|one| (one.start..one.end).contains(&at))?;
+                self.names.find(mapping, at).function
+            });
+            let number = function.map(|(name, _)| {
+                *self.by_name.entry(name).or_insert_with_key(|name| {
+                    self.all.push(name.clone());
+                    self.all.len() - 1
+                })
+            });
+            self.of_blocks.push(number);
+        }
+    }
+
+    /// The function with most instructions, and its part. `instructions`: of each block, by number.
+    fn hottest(&self, instructions: &[u64]) -> Option<(String, f64)> {
+        let mut of_functions = vec![0u64; self.all.len()];
+        for (function, count) in self.of_blocks.iter().zip(instructions.get(1..)?) {
+            if let Some(function) = function {
+                of_functions[*function] += count;
+            }
+        }
+        let all: u64 = instructions[1..].iter().sum();
+        let (most, function) = of_functions.into_iter().zip(&self.all).max()?;
+        (most > 0).then(|| (function.clone(), most as f64 / all as f64))
+    }
+}
+
+/// Reports each snapshot until the monitor has ended.
+pub(super) fn report(shared: &Shared, snapshots: &Receiver<Snapshot>, print: fn(&Progress)) {
+    let mut functions = Functions::default();
+    for Snapshot { elapsed, numbers, full_chunks, instructions } in snapshots {
+        functions.learn(shared);
+        let seconds = elapsed.max(Duration::from_millis(1)).as_secs_f64();
+        print(&Progress {
+            blocks_per_second: numbers as f64 / seconds,
+            queue_fill: full_chunks as f64 / CHUNKS as f64,
+            hottest: functions.hottest(&instructions),
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_function_with_most_instructions_is_hottest() {
+        let functions = Functions {
+            of_blocks: vec![Some(0), None, Some(1), Some(0)],
+            all: vec!["first".into(), "second".into()],
+            ..Functions::default()
+        };
+        let hottest = |instructions: &[u64]| functions.hottest(instructions);
+        assert_eq!(hottest(&[9, 3, 5, 7, 5]), Some(("first".into(), 8.0 / 20.0)));
+        // Blocks that were translated later are not known yet.
+        assert_eq!(hottest(&[0, 3, 0, 4, 0, 1]), Some(("second".into(), 0.5)));
+        assert_eq!(hottest(&[0, 0, 2]), None);
+        assert_eq!(hottest(&[]), None);
+    }
+}

@@ -1,0 +1,61 @@
+//! Snapshots of what the monitor has read, for a progress display.
+
+use std::sync::mpsc::SyncSender;
+use std::time::{Duration, Instant};
+
+use super::tally::Tally;
+
+/// Time between two snapshots.
+const INTERVAL: Duration = Duration::from_secs(1);
+
+/// What the monitor has read up to a moment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Snapshot {
+    /// Time since the snapshot before, or since the monitor has begun.
+    pub elapsed: Duration,
+    /// Numbers that were read in this time.
+    pub numbers: u64,
+    /// Most full chunks of a ring that were found at once in this time.
+    pub full_chunks: u64,
+    /// Executed instructions of each block, by its number, from the beginning on; the first one is not used.
+    pub instructions: Vec<u64>,
+}
+
+/// Sends snapshots at intervals.
+pub struct Snapshots {
+    to: SyncSender<Snapshot>,
+    since: Instant,
+    /// Numbers that were read until then.
+    numbers: u64,
+    full_chunks: u64,
+}
+
+impl Snapshots {
+    /// Snapshots for the receiver of a channel.
+    pub fn new(to: SyncSender<Snapshot>) -> Self {
+        Snapshots { to, since: Instant::now(), numbers: 0, full_chunks: 0 }
+    }
+
+    /// Notes that so many chunks of a ring were full.
+    pub(super) fn found(&mut self, full_chunks: u64) {
+        self.full_chunks = self.full_chunks.max(full_chunks);
+    }
+
+    /// Sends a snapshot if it is time.
+    pub(super) fn send(&mut self, tally: &mut Tally) {
+        let now = Instant::now();
+        let elapsed = now - self.since;
+        if elapsed < INTERVAL {
+            return;
+        }
+        let snapshot = Snapshot {
+            elapsed,
+            numbers: tally.numbers - self.numbers,
+            full_chunks: std::mem::take(&mut self.full_chunks),
+            instructions: tally.instructions(),
+        };
+        (self.since, self.numbers) = (now, tally.numbers);
+        // A receiver that has not taken the last one yet does not get this one.
+        let _ = self.to.try_send(snapshot);
+    }
+}
