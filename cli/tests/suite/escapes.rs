@@ -89,6 +89,6 @@ fn quoted_fields_of_several_lines_are_read() {
 fn content_of_tables_is_quoted_in_errors_without_control_characters() {
     let path = scratch("escapes.jsonl");
     std::fs::write(&path, "{\"kind\":\"\u{9b}31m\\u001b[2Jx\"}\n").unwrap();
-    let said = printed(&["convert", path.to_str().unwrap(), "-", "--to", "csv"]);
-    assert!(said.contains("line 1"), "{said}");
+    let text = printed(&["convert", path.to_str().unwrap(), "-", "--to", "csv"]);
+    assert!(text.contains("line 1"), "{text}");
 }

@@ -9,12 +9,12 @@ fn the_command_prints_the_time_bases_and_writes_one_trace() {
     let paths = [capture("merge-g", STEADY, true), capture("merge-h", FAST, true)];
     let names: Vec<&str> = paths.iter().map(|path| path.to_str().unwrap()).collect();
     let output = crate::hmtt(&["merge", names[0], names[1], "--format", "csv"]);
-    let said = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(0), "{said}");
-    let said: Vec<&str> = said.lines().collect();
-    assert!(said[0].ends_with("merge-g.pcapng: eth1, card 1: the reference; clock 0 becomes 0"));
-    assert!(said[1].contains("by 30 shared marks; clock 0 becomes -"), "{said:?}");
-    assert!(said[1].contains("error at most 101 clocks (1011 ns)"), "{said:?}");
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(0), "{text}");
+    let lines: Vec<&str> = text.lines().collect();
+    assert!(lines[0].ends_with("merge-g.pcapng: eth1, card 1: the reference; clock 0 becomes 0"));
+    assert!(lines[1].contains("by 30 shared marks; clock 0 becomes -"), "{lines:?}");
+    assert!(lines[1].contains("error at most 101 clocks (1011 ns)"), "{lines:?}");
     let csv = String::from_utf8(output.stdout).unwrap();
     assert_eq!(csv.lines().filter(|line| line.starts_with("access,")).count(), 2 * 20 * 600);
     // The merged trace can be read, and the clocks of accesses do not decrease.

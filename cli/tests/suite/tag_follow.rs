@@ -225,9 +225,9 @@ fn programs_are_tagged_however_they_are_started() {
     let words = [starter.to_str().unwrap(), program.to_str().unwrap()];
     let counts = follow("tag-f-starting", &["-i", "say", "-i", "begin"], &words);
     // The ways are posix_spawn, system, popen and vfork.
-    let mut said = counts.calls_of("say");
-    said.sort_unstable();
-    assert_eq!(said, [11, 22, 33, 44]);
+    let mut calls = counts.calls_of("say");
+    calls.sort_unstable();
+    assert_eq!(calls, [11, 22, 33, 44]);
     assert_eq!(counts.calls_of("begin"), [4]);
 }
 
@@ -262,9 +262,9 @@ fn a_pipeline_of_a_shell_is_followed() {
     let Some(program) = build("tag-f-pipeline", SAYS, &[]) else { return };
     let line = format!("{0} 5 | {0} 6; {0} 7 & wait; (exec {0} 8)", program.display());
     let counts = follow("tag-f-pipeline", &["-i", "say"], &["sh", "-c", &line]);
-    let mut said = counts.calls_of("say");
-    said.sort_unstable();
-    assert_eq!(said, [5, 6, 7, 8]);
+    let mut calls = counts.calls_of("say");
+    calls.sort_unstable();
+    assert_eq!(calls, [5, 6, 7, 8]);
 }
 
 #[test]

@@ -94,8 +94,8 @@ fn with_force_only_calls_that_the_filters_allow_are_made() {
     if !can_read_filters() {
         return;
     }
-    let said = [("s", "strict mode"), ("k", "KILL"), ("t", "TRAP"), ("e", "ERRNO")];
-    for (how, why) in said {
+    let reasons = [("s", "strict mode"), ("k", "KILL"), ("t", "TRAP"), ("e", "ERRNO")];
+    for (how, why) in reasons {
         let mut companion = Companion::start(&program, &[how]);
         companion.line();
         let refused = hmtt_tag(&["attach", "--force", &companion.pid()]).output().unwrap();
@@ -198,9 +198,9 @@ fn memory_that_cannot_be_removed_is_reported_and_harmless() {
     let Some(program) = program("stays", programs::RESTRAINED, &[]) else { return };
     let mut command = hmtt_tag(&["run", "--", program.to_str().unwrap(), "k", "later"]);
     // Standard error is a file, because the program keeps it open.
-    let said = scratch("tag-hostile-stays.txt");
+    let messages = scratch("tag-hostile-stays.txt");
     let command = command.stdin(Stdio::piped()).stdout(Stdio::piped());
-    let command = command.stderr(std::fs::File::create(&said).unwrap());
+    let command = command.stderr(std::fs::File::create(&messages).unwrap());
     let mut tag = Companion::from_child(command.spawn().unwrap());
     assert_eq!(tag.line(), "ready");
     tag.child.stdin.as_mut().unwrap().write_all(b"g").unwrap();
@@ -211,8 +211,8 @@ fn memory_that_cannot_be_removed_is_reported_and_harmless() {
     // The program continues, and prints its last line after its input has ended.
     let input = tag.child.stdin.take();
     assert_eq!(tag.child.wait().unwrap().code(), Some(0));
-    let said = std::fs::read_to_string(said).unwrap();
-    assert!(said.contains("memory stays"), "{said}");
+    let text = std::fs::read_to_string(messages).unwrap();
+    assert!(text.contains("memory stays"), "{text}");
     drop(input);
     assert_eq!(tag.line(), "end");
 }
@@ -244,9 +244,9 @@ fn overwritten_records_are_reported_as_damage() {
     let options = ["run", "--sink", "log", "--overwrite", "-o", log.to_str().unwrap(), "--"];
     for word in ["0xfffffffe", "0xffffffff", "0x7fffffff", "100"] {
         let tagged = hmtt_tag(&options).arg(&program).arg(word).output().unwrap();
-        let said = errors(&tagged);
-        assert_eq!((tagged.status.code(), &tagged.stdout[..]), (Some(3), &b"end\n"[..]), "{said}");
-        assert!(said.contains("1 records are invalid"), "{said}");
+        let text = errors(&tagged);
+        assert_eq!((tagged.status.code(), &tagged.stdout[..]), (Some(3), &b"end\n"[..]), "{text}");
+        assert!(text.contains("1 records are invalid"), "{text}");
         let report = hmtt_tag(&["report", "--json", log.to_str().unwrap()]).output().unwrap();
         let report: serde_json::Value = serde_json::from_slice(&report.stdout).unwrap();
         assert_eq!(report["lost"]["damaged"], 1, "{word}");
@@ -258,9 +258,9 @@ fn overwritten_counts_are_reported_as_damage() {
     let flags = ["-mfsgsbase"];
     let Some(program) = program("counts-wrong", programs::COUNTS_WRONG, &flags) else { return };
     let tagged = hmtt_tag(&["run", "--"]).arg(&program).output().unwrap();
-    let said = errors(&tagged);
-    assert_eq!((tagged.status.code(), &tagged.stdout[..]), (Some(3), &b"end\n"[..]), "{said}");
-    assert!(said.contains("counts are invalid"), "{said}");
+    let text = errors(&tagged);
+    assert_eq!((tagged.status.code(), &tagged.stdout[..]), (Some(3), &b"end\n"[..]), "{text}");
+    assert!(text.contains("counts are invalid"), "{text}");
 }
 
 #[test]
@@ -284,10 +284,10 @@ fn a_program_that_sets_gs_is_refused_or_loses_its_tags() {
         for sink in sinks {
             let words = [&["run"], option, &sink[..], &["--"]].concat();
             let tagged = hmtt_tag(&words).arg(program).output().unwrap();
-            let said = errors(&tagged);
-            assert_eq!(tagged.stdout, b"1 0 1\n", "{said}");
-            assert_eq!(tagged.status.code(), Some(3), "{said}");
-            assert!(said.contains("has taken the register gs"), "{said}");
+            let text = errors(&tagged);
+            assert_eq!(tagged.stdout, b"1 0 1\n", "{text}");
+            assert_eq!(tagged.status.code(), Some(3), "{text}");
+            assert!(text.contains("has taken the register gs"), "{text}");
         }
         // Calls before that are still counted.
         assert_eq!(calls(&counts)["work"], 10);
@@ -316,13 +316,13 @@ fn a_program_that_takes_gs_and_ends_at_once_is_reported() {
             let mut command = hmtt_tag(&["run", "--sink", sink, "--overwrite", "-o"]);
             let command = command.arg(file).args(follow).arg("--").arg(&program).arg(how);
             let tagged = command.output().unwrap();
-            let said = format!("{sink} {how} {follow:?} {:?}: {}", tagged.status, errors(&tagged));
-            assert!(said.contains("has taken the register gs"), "{said}");
+            let text = format!("{sink} {how} {follow:?} {:?}: {}", tagged.status, errors(&tagged));
+            assert!(text.contains("has taken the register gs"), "{text}");
             // The program's own end is passed on.
             match how {
-                "k" => assert_eq!(tagged.status.signal(), Some(libc::SIGKILL), "{said}"),
-                "r" => assert_eq!(tagged.status.code(), Some(3), "{said}"),
-                _ => assert_eq!(tagged.status.code(), Some(4), "{said}"),
+                "k" => assert_eq!(tagged.status.signal(), Some(libc::SIGKILL), "{text}"),
+                "r" => assert_eq!(tagged.status.code(), Some(3), "{text}"),
+                _ => assert_eq!(tagged.status.code(), Some(4), "{text}"),
             }
         }
     }

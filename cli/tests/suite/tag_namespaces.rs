@@ -140,9 +140,9 @@ fn tag(mut answers: Answers, mut attach: Command) -> (String, Option<i32>, Strin
     let detached = hmtt_tag(&["detach", &pid]).output().unwrap();
     answers.feed(LINES - TAGGED);
     let (text, status) = answers.end();
-    let said = tag.wait_with_output().unwrap();
-    let said = [said.stderr, detached.stderr].concat();
-    (text, status, String::from_utf8_lossy(&said).into_owned())
+    let attached = tag.wait_with_output().unwrap();
+    let errors = [attached.stderr, detached.stderr].concat();
+    (text, status, String::from_utf8_lossy(&errors).into_owned())
 }
 
 fn two(name: &str, source: &str, flags: &[&str]) -> Option<(PathBuf, PathBuf)> {
@@ -162,10 +162,10 @@ fn the_running_program_is_tagged_and_not_the_file_at_its_path() {
     for has_rights in [true, false] {
         let counts = scratch("tag-namespace.json");
         let answers = Answers::start(command());
-        let (text, status, said) = tag(answers, attach(&counts, &[], has_rights));
-        assert_eq!((&text, status), (&expected, Some(0)), "{said}");
+        let (text, status, errors) = tag(answers, attach(&counts, &[], has_rights));
+        assert_eq!((&text, status), (&expected, Some(0)), "{errors}");
         let calls = calls(&counts);
-        assert_eq!((calls["both"], calls["only"], calls["first"]), (10, 10, 10), "{said}");
+        assert_eq!((calls["both"], calls["only"], calls["first"]), (10, 10, 10), "{errors}");
     }
 }
 
@@ -184,10 +184,10 @@ fn libraries_are_read_in_the_namespace_of_the_process() {
         let counts = scratch("tag-namespace-uses.json");
         let rules = ["-i", "library=libtag-namespace.so*"];
         let answers = Answers::start(command());
-        let (text, status, said) = tag(answers, attach(&counts, &rules, has_rights));
-        assert_eq!((&text, status), (&expected, Some(0)), "{said}");
+        let (text, status, errors) = tag(answers, attach(&counts, &rules, has_rights));
+        assert_eq!((&text, status), (&expected, Some(0)), "{errors}");
         let calls = calls(&counts);
-        assert_eq!((calls["part"], calls["moved"]), (10, 0), "{said}");
+        assert_eq!((calls["part"], calls["moved"]), (10, 0), "{errors}");
     }
 }
 
@@ -225,12 +225,19 @@ fn a_replaced_library_is_tagged_as_it_is_in_memory() {
         std::fs::rename(moved, &library).unwrap();
         let counts = scratch("tag-replaced.json");
         let attach = attach(&counts, &["-i", "library=libtag-replaced.so"], has_rights);
-        let (text, status, said) = tag(answers, attach);
-        assert_eq!((&text, status), (&expected, Some(0)), "{said}");
+        let (text, status, errors) = tag(answers, attach);
+        assert_eq!((&text, status), (&expected, Some(0)), "{errors}");
         if has_rights && is_root() {
-            assert_eq!((calls(&counts)["part"], calls(&counts).get("moved")), (10, None), "{said}");
+            assert_eq!(
+                (calls(&counts)["part"], calls(&counts).get("moved")),
+                (10, None),
+                "{errors}"
+            );
         } else {
-            assert!(said.contains(name) && said.contains("was deleted or replaced"), "{said}");
+            assert!(
+                errors.contains(name) && errors.contains("was deleted or replaced"),
+                "{errors}"
+            );
         }
     }
 }

@@ -155,9 +155,9 @@ fn signal_handlers_may_run_at_any_time() {
     for (output, calls) in [(counted, counts), (logged.output, logged.calls)] {
         assert_eq!(output.status.code(), Some(0));
         let text = String::from_utf8(output.stdout).unwrap();
-        let said: Vec<u64> = text.split_whitespace().map(|word| word.parse().unwrap()).collect();
+        let printed: Vec<u64> = text.split_whitespace().map(|word| word.parse().unwrap()).collect();
         let counted = ["leaf", "step", "fall", "handler"].map(|name| calls[name]);
-        assert_eq!(said, counted);
+        assert_eq!(printed, counted);
     }
     assert_eq!(logged.abandoned, 0);
 }

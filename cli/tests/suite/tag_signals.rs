@@ -81,12 +81,12 @@ fn handlers_find_the_instruction_that_faults() {
 /// error.
 fn own_counts(text: &str) -> BTreeMap<String, u64> {
     let lines = text.lines().filter_map(|line| line.split_once(' '));
-    let mut said: BTreeMap<String, u64> =
+    let mut own: BTreeMap<String, u64> =
         lines.map(|(name, number)| (name.into(), number.parse().unwrap())).collect();
-    let mut take = |name| said.remove(name);
+    let mut take = |name| own.remove(name);
     let checked = [take("wrong"), take("unknown"), take("enough")];
     assert_eq!(checked, [Some(0), Some(0), Some(1)], "{text}");
-    said
+    own
 }
 
 fn interrupted() -> Option<PathBuf> {
@@ -111,14 +111,14 @@ fn handlers_see_the_program_and_counts_are_exact() {
         let output = run(options, &program, &["400"], &file);
         let error = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(0), "{options:?}: {error}");
-        let said = own_counts(&String::from_utf8_lossy(&output.stdout));
+        let own = own_counts(&String::from_utf8_lossy(&output.stdout));
         let counted = match options[1] {
             "none" => continue,
             "count" => calls(&file),
             _ => logged(&file),
         };
         for name in COUNTED {
-            assert_eq!(counted.get(name), said.get(name), "{name} {options:?}");
+            assert_eq!(counted.get(name), own.get(name), "{name} {options:?}");
         }
     }
 }

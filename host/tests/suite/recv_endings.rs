@@ -49,7 +49,7 @@ fn stalled_capture(name: &str, file: &str, until: &[&str]) -> Option<(Received, 
 #[test]
 fn a_capture_with_a_stalled_reader_ends_by_one_signal_or_its_limit() {
     let time = &["-a", "duration:3"];
-    for (name, file, until, said) in [
+    for (name, file, until, output) in [
         ("stalled-stdout", "-", &[][..], "standard output"),
         ("stalled-fifo", "fifo", &[], "stalled-fifo.fifo"),
         ("stalled-time", "-", time, "standard output"),
@@ -58,7 +58,7 @@ fn a_capture_with_a_stalled_reader_ends_by_one_signal_or_its_limit() {
         let log = &received.log;
         assert!(!log.contains("it hangs"), "{log}");
         assert_eq!(received.status, 1, "{log}");
-        let printed = format!("{said} was given up: its reader stopped reading");
+        let printed = format!("{output} was given up: its reader stopped reading");
         assert!(log.contains("the capture ended early: ") && log.contains(&printed), "{log}");
         let mut reader = PcapngReader::open(&read).unwrap();
         let mut written = 0;

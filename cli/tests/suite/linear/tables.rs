@@ -155,9 +155,9 @@ fn a_parquet_page_that_decompresses_to_a_huge_size_is_rejected() {
         let errors = tempfile::NamedTempFile::new().unwrap();
         command.stdout(std::process::Stdio::null()).stderr(errors.reopen().unwrap());
         let (status, _) = super::measured(command, super::BASE_BYTES as u64);
-        let said = std::fs::read_to_string(errors.path()).unwrap();
-        assert_eq!(status.code(), Some(1), "{said}");
-        assert!(said.contains(expected), "{said}");
+        let text = std::fs::read_to_string(errors.path()).unwrap();
+        assert_eq!(status.code(), Some(1), "{text}");
+        assert!(text.contains(expected), "{text}");
     }
 }
 
@@ -169,7 +169,7 @@ fn a_panic_of_the_parquet_library_is_an_error_without_a_message_of_the_panic() {
     std::fs::write(&path, damaged).unwrap();
     let output = crate::hmtt(&["convert", path.to_str().unwrap(), "-", "--to", "csv"]);
     assert_eq!(output.status.code(), Some(1));
-    let said = String::from_utf8(output.stderr).unwrap();
+    let text = String::from_utf8(output.stderr).unwrap();
     let wanted = format!("hmtt: {}: the file is damaged: it cannot be decoded\n", path.display());
-    assert_eq!(said, wanted);
+    assert_eq!(text, wanted);
 }

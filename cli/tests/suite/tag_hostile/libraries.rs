@@ -77,11 +77,11 @@ fn a_library_is_tagged_despite_filters_blocked_or_many_signals() {
         let mut command = hmtt_tag(&words);
         let command = command.arg(&counts).arg("--").arg(&program).arg(how).arg(&library);
         let tagged = command.output().unwrap();
-        let said = format!("{how}: {:?} {}", tagged.status, errors(&tagged));
-        assert_eq!((&tagged.stdout[..], tagged.status.code()), (&b"end\n"[..], Some(3)), "{said}");
+        let text = format!("{how}: {:?} {}", tagged.status, errors(&tagged));
+        assert_eq!((&tagged.stdout[..], tagged.status.code()), (&b"end\n"[..], Some(3)), "{text}");
         if how != "f" || can_read_filters() {
             let expected = if how == "s" { 100 } else { 5 };
-            assert_eq!(calls(&counts).get("loaded"), Some(&expected), "{said}");
+            assert_eq!(calls(&counts).get("loaded"), Some(&expected), "{text}");
         }
     }
 }
@@ -150,9 +150,9 @@ fn a_reloaded_library_is_tagged_again_and_its_counts_continue() {
         let mut command = hmtt_tag(&words);
         let command = command.arg(&counts).arg("--").arg(&program).args(libraries);
         let tagged = command.output().unwrap();
-        let said = errors(&tagged);
-        assert_eq!((&tagged.stdout, tagged.status.code()), (&plain.stdout, Some(3)), "{said}");
-        assert!(!said.contains("warning"), "{said}");
+        let text = errors(&tagged);
+        assert_eq!((&tagged.stdout, tagged.status.code()), (&plain.stdout, Some(3)), "{text}");
+        assert!(!text.contains("warning"), "{text}");
         let counts: serde_json::Value =
             serde_json::from_slice(&std::fs::read(&counts).unwrap()).unwrap();
         // Each library has a row for each of its addresses.
@@ -162,7 +162,7 @@ fn a_reloaded_library_is_tagged_again_and_its_counts_continue() {
             rows.map(|row| row["calls"].as_u64().unwrap()).collect()
         };
         let (loaded, work) = (of("loaded"), of("work"));
-        assert_eq!((loaded.iter().sum::<u64>(), &work[..]), (200, &[40][..]), "{loaded:?} {said}");
+        assert_eq!((loaded.iter().sum::<u64>(), &work[..]), (200, &[40][..]), "{loaded:?} {text}");
         assert!(loaded.len() <= 4, "{loaded:?}");
     }
 }

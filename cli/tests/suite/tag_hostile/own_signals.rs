@@ -63,12 +63,12 @@ fn a_program_that_forbids_itself_the_time_goes_on_and_loses_the_tags_of_a_log() 
         let mut command = hmtt_tag(&["run", "--sink", "log", "--overwrite", "-o"]);
         let command = command.arg(&log).args(follow).arg("--").arg(&times).arg(how);
         let tagged = command.output().unwrap();
-        let said = format!("{how} {:?}: {}", tagged.status, errors(&tagged));
-        assert_eq!((&tagged.stdout[..], tagged.status.code()), (&b"end\n"[..], Some(3)), "{said}");
-        assert!(said.contains("may no longer read the time stamp counter"), "{said}");
+        let text = format!("{how} {:?}: {}", tagged.status, errors(&tagged));
+        assert_eq!((&tagged.stdout[..], tagged.status.code()), (&b"end\n"[..], Some(3)), "{text}");
+        assert!(text.contains("may no longer read the time stamp counter"), "{text}");
         // The call whose tag found it out is complete.
         let expected = if how == "f" { 10..=10 } else { 11..=14 };
-        assert!(expected.contains(&logged(&log)), "{} {said}", logged(&log));
+        assert!(expected.contains(&logged(&log)), "{} {text}", logged(&log));
         if how == "p" {
             assert_eq!(logged(&log), 11);
         }
@@ -76,10 +76,10 @@ fn a_program_that_forbids_itself_the_time_goes_on_and_loses_the_tags_of_a_log() 
     let Some(strict) = program("times-strict", super::programs::RESTRAINED, &[]) else { return };
     let options = ["--sink", "log", "--overwrite", "-o", log.to_str().unwrap()];
     let tagged = run_restrained(&strict, &options, "s");
-    let said = format!("{:?}: {}", tagged.status, errors(&tagged));
-    assert_eq!(tagged.stdout, b"ready\nrestrained\nend\n", "{said}");
-    assert_eq!(tagged.status.code(), Some(3), "{said}");
-    assert!(said.contains("may no longer read the time stamp counter"), "{said}");
+    let text = format!("{:?}: {}", tagged.status, errors(&tagged));
+    assert_eq!(tagged.stdout, b"ready\nrestrained\nend\n", "{text}");
+    assert_eq!(tagged.status.code(), Some(3), "{text}");
+    assert!(text.contains("may no longer read the time stamp counter"), "{text}");
 }
 
 #[test]
@@ -152,12 +152,12 @@ fn a_program_gets_no_signal_of_the_calls_of_a_log() {
         let mut command = hmtt_tag(&["run", "--sink", "log", "--buffer-kb", "8", "--buffers", "2"]);
         let command = command.args(["--overwrite", "-o"]).arg(&log);
         let tagged = command.arg("--").arg(&dispatches).arg(how).output().unwrap();
-        let said = format!("{how} {:?}: {}", tagged.status, errors(&tagged));
+        let text = format!("{how} {:?}: {}", tagged.status, errors(&tagged));
         if tagged.stdout == b"no user dispatch\n" {
             crate::skipped("this kernel has no user dispatch");
             continue;
         }
-        assert_eq!((&tagged.stdout[..], tagged.status.code()), (&b"0 1\n"[..], Some(5)), "{said}");
-        assert!(said.contains("make no more system calls") && said.contains(why), "{said}");
+        assert_eq!((&tagged.stdout[..], tagged.status.code()), (&b"0 1\n"[..], Some(5)), "{text}");
+        assert!(text.contains("make no more system calls") && text.contains(why), "{text}");
     }
 }

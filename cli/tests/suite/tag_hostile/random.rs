@@ -34,7 +34,7 @@ fn from_environment(name: &str) -> Option<u64> {
 }
 
 /// Waits for a child that ends by itself. Returns its status as `wait4` does, and its maximum memory in KiB.
-fn wait(child: &Child, said: &str) -> (i32, i64) {
+fn wait(child: &Child, setting: &str) -> (i32, i64) {
     let (start, pid) = (Instant::now(), child.id() as i32);
     loop {
         let mut status = 0;
@@ -45,7 +45,7 @@ fn wait(child: &Child, said: &str) -> (i32, i64) {
         if ended == pid {
             return (status, usage.ru_maxrss);
         }
-        assert!(start.elapsed() < PATIENCE, "{said}: process {pid} hangs");
+        assert!(start.elapsed() < PATIENCE, "{setting}: process {pid} hangs");
         std::thread::sleep(Duration::from_millis(5));
     }
 }
@@ -73,7 +73,7 @@ fn try_once(program: &Path, seed: u64) {
         beside = Some(child);
     }
     let mut controller = command.stderr(Stdio::piped()).spawn().unwrap();
-    let said =
+    let setting =
         format!("seed {seed}: {way:?} of {words:?}, {}", if is_run { "run" } else { "attach" });
     let mut errors = controller.stderr.take().unwrap();
     let reader = std::thread::spawn(move || {
@@ -81,24 +81,24 @@ fn try_once(program: &Path, seed: u64) {
         errors.read_to_end(&mut text).unwrap();
         String::from_utf8_lossy(&text).into_owned()
     });
-    let (status, most) = wait(&controller, &said);
+    let (status, most) = wait(&controller, &setting);
     if let Some(child) = beside {
-        wait(&child, &said);
+        wait(&child, &setting);
     }
     let text = reader.join().unwrap();
     for words in ["panicked", "memory allocation of", "overflowed its stack", "fatal runtime error"]
     {
-        assert!(!text.contains(words), "{said}: {text}");
+        assert!(!text.contains(words), "{setting}: {text}");
     }
     // hmtt ended by the program's signal, and reported it.
     let follows = text.contains("the program was ended by");
-    assert!(follows || libc::WIFEXITED(status), "{said}: status {status:x}: {text}");
-    assert!(most < MOST_KIB, "{said}: {most} KiB");
+    assert!(follows || libc::WIFEXITED(status), "{setting}: status {status:x}: {text}");
+    assert!(most < MOST_KIB, "{setting}: {most} KiB");
     if libc::WIFEXITED(status) {
         let code = libc::WEXITSTATUS(status);
         assert!(
             code != PANICKED && (code != 1 || text.contains("hmtt: ")),
-            "{said}: {code}: {text}"
+            "{setting}: {code}: {text}"
         );
     }
 }
