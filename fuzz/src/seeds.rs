@@ -2,6 +2,7 @@
 //! vectors, and small texts.
 
 mod elf;
+mod profile;
 mod shared;
 mod stubs;
 mod tables;
@@ -51,6 +52,7 @@ fn seeds(target: &str) -> Vec<Vec<u8>> {
         "pcapng" => captures(),
         "elf" => elf::programs(),
         "tag_log" | "tag_report" => tag_log::scripts(),
+        "profile" => profile::files(),
         "tag_map" => vec![tag_log::map()],
         "table" => tables::texts(),
         "parquet" => tables::parquets(),

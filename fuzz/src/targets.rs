@@ -4,6 +4,7 @@ pub mod elf;
 pub mod frame;
 pub mod parquet;
 pub mod pcapng;
+pub mod profile;
 pub mod record;
 pub mod shared;
 pub mod stubs;

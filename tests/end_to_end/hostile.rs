@@ -7,7 +7,7 @@ use hmtt_tests::hostile::{BuildError, Extent, TARGETS, Targets};
 use hmtt_tests::skip;
 
 /// Number of inputs for each target. Targets that do more work for an input get fewer.
-const INPUTS: [(&str, u64); 14] = [
+const INPUTS: [(&str, u64); 15] = [
     ("frame", 200_000),
     ("record", 100_000),
     ("trace", 5_000),
@@ -22,6 +22,7 @@ const INPUTS: [(&str, u64); 14] = [
     ("unfinished", 5_000),
     ("stubs", 3_000),
     ("shared", 10_000),
+    ("profile", 5_000),
 ];
 const SEED: u64 = 1;
 

@@ -9,7 +9,7 @@ use std::process::{Command, Output};
 use crate::has;
 
 /// Names of the targets.
-pub const TARGETS: [&str; 14] = [
+pub const TARGETS: [&str; 15] = [
     "frame",
     "record",
     "trace",
@@ -24,6 +24,7 @@ pub const TARGETS: [&str; 14] = [
     "unfinished",
     "stubs",
     "shared",
+    "profile",
 ];
 
 /// Compiler options that count the edges an input takes and record the values that it is compared with.

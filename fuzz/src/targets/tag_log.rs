@@ -18,8 +18,11 @@ impl std::io::Read for Few<'_> {
     }
 }
 
+/// A chunk: kind, thread, payload.
+type ChunkParts<'s> = (u32, u32, &'s [u8]);
+
 /// Builds the log that a script describes. Returns its bytes and its chunks.
-pub(super) fn log(is_timed: bool, mut script: &[u8]) -> (Vec<u8>, Vec<(u32, u32, &[u8])>) {
+pub(super) fn log(is_timed: bool, mut script: &[u8]) -> (Vec<u8>, Vec<ChunkParts<'_>>) {
     let header = Header { is_timed, pid: 1, ..Header::default() };
     let (mut log, mut chunks, mut buffer) = (header.encode().to_vec(), Vec::new(), [0; 300]);
     while let [kind, thread, length, rest @ ..] = script {

@@ -19,10 +19,12 @@ pub(super) enum Plausible {
 }
 
 pub(super) fn plausible(count: u64) -> Plausible {
-    match count {
-        ..=AT_ONCE => Plausible::Yes(count),
-        ..IN_A_DAY => Plausible::Unknown(count),
-        _ => Plausible::No,
+    if count <= AT_ONCE {
+        Plausible::Yes(count)
+    } else if count < IN_A_DAY {
+        Plausible::Unknown(count)
+    } else {
+        Plausible::No
     }
 }
 

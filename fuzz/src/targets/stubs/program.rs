@@ -183,7 +183,10 @@ fn point(image: &mut Image, kind: u8, address: u64) {
             let first = image.call_sites.last().map_or(image.entry, |(site, _)| site.end);
             image.call_sites.push((first..first + u64::from(kind / 4), address));
         }
-        _ => image.relocated = vec![address..address + u64::from(kind / 16) + 1],
+        _ => {
+            image.relocated.clear();
+            image.relocated.push(address..address + u64::from(kind / 16) + 1);
+        }
     }
 }
 
