@@ -9,6 +9,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Output, Stdio};
 use std::time::Duration;
 
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use serde_json::Value;
 
 use crate::tag::{build, calls, hmtt_tag};
@@ -19,6 +21,7 @@ const REPAIRS: &str = include_str!("tag_signals/repairs.c");
 const INTERRUPTED: &str = include_str!("tag_signals/interrupted.c");
 const STACKS: &str = include_str!("tag_signals/stacks.c");
 const WAITS: &str = include_str!("tag_signals/waits.c");
+const SEES: &str = include_str!("tag_signals/sees.c");
 const DIES: &str = include_str!("tag_signals/dies.c");
 
 /// Options of each kind of tagging.
@@ -162,6 +165,25 @@ impl Running {
         command.arg(&pid).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap()
     }
 
+    /// Attaches, and returns when a thread is in a moved loop: records are in the log. `None` if that is not permitted.
+    fn attach_and_log(&self, name: &str) -> Option<Child> {
+        let log = scratch(name);
+        drop(std::fs::remove_file(&log));
+        let mut tag = self.attach("log", name);
+        let has_records = || std::fs::metadata(&log).is_ok_and(|log| log.len() > 1 << 20);
+        while !has_records() {
+            if tag.try_wait().unwrap().is_some() {
+                let mut error = String::new();
+                tag.stderr.take().unwrap().read_to_string(&mut error).unwrap();
+                assert!(error.contains("not permitted"), "{error}");
+                skipped(error);
+                return None;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        Some(tag)
+    }
+
     /// Checks that the program has ended as without tags.
     fn end(self) {
         own_counts(&self.ended());
@@ -183,8 +205,7 @@ fn tags_are_added_and_removed_while_handlers_run() {
     for sink in ["count", "log"].repeat(3) {
         let mut tag = running.attach(sink, "signal-come.out");
         std::thread::sleep(Duration::from_millis(500));
-        let pid = nix::unistd::Pid::from_raw(tag.id().cast_signed());
-        nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGINT).unwrap();
+        send(tag.id(), Signal::SIGINT);
         let status = tag.wait().unwrap();
         let mut error = String::new();
         tag.stderr.take().unwrap().read_to_string(&mut error).unwrap();
@@ -197,6 +218,10 @@ fn tags_are_added_and_removed_while_handlers_run() {
     running.end();
 }
 
+fn send(pid: u32, signal: Signal) {
+    kill(Pid::from_raw(pid.cast_signed()), signal).unwrap();
+}
+
 /// Attaches and detaches while a handler runs most of the time. With `is_killed` the controller is killed and another
 /// one removes the tags.
 fn attach_and_detach(name: &str, flags: &[&str], is_killed: bool) {
@@ -205,12 +230,7 @@ fn attach_and_detach(name: &str, flags: &[&str], is_killed: bool) {
     for turn in 0..10 {
         let mut tag = running.attach("count", &format!("{name}.out"));
         std::thread::sleep(Duration::from_millis(250 + 7 * turn));
-        let pid = nix::unistd::Pid::from_raw(tag.id().cast_signed());
-        let signal = match is_killed {
-            true => nix::sys::signal::Signal::SIGKILL,
-            false => nix::sys::signal::Signal::SIGINT,
-        };
-        nix::sys::signal::kill(pid, signal).unwrap();
+        send(tag.id(), if is_killed { Signal::SIGKILL } else { Signal::SIGINT });
         tag.wait().unwrap();
         if is_killed {
             let output = hmtt_tag(&["detach", &running.child.id().to_string()]).output().unwrap();
@@ -238,24 +258,11 @@ fn memory_stays_while_a_handler_will_return_to_it() {
     for (name, flags) in [("signal-waits", &[][..]), ("signal-waits-own", &["-DOWN_STACK"])] {
         let Some(program) = build(name, WAITS, flags) else { return };
         let mut running = Running::begin(&program, &[]);
-        let log = scratch("signal-waits.out");
-        drop(std::fs::remove_file(&log));
-        let mut tag = running.attach("log", "signal-waits.out");
-        // The thread is in the moved loop when it writes records.
-        let has_records = || std::fs::metadata(&log).is_ok_and(|log| log.len() > 1 << 20);
-        while !has_records() && tag.try_wait().unwrap().is_none() {
-            std::thread::sleep(Duration::from_millis(10));
-        }
+        let Some(mut tag) = running.attach_and_log("signal-waits.out") else { return };
         tag.kill().unwrap();
-        if tag.wait().unwrap().code().is_some() {
-            let mut error = String::new();
-            tag.stderr.take().unwrap().read_to_string(&mut error).unwrap();
-            assert!(error.contains("not permitted"), "{error}");
-            return skipped(error);
-        }
+        tag.wait().unwrap();
         let pid = running.child.id();
-        let process = nix::unistd::Pid::from_raw(pid.cast_signed());
-        nix::sys::signal::kill(process, nix::sys::signal::Signal::SIGUSR1).unwrap();
+        send(pid, Signal::SIGUSR1);
         let mut line = String::new();
         running.output.read_line(&mut line).unwrap();
         assert_eq!(line, "waits\n");
@@ -264,6 +271,21 @@ fn memory_stays_while_a_handler_will_return_to_it() {
         assert!(text.contains("a thread may still return to it"), "{text}");
         assert_eq!(running.ended(), "ends\n");
     }
+}
+
+#[test]
+fn a_signal_that_a_tag_has_blocked_arrives_in_original_code_after_the_end_of_tagging() {
+    let Some(program) = build("signal-sees", SEES, &[]) else { return };
+    let running = Running::begin(&program, &[]);
+    let Some(mut tag) = running.attach_and_log("signal-sees.out") else { return };
+    // The thread fills its buffer, and waits with all signals blocked.
+    send(tag.id(), Signal::SIGSTOP);
+    std::thread::sleep(Duration::from_millis(300));
+    send(running.child.id(), Signal::SIGUSR1);
+    send(tag.id(), Signal::SIGINT);
+    send(tag.id(), Signal::SIGCONT);
+    assert!(tag.wait().unwrap().success());
+    assert_eq!(running.ended(), "own\n");
 }
 
 #[test]

@@ -149,12 +149,13 @@ impl PatchedCode {
     }
 
     /// Moves threads from stubs to the original code after the jumps were removed. `is_left`:
-    /// whether an address is in a stub that is to be left.
+    /// whether an address is in a stub that is to be left. Returns whether a thread was moved.
     pub(super) fn move_out_of_stubs(
         &self,
         process: &Stopped<'_>,
         is_left: impl Fn(RunAddr) -> bool,
-    ) -> Result<(), TagError> {
+    ) -> Result<bool, TagError> {
+        let mut has_moved = false;
         for (id, stop_state) in &process.threads {
             let thread = process.thread(*id);
             let registers = thread.registers()?;
@@ -171,8 +172,9 @@ impl PatchedCode {
             }
             let rip = original.0;
             thread.set_registers(user_regs_struct { rip, ..at })?;
+            has_moved = true;
         }
-        Ok(())
+        Ok(has_moved)
     }
 }
 

@@ -54,6 +54,13 @@ impl PatchedCode {
         self.areas.iter().chain(breakpoints).any(|area| area.contains(&address))
     }
 
+    /// Whether an address is in code that tags share, in which threads block signals.
+    fn is_shared_code(&self, address: RunAddr) -> bool {
+        self.is_tag_memory(address)
+            && self.stub_at(address).is_none()
+            && self.restorers.around(address).is_none()
+    }
+
     /// The function whose stubs contain an address.
     pub fn stub_at(&self, address: RunAddr) -> Option<&PatchedFunction> {
         self.all_functions().find(|one| one.stubs.contains(&address))
@@ -112,8 +119,14 @@ impl PatchedCode {
             self.areas.extend(self.breakpoints.drain(..).map(|breakpoint| breakpoint.stubs));
         }
         thread_return::return_threads(process, &self.functions.iter().collect::<Vec<_>>())?;
-        // A thread that has left code in which it receives no signals can receive one now.
-        self.move_out_of_stubs(process, |_| true)?;
-        Ok(others)
+        // A thread gets the signals that it has blocked when it leaves the code that tags share: it has to be in original
+        // code by then. A thread with such a signal is not resumed, and others only when it is in original code.
+        loop {
+            let is_outside = process.run_until_outside(|rip| self.is_shared_code(rip))?;
+            let has_moved = self.move_out_of_stubs(process, |_| true)?;
+            if is_outside || !has_moved {
+                return Ok(others);
+            }
+        }
     }
 }
