@@ -239,7 +239,7 @@ mod tests {
     #[test]
     fn other_files_are_refused() {
         let refused = |text: &str| Profile::parse(text.as_bytes()).unwrap_err().to_string();
-        assert_eq!(refused("[]"), "it is no profile");
+        assert_eq!(refused("7"), "it is no profile");
         assert_eq!(refused("{}"), "its kind is not hmtt-monitor");
         let other = refused("{\"kind\":\"hmtt-monitor\",\"version\":1}");
         assert_eq!(other, "its version is 1, and this hmtt reads version 2");
