@@ -74,7 +74,8 @@ fn write_event(event: &Event, output: &mut impl Write) -> Result<(), TableError>
     let access = event.access();
     let address = address.filter(|_| access.is_none());
     let (reads, writes) = counts.unzip();
-    let fields = format_args!(
+    writeln!(
+        output,
         "{},{},{},{},{},{},{},{}",
         event.kind(),
         Field(clock),
@@ -84,8 +85,7 @@ fn write_event(event: &Event, output: &mut impl Write) -> Result<(), TableError>
         Field(writes),
         Field(duration),
         Detail(event)
-    );
-    line(output, fields)?;
+    )?;
     match access {
         Some(access) => Ok(CsvNotation::ACCESS.write(access, output)?),
         None => Ok(()),
