@@ -60,6 +60,7 @@ fn run(arguments: &Arguments) -> Result<bool> {
     let opened =
         open_capture(arguments, Stop::new(vec![Arc::clone(&stop), signals.interruption()]))?;
     let OpenedCapture { interfaces, sources, files, resources } = opened;
+    let blocked = signals::BlockedSignals::new().context("cannot block signals")?;
     let mut display = match Display::new(arguments, resources) {
         Ok(display) => display,
         Err(error) => {
@@ -78,6 +79,7 @@ fn run(arguments: &Arguments) -> Result<bool> {
         observer: display.observer(),
         observer_share: f64::from(arguments.statistics_cpu) / 100.0,
     });
+    drop(blocked);
     if !arguments.quiet {
         let _ =
             writeln!(std::io::stderr(), "capturing on {}", escape::name(&interfaces.join(", ")));

@@ -6,6 +6,7 @@ use std::mem::MaybeUninit;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use nix::sys::signal::{SigSet, SigmaskHow, Signal};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGXFSZ};
 use signal_hook::flag::{register, register_conditional_shutdown};
 
@@ -61,6 +62,34 @@ pub fn install_handlers() -> io::Result<Signals> {
     ignore(SIGXFSZ)?;
     register(SIGUSR1, Arc::clone(&signals.asked))?;
     Ok(signals)
+}
+
+/// Signals that the calling thread, and threads that it starts meanwhile, do not get until this value is dropped.
+///
+/// Threads keep their signals blocked. If all are started under such a value, the first thread gets every signal: two
+/// that arrive at once are handled one after the other, so the second one finds the flag set, and before the first thread
+/// can end the process regularly.
+pub struct BlockedSignals {
+    before: SigSet,
+}
+
+impl BlockedSignals {
+    /// Blocks the signals that have handlers.
+    ///
+    /// # Errors
+    /// If the kernel refuses.
+    pub fn new() -> io::Result<BlockedSignals> {
+        let signals = [Signal::SIGHUP, Signal::SIGINT, Signal::SIGTERM, Signal::SIGUSR1];
+        let set: SigSet = signals.into_iter().collect();
+        Ok(BlockedSignals { before: set.thread_swap_mask(SigmaskHow::SIG_BLOCK)? })
+    }
+}
+
+impl Drop for BlockedSignals {
+    fn drop(&mut self) {
+        // The mask was valid before, so setting it cannot fail.
+        let _ = self.before.thread_set_mask();
+    }
 }
 
 /// Whether the inherited disposition of a signal is to ignore it.
