@@ -54,7 +54,7 @@ impl PatchedCode {
         self.areas.iter().chain(breakpoints).any(|area| area.contains(&address))
     }
 
-    /// Whether an address is in code that tags share, in which threads block signals.
+    /// Whether an address is in code that tags share. In most of it threads block signals.
     fn is_shared_code(&self, address: RunAddr) -> bool {
         self.is_tag_memory(address)
             && self.stub_at(address).is_none()
@@ -115,9 +115,6 @@ impl PatchedCode {
         shared.release_breakpoints();
         process.forget_restorers();
         self.move_out_of_stubs(process, |_| true)?;
-        if others.is_empty() {
-            self.areas.extend(self.breakpoints.drain(..).map(|breakpoint| breakpoint.stubs));
-        }
         thread_return::return_threads(process, &self.functions.iter().collect::<Vec<_>>())?;
         // A thread gets the signals that it has blocked when it leaves the code that tags share: it has to be in original
         // code by then. A thread with such a signal is not resumed, and others only when it is in original code.
@@ -125,8 +122,12 @@ impl PatchedCode {
             let is_outside = process.run_until_outside(|rip| self.is_shared_code(rip))?;
             let has_moved = self.move_out_of_stubs(process, |_| true)?;
             if is_outside || !has_moved {
-                return Ok(others);
+                break;
             }
         }
+        if others.is_empty() {
+            self.areas.extend(self.breakpoints.drain(..).map(|breakpoint| breakpoint.stubs));
+        }
+        Ok(others)
     }
 }
