@@ -4,7 +4,7 @@
 mod steps;
 
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Output, Stdio};
 use std::time::Duration;
@@ -276,12 +276,13 @@ fn memory_stays_while_a_handler_will_return_to_it() {
 #[test]
 fn a_signal_that_a_tag_has_blocked_arrives_in_original_code_after_the_end_of_tagging() {
     let Some(program) = build("signal-sees", SEES, &[]) else { return };
-    let running = Running::begin(&program, &[]);
+    let mut running = Running::begin(&program, &[]);
     let Some(mut tag) = running.attach_and_log("signal-sees.out") else { return };
-    // The thread fills its buffer, and waits with all signals blocked.
+    // Threads fill their buffers, and wait with all signals blocked.
     send(tag.id(), Signal::SIGSTOP);
     std::thread::sleep(Duration::from_millis(300));
-    send(running.child.id(), Signal::SIGUSR1);
+    running.input.write_all(b"s").unwrap();
+    std::thread::sleep(Duration::from_millis(100));
     send(tag.id(), Signal::SIGINT);
     send(tag.id(), Signal::SIGCONT);
     assert!(tag.wait().unwrap().success());

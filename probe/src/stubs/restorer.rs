@@ -199,6 +199,10 @@ mod tests {
         let code = [&other[..], &LONG, &SHORT, &go].concat();
         let found: Vec<(u64, Kind)> = find(&code).collect();
         assert_eq!(found, [(9, Kind::Long), (26, Kind::Short)]);
+        for (start, may) in [(0, false), (2, false), (9, true), (18, true), (20, false)] {
+            assert_eq!(may_begin(&code[start..start + 5]), may, "{start}");
+        }
+        assert!(!may_begin(&LONG[..2]), "a short jump");
     }
 
     #[test]

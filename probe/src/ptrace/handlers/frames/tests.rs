@@ -14,6 +14,8 @@ const BYTES: u64 = 128 << 20;
 struct Memory {
     words: BTreeMap<u64, u64>,
     unreadable: Range<u64>,
+    /// Whether a jump has overwritten the restorer.
+    is_overwritten: bool,
     bytes_read: Cell<u64>,
 }
 
@@ -30,7 +32,10 @@ impl ReadMemory for Memory {
             return Err(failed(Errno::EIO));
         }
         if (RESTORER..RESTORER + 9).contains(&address.0) {
-            let code = [0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05];
+            let mut code = [0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05];
+            if self.is_overwritten {
+                code[..5].copy_from_slice(&[0xe9, 1, 2, 3, 4]);
+            }
             let there = &code[(address.0 - RESTORER) as usize..];
             let there = there.get(..bytes.len()).ok_or(failed(Errno::EIO))?;
             bytes.copy_from_slice(there);
@@ -111,6 +116,24 @@ fn a_thread_is_searched_again_when_it_has_run() {
     memory.words.clear();
     frames.forget_frames();
     assert_eq!(rips(&mut frames, &memory, 1, 0), [0; 0]);
+}
+
+#[test]
+fn frames_are_found_though_their_restorer_is_overwritten() {
+    let mut memory = Memory::default().with_frame(0, 7, 0);
+    memory.is_overwritten = true;
+    let rips = |rip: u64, rsp: u64, changed: &[RunAddr]| -> Vec<u64> {
+        let thread = (Pid::from_raw(1), (RunAddr(rip), RunAddr(STACKS + rsp)));
+        let returns = SignalFrames::default().returns(&memory, thread, &mappings(), changed);
+        returns.unwrap().iter().map(|one| one.rip.0).collect()
+    };
+    let changed = [RunAddr(RESTORER)];
+    assert_eq!(rips(RESTORER + 256, 0, &[]), [0; 0]);
+    assert_eq!(rips(RESTORER + 256, 0, &changed), [7]);
+    // The handler has returned, to the jump or to the system call behind it.
+    assert_eq!(rips(RESTORER, 8, &changed), [7]);
+    assert_eq!(rips(RESTORER + 7, 8, &changed), [7]);
+    assert_eq!(rips(RESTORER + 7, 8, &[]), [0; 0]);
 }
 
 #[test]
