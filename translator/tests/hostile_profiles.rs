@@ -31,16 +31,6 @@ impl Random {
     }
 }
 
-const ENDS: [BlockEnd; 8] = [
-    BlockEnd::Jump,
-    BlockEnd::Conditional,
-    BlockEnd::Call,
-    BlockEnd::IndirectJump,
-    BlockEnd::IndirectCall,
-    BlockEnd::Return,
-    BlockEnd::SystemCall,
-    BlockEnd::Next,
-];
 const NAMES: [&str; 6] = ["f", "g", "", "\n\"\\", "\u{1b}[31m", "/etc/hostname"];
 
 fn block(random: &mut Random, number: u32) -> Block {
@@ -59,7 +49,7 @@ fn block(random: &mut Random, number: u32) -> Block {
         entries: random.count(),
         unexecuted: random.count(),
         code,
-        end: random.one_of(&ENDS),
+        end: random.one_of(&BlockEnd::ALL),
         target_address: known(random, address),
         starts: random.count(),
         stops: random.count(),

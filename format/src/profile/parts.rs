@@ -26,6 +26,18 @@ pub enum BlockEnd {
 }
 
 impl BlockEnd {
+    /// All ends.
+    pub const ALL: [BlockEnd; 8] = [
+        BlockEnd::Jump,
+        BlockEnd::Conditional,
+        BlockEnd::Call,
+        BlockEnd::IndirectJump,
+        BlockEnd::IndirectCall,
+        BlockEnd::Return,
+        BlockEnd::SystemCall,
+        BlockEnd::Next,
+    ];
+
     /// Whether the block may continue anywhere.
     pub fn is_indirect(self) -> bool {
         matches!(self, BlockEnd::IndirectJump | BlockEnd::IndirectCall | BlockEnd::Return)
