@@ -3,7 +3,7 @@
 //! Three threads of the controller share their state (`Shared`). The **tracer** (`tracer`) is the thread that has started
 //! the process: it handles what ptrace reports, and moves threads between the original code and the cache. The
 //! **translator** (`translator`) answers threads that wait in the cache for a block. The **monitor**
-//! ([`crate::monitor`]) reads the rings.
+//! ([`crate::monitor`]) reads the rings. If asked for, a fourth one (`progress`) reports what the monitor has read.
 //!
 //! A thread is in the cache, or it is native: it executes original code, and stops at each system call, after which it
 //! enters the cache again. System calls that start threads or processes, return from signal handlers, execute programs

@@ -27,10 +27,8 @@ pub struct Progress {
 #[derive(Default)]
 struct Functions {
     names: Names,
-    /// Number of the function of each block.
-    of_blocks: Vec<Option<usize>>,
-    by_name: HashMap<String, usize>,
-    all: Vec<String>,
+    /// Name of the function of each block, in the order of their numbers.
+    of_blocks: Vec<Option<String>>,
 }
 
 impl Functions {
@@ -45,32 +43,26 @@ impl Functions {
             })
             .collect();
         drop(translation);
-        for place in new {
-            let function = place.and_then(|(files, at)| {
-                let mapping = files.iter().find(|one| (one.start..one.end).contains(&at))?;
-                self.names.find(mapping, at).function
-            });
-            let number = function.map(|(name, _)| {
-                *self.by_name.entry(name).or_insert_with_key(|name| {
-                    self.all.push(name.clone());
-                    self.all.len() - 1
-                })
-            });
-            self.of_blocks.push(number);
-        }
+        let names = &mut self.names;
+        self.of_blocks.extend(new.into_iter().map(|place| {
+            let (files, at) = place?;
+            let mapping = files.iter().find(|one| (one.start..one.end).contains(&at))?;
+            Some(names.find(mapping, at).function?.0)
+        }));
     }
 
     /// The function with most instructions, and its part. `instructions`: of each block, by number.
     fn hottest(&self, instructions: &[u64]) -> Option<(String, f64)> {
-        let mut of_functions = vec![0u64; self.all.len()];
-        for (function, count) in self.of_blocks.iter().zip(instructions.get(1..)?) {
-            if let Some(function) = function {
-                of_functions[*function] += count;
+        let of_blocks = instructions.get(1..)?;
+        let mut of_functions: HashMap<&str, u64> = HashMap::new();
+        for (function, count) in self.of_blocks.iter().zip(of_blocks) {
+            if let Some(name) = function {
+                *of_functions.entry(name).or_default() += count;
             }
         }
-        let all: u64 = instructions[1..].iter().sum();
-        let (most, function) = of_functions.into_iter().zip(&self.all).max()?;
-        (most > 0).then(|| (function.clone(), most as f64 / all as f64))
+        let (most, function) = of_functions.into_iter().map(|(name, sum)| (sum, name)).max()?;
+        let all: u64 = of_blocks.iter().sum();
+        (most > 0).then(|| (function.to_owned(), most as f64 / all as f64))
     }
 }
 
@@ -95,8 +87,9 @@ mod tests {
     #[test]
     fn the_function_with_most_instructions_is_hottest() {
         let functions = Functions {
-            of_blocks: vec![Some(0), None, Some(1), Some(0)],
-            all: vec!["first".into(), "second".into()],
+            of_blocks: ["first", "", "second", "first"]
+                .map(|name| Some(name.to_owned()).filter(|name| !name.is_empty()))
+                .into(),
             ..Functions::default()
         };
         let hottest = |instructions: &[u64]| functions.hottest(instructions);

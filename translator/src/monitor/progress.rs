@@ -44,7 +44,7 @@ impl Snapshots {
     /// Sends a snapshot if it is time.
     pub(super) fn send(&mut self, tally: &mut Tally) {
         let now = Instant::now();
-        let elapsed = now - self.since;
+        let elapsed = now.saturating_duration_since(self.since);
         if elapsed < INTERVAL {
             return;
         }
@@ -57,5 +57,38 @@ impl Snapshots {
         (self.since, self.numbers) = (now, tally.numbers);
         // A receiver that has not taken the last one yet does not get this one.
         let _ = self.to.try_send(snapshot);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::{TryRecvError, sync_channel};
+
+    use super::super::tally::Recording;
+    use super::*;
+
+    #[test]
+    fn a_snapshot_is_sent_when_the_interval_is_over() {
+        let (to, from) = sync_channel(1);
+        let (mut tally, mut snapshots) = (Tally::new(Recording::default()), Snapshots::new(to));
+        snapshots.found(3);
+        snapshots.found(1);
+        snapshots.since = Instant::now() + INTERVAL;
+        snapshots.send(&mut tally);
+        assert_eq!(from.try_recv(), Err(TryRecvError::Empty));
+        for numbers in [70, 90] {
+            tally.numbers = numbers;
+            snapshots.since = Instant::now() - INTERVAL;
+            snapshots.send(&mut tally);
+        }
+        // The second one had no space.
+        let snapshot = from.try_recv().unwrap();
+        assert_eq!(
+            (snapshot.numbers, snapshot.full_chunks, snapshot.instructions),
+            (70, 3, vec![0])
+        );
+        assert!(snapshot.elapsed >= INTERVAL);
+        assert_eq!(from.try_recv(), Err(TryRecvError::Empty));
+        assert_eq!((snapshots.numbers, snapshots.full_chunks), (90, 0));
     }
 }
