@@ -7,10 +7,12 @@ mod parts;
 
 use serde::{Deserialize, Serialize};
 
-pub use parts::{Block, BlockEnd, Cache, IndirectEdge, Models, Native, Predictor, SystemCall};
+pub use parts::{
+    Block, BlockEnd, Cache, IndirectEdge, Models, Native, Predictor, Superblock, SystemCall,
+};
 
 /// Version of the file. Any change that a reader must know of increments it.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 /// Value of the key `kind`.
 pub const KIND: &str = "hmtt-monitor";
 
@@ -35,6 +37,9 @@ pub enum ProfileError {
     /// An edge names a block that is not in the profile, or that does not end with an indirect transfer.
     #[error("the edge from block {0} to block {1} has no place")]
     Edge(u32, u32),
+    /// A superblock has fewer than two blocks, or one that is not in the profile.
+    #[error("superblock {0} has fewer than two blocks, or one that is not in the profile")]
+    Superblock(usize),
 }
 
 /// How the program has ended.
@@ -99,6 +104,9 @@ pub struct Profile {
     /// Edges of indirect jumps, indirect calls and returns.
     #[serde(default)]
     pub edges: Vec<IndirectEdge>,
+    /// Superblocks, in the order in which they were built.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub superblocks: Vec<Superblock>,
     /// System calls by thread.
     #[serde(default)]
     pub system_calls: Vec<SystemCall>,
@@ -154,8 +162,14 @@ impl Profile {
             self.block(edge.from).is_some_and(|from| from.end.is_indirect())
                 && self.block(edge.to).is_some()
         };
-        match self.edges.iter().find(|edge| !is_placed(edge)) {
-            Some(edge) => Err(ProfileError::Edge(edge.from, edge.to)),
+        if let Some(edge) = self.edges.iter().find(|edge| !is_placed(edge)) {
+            return Err(ProfileError::Edge(edge.from, edge.to));
+        }
+        let is_known = |one: &Superblock| {
+            one.blocks.len() > 1 && one.blocks.iter().all(|number| self.block(*number).is_some())
+        };
+        match self.superblocks.iter().position(|one| !is_known(one)) {
+            Some(at) => Err(ProfileError::Superblock(at)),
             None => Ok(()),
         }
     }
@@ -219,6 +233,7 @@ mod tests {
             dropped_numbers: 2,
             blocks: vec![first, second],
             edges: vec![IndirectEdge { from: 1, to: 3, times: 4 }],
+            superblocks: vec![Superblock { blocks: vec![1, 3, 1], ..Superblock::default() }],
             system_calls: vec![SystemCall { thread: 7, name: "read".into(), ..Default::default() }],
             native: vec![Native { code_address: 9, reason: "it uses gs".into(), times: 1 }],
             ..Profile::default()
@@ -242,8 +257,8 @@ mod tests {
         assert_eq!(refused("7"), "it is no profile");
         assert_eq!(refused("{}"), "its kind is not hmtt-monitor");
         let other = refused("{\"kind\":\"hmtt-monitor\",\"version\":1}");
-        assert_eq!(other, "its version is 1, and this hmtt reads version 2");
-        assert_eq!(refused("{\"kind\":\"hmtt-monitor\",\"version\":2}"), "it is no profile");
+        assert_eq!(other, "its version is 1, and this hmtt reads version 3");
+        assert_eq!(refused("{\"kind\":\"hmtt-monitor\",\"version\":3}"), "it is no profile");
         let changed = |change: fn(&mut Profile)| {
             let mut profile = profile();
             change(&mut profile);
@@ -258,5 +273,9 @@ mod tests {
         assert_eq!(changed(|one| (one.edges[0].from, one.edges[0].to) = (3, 1)), edge);
         let edge = "the edge from block 1 to block 2 has no place";
         assert_eq!(changed(|one| one.edges[0].to = 2), edge);
+        let superblock =
+            "superblock 0 has fewer than two blocks, or one that is not in the profile";
+        assert_eq!(changed(|one| one.superblocks[0].blocks = vec![1]), superblock);
+        assert_eq!(changed(|one| one.superblocks[0].blocks[1] = 2), superblock);
     }
 }

@@ -4,7 +4,7 @@
 //! loop of one block. Prints billions of numbers in a second of processor time.
 
 use hmtt_probe::address::RunAddr;
-use hmtt_translator::monitor::code::{BlockCode, End};
+use hmtt_translator::monitor::code::{BlockCode, End, Numbered};
 use hmtt_translator::monitor::tally::{Recording, Stream, Tally};
 
 const BLOCKS: u64 = 4_000;
@@ -81,7 +81,8 @@ fn measure(name: &str, program: &[BlockCode], bytes: &[u8]) {
     for (mode, edges) in [("counts", false), ("edges", true)] {
         let mut tally = Tally::new(Recording { edges, ..Recording::default() });
         let mut stream = Stream::default();
-        let new = |known: u32| program[known as usize..].to_vec();
+        let new =
+            |known: u32| program[known as usize..].iter().copied().map(Numbered::Block).collect();
         let begin = seconds();
         for _ in 0..TIMES {
             for batch in bytes.chunks(BATCH) {
@@ -90,7 +91,7 @@ fn measure(name: &str, program: &[BlockCode], bytes: &[u8]) {
         }
         let time = seconds() - begin;
         tally.end(&mut stream);
-        let counted = tally.result();
+        let counted = tally.result(&new);
         let speed = counted.numbers as f64 / time / 1e9;
         println!("{name:>6} {mode:>6}: {speed:5.2} G/s, {} indirect edges", counted.edges.len());
     }

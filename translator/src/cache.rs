@@ -7,21 +7,24 @@ mod bodies;
 mod links;
 mod order;
 mod record;
+mod superblocks;
 mod translate;
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 
 use hmtt_probe::address::RunAddr;
 use thiserror::Error;
 
-use crate::block::{Block, MAX_BYTES, Untranslatable};
+use crate::block::{MAX_BYTES, Untranslatable};
 use crate::code::CodeBytes;
-use crate::emit::{ExitKind, Form, emit};
+use crate::emit::{ExitKind, Form, Path, Section, emit};
 use crate::layout::{area, lookup};
 use crate::state::Point;
 use crate::stubs::Stubs;
 use arena::Space;
 use record::{ExitRecord, Record};
+pub use superblocks::MAX_BLOCKS;
 
 /// An arena of the cache: one range of its memory, mapped at one address of the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,6 +100,20 @@ pub struct BlockInfo {
     pub bytes: Box<[u8]>,
     /// Number of its instructions.
     pub instructions: u16,
+}
+
+/// What a number in a ring stands for.
+#[derive(Clone, Copy, Debug)]
+pub enum Numbered<'c> {
+    /// A block.
+    Block(&'c BlockInfo),
+    /// The first blocks of a path.
+    Path {
+        /// Numbers of all blocks of the path.
+        blocks: &'c Arc<[u32]>,
+        /// How many of them were executed.
+        length: usize,
+    },
 }
 
 /// Where a thread enters the cache.
@@ -257,13 +274,36 @@ impl<M: CacheMemory> Cache<M> {
         if let Some(state) = self.islands.get(&address.0) {
             return Some(*state);
         }
+        let (section, offset, _) = self.section_at(address)?;
+        section.state_at(offset)
+    }
+
+    /// The number that a thread at an address of the cache has not written to its ring yet, also if its state is not known.
+    pub fn unwritten_at(&self, address: RunAddr) -> Option<u32> {
+        if let Some(state) = self.state_at(address) {
+            return state.unwritten;
+        }
+        let (section, offset, side) = self.section_at(address)?;
+        // Comparisons of targets are in the hot code after an instruction with a known state, and in the cold code before
+        // one.
+        let after = section.points.partition_point(|(at, _)| *at < offset);
+        let point = match side {
+            Side::Hot => section.points[..after].last(),
+            Side::Cold => section.points.get(after),
+        };
+        point?.1.unwritten
+    }
+
+    /// The section of generated code that contains an address, and the offset there.
+    fn section_at(&self, address: RunAddr) -> Option<(Section, u32, Side)> {
         let (start, (block, form, side)) = self.sections.range(..=address.0).next_back()?;
         let record = &self.blocks[*block as usize - 1];
         let body = if *form == Form::Landing { record.landing? } else { record.main? };
-        let block = Block::from_bytes(record.info.start, &record.info.bytes).ok()?;
-        let emitted = emit(&block, &self.spaces[body.space].around, body.place).ok()?;
+        let (blocks, numbers) = self.decoded(*block).ok()?;
+        let path = Path { blocks: &blocks, numbers: &numbers };
+        let emitted = emit(path, &self.spaces[body.space].around, body.place).ok()?;
         let section = if matches!(side, Side::Hot) { emitted.hot } else { emitted.cold };
-        section.state_at((address.0 - start) as u32)
+        Some((section, (address.0 - start) as u32, *side))
     }
 
     /// Whether an address is in an arena.
@@ -276,18 +316,36 @@ impl<M: CacheMemory> Cache<M> {
     pub fn invalidate(&mut self, range: std::ops::Range<RunAddr>) {
         let first = range.start.saturating_sub(MAX_BYTES as u64).0;
         let inside = self.by_address.range(first..range.end.0.max(first));
-        let blocks: Vec<u32> = inside.map(|(_, block)| *block).collect();
-        for block in blocks {
-            if self.record_mut(block).limit() > range.start {
-                self.detach(block);
-            }
+        let mut blocks: Vec<u32> = inside.map(|(_, block)| *block).collect();
+        blocks.retain(|block| self.record_mut(*block).limit() > range.start);
+        for block in &blocks {
+            self.undo_superblocks_with(*block);
         }
+        for block in blocks {
+            self.detach(block);
+        }
+    }
+
+    /// What a number stands for. The number is not trusted.
+    pub fn number(&self, number: u32) -> Option<Numbered<'_>> {
+        let record = self.blocks.get(number.checked_sub(1)? as usize)?;
+        Some(match &record.path {
+            Some(path) => Numbered::Path { blocks: &path.blocks, length: path.length },
+            None => Numbered::Block(&record.info),
+        })
+    }
+
+    /// The last number of a block or path.
+    pub fn last_number(&self) -> u32 {
+        self.blocks.len() as u32
     }
 
     /// A translated block, by its number. The number is not trusted.
     pub fn block(&self, number: u32) -> Option<&BlockInfo> {
-        let index = number.checked_sub(1)?;
-        self.blocks.get(index as usize).map(|record| &record.info)
+        match self.number(number)? {
+            Numbered::Block(info) => Some(info),
+            Numbered::Path { .. } => None,
+        }
     }
 
     fn record_mut(&mut self, number: u32) -> &mut Record {

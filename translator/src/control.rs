@@ -3,7 +3,8 @@
 //! Three threads of the controller share their state (`Shared`). The **tracer** (`tracer`) is the thread that has started
 //! the process: it handles what ptrace reports, and moves threads between the original code and the cache. The
 //! **translator** (`translator`) answers threads that wait in the cache for a block. The **monitor**
-//! ([`crate::monitor`]) reads the rings. If asked for, a fourth one (`progress`) reports what the monitor has read.
+//! ([`crate::monitor`]) reads the rings, and builds superblocks if it is asked to. A fourth one (`progress`) reports what the
+//! monitor has read, if that is wanted.
 //!
 //! A thread is in the cache, or it is native: it executes original code, and stops at each system call, after which it
 //! enters the cache again. System calls that start threads or processes, return from signal handlers, execute programs
@@ -18,6 +19,7 @@ mod code;
 mod error;
 mod gaps;
 mod memory;
+mod numbers;
 mod original;
 mod progress;
 mod setup;

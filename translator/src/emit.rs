@@ -1,4 +1,4 @@
-//! Generates the code of a block.
+//! Generates the code of a block, or of a path of blocks: a superblock.
 //!
 //! ```text
 //! prefix    only of a landing: continues here if the target in rcx is this block, else at the next
@@ -17,12 +17,16 @@
 //! The entry (prefix and check) is before `main`. A *joined* block follows its predecessor, which
 //! falls through to `main`; the check is then after the cold code, and jumps to `main`.
 //!
+//! A superblock has the blocks of a path one after the other ([`paths`]). It writes one number: where it leaves the path
+//! that of the blocks up to there, otherwise, at the start of its last block, that of the whole path.
+//!
 //! Each direct exit is a jump that is linked by one store of 8 bytes at a multiple of 8. The same
 //! input generates the same code, so the points of a block can be generated again when they are needed.
 
 mod ends;
 mod entries;
 mod operations;
+mod paths;
 mod writer;
 
 use hmtt_probe::address::RunAddr;
@@ -56,7 +60,7 @@ pub struct Place {
     pub hot: u64,
     /// Address after those that are free for cold code, a multiple of 8.
     pub cold_limit: u64,
-    /// Number of the block.
+    /// Number that is written when all blocks are executed.
     pub number: u32,
     /// Number of its first exit.
     pub first_exit: u32,
@@ -138,19 +142,32 @@ pub struct Entries {
     pub next: u64,
 }
 
-/// Generates the code of a block.
+/// Blocks that are executed one after the other. Each but the last leads to the next one.
+#[derive(Clone, Copy, Debug)]
+pub struct Path<'a> {
+    /// The blocks, at least one.
+    pub blocks: &'a [Block],
+    /// Their numbers.
+    pub numbers: &'a [u32],
+}
+
+/// Generates the code of a path. Numbers of its parts precede that of the whole, by length.
 ///
 /// # Errors
 /// An instruction that cannot be moved there.
 pub fn emit(
-    block: &Block,
+    path: Path<'_>,
     surroundings: &Surroundings,
     place: Place,
 ) -> Result<Emitted, Untranslatable> {
-    let mut emitter = Emitter::new(block, surroundings, place);
+    let mut emitter = Emitter::new(path, surroundings, place);
     emitter.entries();
-    for index in 0..block.body_len() {
-        emitter.operation(index)?;
+    loop {
+        for index in 0..emitter.block.body_len() {
+            emitter.operation(index)?;
+        }
+        let Some(next) = path.blocks.get(emitter.position + 1) else { break };
+        emitter.join(next)?;
     }
     emitter.end()?;
     Ok(emitter.finish())
@@ -188,14 +205,19 @@ struct Fix {
 }
 
 struct Emitter<'a> {
+    path: Path<'a>,
+    /// The block whose code is generated, and its place in the path.
     block: &'a Block,
+    position: usize,
+    /// The number of the blocks up to this one, if it is not written to the ring.
+    unwritten: Option<u32>,
     around: &'a Surroundings,
     place: Place,
     entry: Section,
     hot: Section,
     cold: Section,
     fixes: Vec<Fix>,
-    exits: Vec<Exit>,
+    exits: Vec<(Side, Exit)>,
     /// Registers that are always in the thread area.
     always: Registers,
     /// Registers of a landing that are still in the thread area.
@@ -209,15 +231,21 @@ struct Emitter<'a> {
 }
 
 impl<'a> Emitter<'a> {
-    fn new(block: &'a Block, around: &'a Surroundings, place: Place) -> Self {
+    fn new(path: Path<'a>, around: &'a Surroundings, place: Place) -> Self {
+        let block = &path.blocks[0];
+        let bytes: usize = path.blocks.iter().map(|block| block.bytes.len() + 80).sum();
+        let points: usize = path.blocks.iter().map(|block| block.operations.len() + 16).sum();
         let always = if around.ring { Registers::one(register::R15) } else { Registers::NONE };
         Emitter {
+            path,
             block,
+            position: 0,
+            unwritten: None,
             around,
             place,
             entry: Section::with_capacity(80, 16),
-            hot: Section::with_capacity(block.bytes.len() + 80, block.operations.len() + 16),
-            cold: Section::with_capacity(160, 16),
+            hot: Section::with_capacity(bytes, points),
+            cold: Section::with_capacity(160 * path.blocks.len(), 16),
             fixes: Vec::with_capacity(8),
             exits: Vec::with_capacity(2),
             always,
@@ -244,7 +272,7 @@ impl<'a> Emitter<'a> {
     fn between(&self, rip: Rip, borrowed: Registers) -> Point {
         let flags = if self.dirty_flags { Flags::Dead } else { Flags::Live };
         let borrowed = borrowed.with(self.always).with(self.unloaded);
-        Point { rip, borrowed, flags, rcx_is_rip: false, unnoted_call: false, inside: None }
+        Point { borrowed, flags, unwritten: self.unwritten, ..Point::at(rip) }
     }
 
     /// The state between blocks, before the block at an address.
@@ -258,7 +286,7 @@ impl<'a> Emitter<'a> {
             Some(operation) => RunAddr(operation.instruction.ip()),
             None => self.block.limit(),
         };
-        let inside = Some((self.place.number, index as u16));
+        let inside = Some((self.path.numbers[self.position], index as u16));
         Point { inside, ..self.between(Rip::Address(address), borrowed) }
     }
 
@@ -275,14 +303,18 @@ impl<'a> Emitter<'a> {
         self.fix(side, at, goal);
     }
 
+    /// Whether another block of the path follows this one.
+    fn is_inner(&self) -> bool {
+        self.position + 1 < self.path.blocks.len()
+    }
+
     /// Adds the jump of an exit, and the cold code that asks for its target.
-    fn exit(&mut self, opcode: &[u8], to: RunAddr, kind: ExitKind, point: Point) {
+    fn exit(&mut self, side: Side, opcode: &[u8], to: RunAddr, kind: ExitKind, point: Point) {
         let number = self.place.first_exit + self.exits.len() as u32;
-        let at = self.hot.jump(opcode, Some(point));
-        let displacement = self.hot.base + u64::from(at);
-        let request = u64::from(self.cold.len());
-        self.exits.push(Exit { displacement, is_last: false, to, kind, request });
-        self.fix(Side::Hot, at, Goal::Within(Side::Cold, self.cold.len()));
+        let at = self.section(side).jump(opcode, Some(point));
+        let (displacement, request) = (u64::from(at), u64::from(self.cold.len()));
+        self.exits.push((side, Exit { displacement, is_last: false, to, kind, request }));
+        self.fix(side, at, Goal::Within(Side::Cold, self.cold.len()));
         let rip = Rip::Address(to);
         let state = Point { rip, ..point };
         // The jump has been taken.
@@ -299,7 +331,7 @@ impl<'a> Emitter<'a> {
     /// Adds the exit of a direct transfer.
     fn direct(&mut self, opcode: &[u8], to: RunAddr, point: Point) {
         let checked = self.around.ring && is_checked(self.block.start, to);
-        self.exit(opcode, to, ExitKind::Direct { checked }, point);
+        self.exit(Side::Hot, opcode, to, ExitKind::Direct { checked }, point);
     }
 
     /// Sets the displacements, now that the size of the cold code is known.
@@ -319,9 +351,12 @@ impl<'a> Emitter<'a> {
             self.section(side).set_displacement(at, target);
         }
         let end = self.hot.here();
-        for exit in &mut self.exits {
+        let mut exits = Vec::with_capacity(self.exits.len());
+        for (side, mut exit) in std::mem::take(&mut self.exits) {
+            exit.displacement += self.section(side).base;
             exit.request += self.cold.base;
             exit.is_last = exit.displacement + 4 == end;
+            exits.push(exit);
         }
         let (prefix, main) = (self.entry.base, self.hot.base);
         let checked = if self.around.ring { prefix + u64::from(self.checked) } else { main };
@@ -332,7 +367,7 @@ impl<'a> Emitter<'a> {
         } else {
             (self.entry.followed_by(self.hot), self.cold)
         };
-        Emitted { hot, cold, entries, exits: self.exits }
+        Emitted { hot, cold, entries, exits }
     }
 }
 

@@ -1,7 +1,8 @@
 //! The monitor: reads block numbers from the rings of threads, in order, and counts them.
 //!
 //! [`tally`] follows the numbers of each thread with the descriptions of blocks in [`code`]: most are counted by `table`,
-//! other successors of indirect blocks by [`indirect`], system calls by [`calls`]. `balance` checks the sums. If asked for,
+//! other successors of indirect blocks by [`indirect`], system calls by [`calls`]. `balance` checks the sums. [`hot`] decides
+//! which superblocks are built. If asked for,
 //! [`models`] and [`intervals`] follow each block. [`progress`] reports what was read up to a moment.
 //!
 //! Invariant: numbers come from the program. Those that are neither a block's nor a note are counted as invalid. Memory is
@@ -11,6 +12,7 @@ mod balance;
 pub mod calls;
 pub mod code;
 pub mod counted;
+pub mod hot;
 pub mod indirect;
 pub mod intervals;
 pub mod models;
@@ -24,14 +26,18 @@ use std::time::Duration;
 
 use crate::layout::{area, header, ring};
 use crate::shared::{CHUNKS, Rings, THREADS, wait, wake};
+use code::Blocks;
 use counted::Counted;
 use progress::Snapshots;
 use table::BATCH;
-use tally::{NewBlocks, Recording, Stream, Tally};
+use tally::{Recording, Stream, Tally};
 
 /// How often rings are checked before the monitor sleeps, and how long it sleeps.
 const SPINS: u32 = 200;
 const SLEEP: Duration = Duration::from_millis(5);
+/// Numbers after which superblocks are decided for the first time, and most numbers between decisions.
+const FIRST_DECISION: u64 = 1 << 18;
+const NEXT_DECISION: u64 = 1 << 23;
 
 /// A thread no longer uses its area.
 #[derive(Clone, Copy, Debug)]
@@ -56,7 +62,7 @@ pub struct Counts {
 /// Counts of one reader.
 struct Reader<'r> {
     rings: &'r Rings,
-    new: NewBlocks<'r>,
+    blocks: &'r dyn Blocks,
     tally: Tally,
     /// The numbers of each area.
     streams: [Stream; THREADS],
@@ -66,20 +72,22 @@ struct Reader<'r> {
     cut_threads: u64,
     bytes: Box<[u8; 4 * BATCH]>,
     snapshots: Option<Snapshots>,
+    /// After how many numbers superblocks are decided next.
+    next_decision: u64,
 }
 
-/// Reads the rings until the sender of messages is dropped. `new`: describes blocks; all blocks are known to it before
+/// Reads the rings until the sender of messages is dropped. `blocks`: describes blocks; all blocks are known to it before
 /// their numbers can be in a full chunk. `snapshots`: where progress is sent to.
 pub fn watch(
     rings: &Rings,
     finished: &Receiver<Finished>,
     recording: Recording,
-    new: NewBlocks<'_>,
+    blocks: &dyn Blocks,
     snapshots: Option<Snapshots>,
 ) -> Counts {
     let mut reader = Reader {
         rings,
-        new,
+        blocks,
         tally: Tally::new(recording),
         streams: std::array::from_fn(|_| Stream::default()),
         next: [0; THREADS],
@@ -87,11 +95,13 @@ pub fn watch(
         cut_threads: 0,
         bytes: Box::new([0; 4 * BATCH]),
         snapshots,
+        next_decision: FIRST_DECISION,
     };
     let mut idle = 0;
     loop {
         let seen = rings.areas.header(header::FILLED).load(Ordering::SeqCst);
         let mut has_read = reader.read_full_chunks();
+        reader.decide();
         match finished.try_recv() {
             Ok(message) => {
                 reader.finish(message);
@@ -110,9 +120,9 @@ pub fn watch(
             std::thread::yield_now();
         }
     }
-    reader.tally.learn(new);
+    reader.tally.learn(blocks);
     let Reader { tally, dropped, cut_threads, .. } = reader;
-    Counts { counted: tally.result(), dropped, cut_threads }
+    Counts { counted: tally.result(blocks), dropped, cut_threads }
 }
 
 impl Reader<'_> {
@@ -133,6 +143,15 @@ impl Reader<'_> {
             }
         }
         has_read
+    }
+
+    /// Decides about superblocks, if enough was read since the last time.
+    fn decide(&mut self) {
+        let numbers = self.tally.numbers;
+        if numbers >= self.next_decision {
+            self.tally.decide(self.blocks);
+            self.next_decision = numbers + numbers.min(NEXT_DECISION);
+        }
     }
 
     /// Reads the full chunks of an area, at most each once.
@@ -176,7 +195,7 @@ impl Reader<'_> {
         while from < length {
             let bytes = &mut self.bytes[..(length - from).min(4 * BATCH as u64) as usize];
             area.copy_chunk(chunk, from, bytes);
-            self.tally.read(stream, bytes, self.new);
+            self.tally.read(stream, bytes, self.blocks);
             from += bytes.len() as u64;
         }
     }
@@ -208,17 +227,17 @@ mod tests {
     use hmtt_probe::address::RunAddr;
     use hmtt_probe::control::Memory;
 
-    use super::code::{BlockCode, End};
+    use super::code::{BlockCode, End, Numbered};
     use super::counted::BlockTally;
     use super::indirect::Edge;
     use super::*;
     use crate::shared::{Areas, BYTES};
 
     /// A conditional jump to the second block, that block, which returns, and a third one behind the first.
-    fn blocks(known: u32) -> Vec<BlockCode> {
+    fn blocks(known: u32) -> Vec<Numbered> {
         let block = |start: u64, end| {
             let start = RunAddr(start);
-            BlockCode { start, next: start + 4, last: start, instructions: 1, end }
+            Numbered::Block(BlockCode { start, next: start + 4, last: start, instructions: 1, end })
         };
         let to = RunAddr(0x1010);
         let all = [

@@ -12,7 +12,7 @@ use hmtt_probe::ptrace::Mapping;
 
 use crate::monitor::calls::Calls;
 use crate::monitor::code::BlockCode;
-use crate::monitor::counted::BlockTally;
+use crate::monitor::counted::{BlockTally, Superblock};
 use crate::monitor::indirect::Edge;
 use crate::monitor::intervals::Intervals;
 use crate::monitor::models::{Modelled, Models};
@@ -60,6 +60,8 @@ pub struct Profile {
     /// Addresses at which the edges into blocks and their starts do not add up to their executions; `None` if edges were
     /// not counted.
     pub unbalanced: Option<u64>,
+    /// Superblocks, in the order in which they were built.
+    pub superblocks: Vec<Superblock>,
     /// System calls.
     pub calls: Calls,
     /// Results of models.

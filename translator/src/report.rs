@@ -15,7 +15,7 @@ pub mod sites;
 
 use std::collections::HashMap;
 
-use hmtt_format::profile::{Block, BlockEnd, Profile};
+use hmtt_format::profile::{Block, BlockEnd, Profile, Superblock};
 
 /// How one block leads to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -74,6 +74,13 @@ impl<'p> Analysis<'p> {
     /// The block that begins at an address in the process.
     pub fn block_at(&self, address: u64) -> Option<&'p Block> {
         Some(&self.profile.blocks[*self.by_address.get(&address)?])
+    }
+
+    /// Superblocks, those that have saved most numbers first.
+    pub fn superblocks(&self) -> Vec<&'p Superblock> {
+        let mut all: Vec<&Superblock> = self.profile.superblocks.iter().collect();
+        all.sort_by_key(|one| std::cmp::Reverse(one.saved_numbers()));
+        all
     }
 
     /// All edges that were executed; none if only executions were recorded.

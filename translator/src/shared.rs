@@ -3,7 +3,7 @@
 mod area;
 mod futex;
 
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32};
+use std::sync::atomic::{AtomicBool, AtomicI32};
 
 pub use area::{Area, Areas, BYTES, CHUNKS, THREADS};
 pub use futex::{wait, wake};
@@ -16,8 +16,6 @@ pub struct Rings {
     pub used: [AtomicBool; THREADS],
     /// Numbers of these threads in the system.
     pub threads: [AtomicI32; THREADS],
-    /// Number of blocks that are translated.
-    pub blocks: AtomicU32,
 }
 
 impl Rings {
@@ -25,6 +23,6 @@ impl Rings {
     pub fn new(areas: Areas) -> Self {
         let used = [const { AtomicBool::new(false) }; THREADS];
         let threads = [const { AtomicI32::new(0) }; THREADS];
-        Rings { areas, used, threads, blocks: AtomicU32::new(0) }
+        Rings { areas, used, threads }
     }
 }

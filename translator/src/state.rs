@@ -79,8 +79,23 @@ pub struct Point {
     /// The thread has made a system call that it has not noted in its ring yet. Its number is in the thread area, as
     /// [`CALL_NUMBER`](crate::layout::area::CALL_NUMBER).
     pub unnoted_call: bool,
-    /// The block whose number the thread has written last, and how many of its instructions it has
-    /// executed. `None` where the number of the next block is not yet written, or the last block is
-    /// complete.
+    /// The block that the thread is in, and how many of its instructions it has executed. `None` between blocks.
     pub inside: Option<(u32, u16)>,
+    /// The number of what the thread has executed and not written to its ring yet. Whoever moves the thread writes it.
+    pub unwritten: Option<u32>,
+}
+
+impl Point {
+    /// A state in which nothing is in the thread area.
+    pub const fn at(rip: Rip) -> Self {
+        Point {
+            rip,
+            borrowed: Registers::NONE,
+            flags: Flags::Live,
+            rcx_is_rip: false,
+            unnoted_call: false,
+            inside: None,
+            unwritten: None,
+        }
+    }
 }

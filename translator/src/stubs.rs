@@ -115,8 +115,7 @@ impl Generator {
     /// Sets the state before the instructions that follow.
     fn state(&mut self, rip: Rip, borrowed: Registers, flags: Flags) {
         let borrowed = borrowed.with(self.always);
-        let point =
-            Point { rip, borrowed, flags, rcx_is_rip: false, unnoted_call: false, inside: None };
+        let point = Point { borrowed, flags, ..Point::at(rip) };
         self.states.push((self.asm.instructions().len(), Some(point)));
     }
 

@@ -1,6 +1,8 @@
 //! Reads and reports profiles with any content: they are refused, or reported.
 
-use hmtt_format::profile::{Block, BlockEnd, IndirectEdge, KIND, Profile, SystemCall, VERSION};
+use hmtt_format::profile::{
+    Block, BlockEnd, IndirectEdge, KIND, Profile, Superblock, SystemCall, VERSION,
+};
 use hmtt_translator::report::annotation::percent;
 use hmtt_translator::report::{Analysis, callgrind};
 
@@ -65,6 +67,18 @@ fn profile(random: &mut Random) -> Profile {
         (0..random.next() as u32 % 12).map(|number| block(random, number)).collect();
     let indirect: Vec<u32> =
         blocks.iter().filter(|one| one.end.is_indirect()).map(|one| one.number).collect();
+    let count = if blocks.is_empty() { 0 } else { random.next() % 3 };
+    let superblocks = (0..count)
+        .map(|_| Superblock {
+            blocks: (0..2 + random.next() % 3)
+                .map(|_| random.next() as u32 % blocks.len() as u32)
+                .collect(),
+            entries: random.count(),
+            completions: random.count(),
+            executed_blocks: random.count(),
+            undone: random.is_likely(),
+        })
+        .collect();
     let edge = |from: &u32| IndirectEdge {
         from: *from,
         to: random.next() as u32 % blocks.len() as u32,
@@ -77,6 +91,7 @@ fn profile(random: &mut Random) -> Profile {
         unbalanced_blocks: Some(0).filter(|_| random.is_likely()),
         blocks,
         edges,
+        superblocks,
         system_calls: vec![SystemCall { calls: random.count(), ..SystemCall::default() }; 2],
         ..Profile::default()
     }
@@ -106,6 +121,10 @@ fn any_profile_is_reported() {
         let entries = analysis.functions().iter().map(|one| one.blocks).sum::<u64>();
         assert_eq!(entries, profile.blocks.len() as u64);
         assert_eq!(analysis.hottest_blocks().len(), profile.blocks.len());
+        let saved: Vec<u64> =
+            analysis.superblocks().iter().map(|one| one.saved_numbers()).collect();
+        assert!(saved.is_sorted_by(|one, next| one >= next));
+        assert_eq!(saved.len(), profile.superblocks.len());
         for site in analysis.indirect_sites() {
             assert!(percent(site.targets[0].1, site.times()) <= 100.1);
         }

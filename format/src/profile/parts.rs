@@ -133,6 +133,29 @@ pub struct IndirectEdge {
     pub times: u64,
 }
 
+/// A superblock: code of several blocks one after the other, whose executions write one number each.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Superblock {
+    /// Numbers of its blocks, at least two, in order. Loops are unrolled, so a number may occur several times.
+    pub blocks: Vec<u32>,
+    /// How often it was entered.
+    pub entries: u64,
+    /// How often all of its blocks were executed.
+    pub completions: u64,
+    /// Blocks that were executed in it.
+    pub executed_blocks: u64,
+    /// Whether it was not used any more at the end, because it had turned cold or its code had changed.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub undone: bool,
+}
+
+impl Superblock {
+    /// Numbers that it has saved: its blocks would have written one each.
+    pub fn saved_numbers(&self) -> u64 {
+        self.executed_blocks.saturating_sub(self.entries)
+    }
+}
+
 /// A system call of a thread.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SystemCall {

@@ -5,8 +5,8 @@
 use std::collections::BTreeSet;
 
 use hmtt_format::profile::{
-    Block, BlockEnd, IndirectEdge, KIND, Models, Native, Predictor, Profile, Recorded, SystemCall,
-    VERSION,
+    Block, BlockEnd, IndirectEdge, KIND, Models, Native, Predictor, Profile, Recorded, Superblock,
+    SystemCall, VERSION,
 };
 use hmtt_translator::report::{Analysis, callgrind};
 
@@ -84,6 +84,13 @@ fn extend(profile: &mut Profile, bytes: &mut Bytes<'_>) -> Option<()> {
                 Predictor { name: name(bytes)?, branches: number(bytes)?, ..Predictor::default() };
             profile.models.get_or_insert_with(Models::default).predictors.push(predictor);
         }
+        5 => profile.superblocks.push(Superblock {
+            blocks: bytes.some().iter().map(|number| u32::from(*number)).collect(),
+            entries: number(bytes)?,
+            completions: number(bytes)?,
+            executed_blocks: number(bytes)?,
+            undone: false,
+        }),
         flags => {
             let code = bytes.some().to_vec();
             profile.blocks.push(Block {
@@ -141,4 +148,5 @@ fn report(profile: &Profile) {
         assert!(most.is_some_and(|most| most <= site.times()));
     }
     assert_eq!(analysis.hottest_blocks().len(), profile.blocks.len());
+    assert_eq!(analysis.superblocks().len(), profile.superblocks.len());
 }

@@ -3,42 +3,38 @@
 use super::arena::Space;
 use super::record::{Body, ExitRecord, Record};
 use super::{BlockInfo, Cache, CacheError, CacheMemory, Side};
-use crate::block::Block;
-use crate::emit::{Emitted, Form, Place, emit};
+use crate::block::{Block, Untranslatable};
+use crate::emit::{Emitted, Form, Path, Place, emit};
 
 impl<M: CacheMemory> Cache<M> {
     /// Adds a block that was just decoded, with code of one form. Its exits are linked later.
     pub(super) fn add_block(&mut self, mut block: Block, form: Form) -> Result<(), CacheError> {
         let number = self.blocks.len() as u32 + 1;
-        let (body, emitted) = self.write(&mut block, number, form)?;
+        let blocks = std::slice::from_mut(&mut block);
+        let (body, emitted) = self.write(blocks, &[number], number, form)?;
         let info = BlockInfo {
             start: block.start,
             instructions: block.operations.len() as u16,
             bytes: std::mem::take(&mut block.bytes),
         };
         self.by_address.insert(info.start.0, number);
-        self.blocks.push(Record {
-            info,
-            main: None,
-            landing: None,
-            next_block: 0,
-            is_published: false,
-            incoming: Vec::new(),
-        });
+        self.blocks.push(Record::new(info, None));
         self.add_body(number, body, &emitted);
         Ok(())
     }
 
-    /// The code of a block in its main form, which is generated if it is needed for the first time.
-    pub(super) fn main_of(&mut self, number: u32) -> Result<Body, CacheError> {
+    /// The code of a block, or of its superblock, in its main form, which is generated if it is needed for the first time.
+    pub(super) fn main_of(&mut self, block: u32) -> Result<Body, CacheError> {
+        let number = self.record_mut(block).superblock.unwrap_or(block);
         match self.record_mut(number).main {
             Some(body) => Ok(body),
             None => self.generate(number, Form::Main { joined: false }),
         }
     }
 
-    /// The landing of a block, which is generated if it is needed for the first time.
-    pub(super) fn landing_of(&mut self, number: u32) -> Result<Body, CacheError> {
+    /// The landing of a block, or of its superblock, which is generated if it is needed for the first time.
+    pub(super) fn landing_of(&mut self, block: u32) -> Result<Body, CacheError> {
+        let number = self.record_mut(block).superblock.unwrap_or(block);
         match self.record_mut(number).landing {
             Some(body) => Ok(body),
             None => self.generate(number, Form::Landing),
@@ -46,11 +42,24 @@ impl<M: CacheMemory> Cache<M> {
     }
 
     fn generate(&mut self, number: u32, form: Form) -> Result<Body, CacheError> {
-        let info = &self.record_mut(number).info;
-        let mut block = Block::from_bytes(info.start, &info.bytes)?;
-        let (body, emitted) = self.write(&mut block, number, form)?;
+        let (mut blocks, numbers) = self.decoded(number)?;
+        let (body, emitted) = self.write(&mut blocks, &numbers, number, form)?;
         self.add_body(number, body, &emitted);
         Ok(body)
+    }
+
+    /// The blocks of a number, and their numbers.
+    pub(super) fn decoded(&self, number: u32) -> Result<(Vec<Block>, Vec<u32>), Untranslatable> {
+        let record = |number: &u32| &self.blocks[*number as usize - 1];
+        let numbers = match &record(&number).path {
+            Some(path) => path.blocks[..path.length].to_vec(),
+            None => vec![number],
+        };
+        let blocks = numbers.iter().map(|number| {
+            let info = &record(number).info;
+            Block::from_bytes(info.start, &info.bytes)
+        });
+        Ok((blocks.collect::<Result<_, _>>()?, numbers))
     }
 
     fn add_body(&mut self, number: u32, body: Body, emitted: &Emitted) {
@@ -71,37 +80,40 @@ impl<M: CacheMemory> Cache<M> {
         }
     }
 
-    /// Generates the code of a block and writes it to an arena that has space for it.
+    /// Generates the code of a block or path, and writes it to an arena that has space for it.
     fn write(
         &mut self,
-        block: &mut Block,
+        blocks: &mut [Block],
+        numbers: &[u32],
         number: u32,
         form: Form,
     ) -> Result<(Body, Emitted), CacheError> {
         let first_exit = self.exits.len() as u32 + 1;
-        let mut space = match self.spaces.iter().rposition(|space| space.reaches(block.start)) {
+        let near = blocks[0].start;
+        let mut space = match self.spaces.iter().rposition(|space| space.reaches(near)) {
             Some(space) => space,
-            None => self.new_space(block.start)?,
+            None => self.new_space(near)?,
         };
         let mut is_new = false;
         loop {
             let Space { hot, cold, around, .. } = &self.spaces[space];
             let place = Place { hot: *hot, cold_limit: *cold & !7, number, first_exit, form };
-            let emitted = match emit(block, around, place) {
-                Ok(emitted) => emitted,
-                Err(untranslatable) => {
+            let emitted = match (emit(Path { blocks, numbers }, around, place), &mut *blocks) {
+                (Ok(emitted), _) => emitted,
+                (Err(untranslatable), [block]) => {
                     block.cut(untranslatable)?;
                     continue;
                 }
+                (Err(untranslatable), _) => return Err(untranslatable.into()),
             };
             if self.spaces[space].write(&emitted, &mut self.memory) {
                 return Ok((Body { space, place, entries: emitted.entries }, emitted));
             }
             if std::mem::replace(&mut is_new, true) {
                 let why = "a block does not fit into an arena".to_owned();
-                return Err(CacheError::Arena { near: block.start, why });
+                return Err(CacheError::Arena { near, why });
             }
-            space = self.new_space(block.start)?;
+            space = self.new_space(near)?;
         }
     }
 }

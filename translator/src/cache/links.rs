@@ -8,7 +8,7 @@ use super::record::{Body, ExitRecord};
 use super::{Cache, CacheError, CacheMemory};
 use crate::emit::register::R15;
 use crate::emit::{Entries, Exit, ExitKind, FALL_THROUGH, JUMP, LOOKUP_REGISTERS};
-use crate::state::{Flags, Point, Registers, Rip};
+use crate::state::{Point, Registers, Rip};
 
 impl<M: CacheMemory> Cache<M> {
     /// Links the exits that are not linked yet. This may generate the main form of blocks that were landings only.
@@ -26,11 +26,15 @@ impl<M: CacheMemory> Cache<M> {
             self.waiting.entry(exit.to.0).or_default().push(number);
             return;
         };
-        // Without memory for it, the exit asks the controller each time.
-        let Ok(Body { entries, .. }) = self.main_of(block) else { return };
-        let target = if checked { entries.checked } else { entries.main };
-        self.record_mut(block).incoming.push(number);
         let state = self.between(Rip::Address(exit.to));
+        // Without memory for it, the exit asks the controller each time.
+        let Ok(Body { entries, .. }) = self.main_of(block) else {
+            return self.lead_exit(space, &exit, exit.request, state);
+        };
+        let record = self.record_mut(block);
+        record.incoming.push(number);
+        let is_checked = checked || record.superblock.is_some();
+        let target = if is_checked { entries.checked } else { entries.main };
         if exit.is_last && target == exit.displacement + 4 {
             let space = &self.spaces[space];
             let at = space.offset(exit.displacement) - 1;
@@ -56,35 +60,47 @@ impl<M: CacheMemory> Cache<M> {
 
     /// Address of the prefix of a block, or that of the stub of an arena if there is no such block.
     fn prefix_or_stub(&self, block: u32, space: usize) -> u64 {
-        let record = block.checked_sub(1).map(|index| &self.blocks[index as usize]);
-        let landing = record.and_then(|record| record.landing);
+        let landing = self.current_landing(block);
         landing.map_or(self.spaces[space].around.indirect, |landing| landing.entries.prefix)
+    }
+
+    /// The landing of a block or of its superblock, if there is one.
+    fn current_landing(&self, block: u32) -> Option<Body> {
+        let record = &self.blocks[block.checked_sub(1)? as usize];
+        match record.superblock {
+            Some(number) => self.blocks[number as usize - 1].landing,
+            None => record.landing,
+        }
     }
 
     /// Makes a block's prefix lead to the next block with the same entry, or to the stub.
     fn set_next(&mut self, block: u32, next: u32) {
-        let record = self.record_mut(block);
-        record.next_block = next;
-        let Some(Body { space, entries: Entries { next: at, .. }, .. }) = record.landing else {
+        self.record_mut(block).next_block = next;
+        let Some(Body { space, entries: Entries { next: at, .. }, .. }) =
+            self.current_landing(block)
+        else {
             return;
         };
         let target = self.prefix_or_stub(next, space);
         let mut state = self.between(Rip::InRcx);
         state.borrowed = state.borrowed.with(LOOKUP_REGISTERS);
-        self.lead(space, (at, true), target, state);
+        let otherwise = self.spaces[space].around.indirect;
+        self.lead(space, (at, true), [target, otherwise], state);
     }
 
     /// Makes the jump of an exit lead to an address. `state` is the state at the jump.
     fn lead_exit(&mut self, space: usize, exit: &Exit, target: u64, state: Point) {
-        self.lead(space, (exit.displacement, exit.is_last), target, state);
+        self.lead(space, (exit.displacement, exit.is_last), [target, exit.request], state);
     }
 
-    /// Makes a jump lead to an address. `at`: address of its displacement, and whether its opcode is one byte. `state`
-    /// is the state at the jump.
-    fn lead(&mut self, space: usize, (at, is_short): (u64, bool), target: u64, state: Point) {
+    /// Makes a jump lead to an address. `at`: address of its displacement, and whether its opcode is one byte. `to`: the
+    /// address, and one of the same arena that is right as well. `state` is the state at the jump.
+    fn lead(&mut self, space: usize, at: (u64, bool), to: [u64; 2], state: Point) {
+        let ((at, is_short), [target, otherwise]) = (at, to);
         let space = &mut self.spaces[space];
         let found = space.displacement(at, target, &mut self.memory);
         // Without space for an island, the jump asks the controller each time.
+        let found = found.or_else(|| space.displacement(at, otherwise, &mut self.memory));
         let Some((displacement, island)) = found else { return };
         if let Some(island) = island {
             self.islands.insert(island, state);
@@ -98,14 +114,7 @@ impl<M: CacheMemory> Cache<M> {
     fn between(&self, rip: Rip) -> Point {
         let ring = self.settings.instrument == super::Instrument::Ring;
         let borrowed = if ring { Registers::one(R15) } else { Registers::NONE };
-        Point {
-            rip,
-            borrowed,
-            flags: Flags::Live,
-            rcx_is_rip: false,
-            unnoted_call: false,
-            inside: None,
-        }
+        Point { borrowed, ..Point::at(rip) }
     }
 
     /// Makes nothing lead to a block any more.
@@ -126,23 +135,43 @@ impl<M: CacheMemory> Cache<M> {
         }
     }
 
-    /// Takes a block out of the blocks with the same entry of the lookup table.
-    fn withdraw(&mut self, block: u32, entry: u16) {
-        let next = self.record_mut(block).next_block;
-        let mut before = self.heads[usize::from(entry)];
-        if before == block {
-            self.heads[usize::from(entry)] = next;
-            let target = self.prefix_or_stub(next, 0);
-            self.memory.set_table(entry, RunAddr(target));
-            return;
-        }
-        while before != 0 {
-            let after = self.record_mut(before).next_block;
-            if after == block {
-                self.set_next(before, next);
-                return;
+    /// Makes what leads to a block lead to the code that is entered instead of it now, which exists.
+    pub(super) fn lead_again(&mut self, block: u32) {
+        let record = self.record_mut(block);
+        let (entry, is_published) = (record.info.start.0 as u16, record.is_published);
+        let (next, incoming) = (record.next_block, std::mem::take(&mut record.incoming));
+        if is_published {
+            self.set_next(block, next);
+            match self.before_in_chain(block, entry) {
+                Some(before) => self.set_next(before, block),
+                None => self.memory.set_table(entry, RunAddr(self.prefix_or_stub(block, 0))),
             }
-            before = after;
+        }
+        self.unlinked.extend(incoming);
+        self.link_all();
+    }
+
+    /// The block whose prefix leads to that of a published block; `None` if the lookup table does.
+    fn before_in_chain(&mut self, block: u32, entry: u16) -> Option<u32> {
+        let mut before = Some(self.heads[usize::from(entry)]).filter(|first| *first != block)?;
+        loop {
+            match self.record_mut(before).next_block {
+                next if next == block => return Some(before),
+                next => before = next,
+            }
+        }
+    }
+
+    /// Takes a block out of the blocks with the same entry of the lookup table.
+    pub(super) fn withdraw(&mut self, block: u32, entry: u16) {
+        let next = self.record_mut(block).next_block;
+        match self.before_in_chain(block, entry) {
+            Some(before) => self.set_next(before, next),
+            None => {
+                self.heads[usize::from(entry)] = next;
+                let target = self.prefix_or_stub(next, 0);
+                self.memory.set_table(entry, RunAddr(target));
+            }
         }
     }
 }

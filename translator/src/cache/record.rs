@@ -1,15 +1,23 @@
 //! What the cache knows of its blocks and exits.
 
+use std::sync::Arc;
+
 use hmtt_probe::address::RunAddr;
 
 use super::BlockInfo;
 use crate::emit::{Entries, Exit, Place};
 
-/// A translated block. It has code of at least one form.
+/// What a number stands for: a translated block, which has code of at least one form, or a path.
 #[derive(Clone, Debug)]
 pub struct Record {
-    /// What others may know.
+    /// What others may know of the block; of a path, that of its first block without bytes.
     pub info: BlockInfo,
+    /// The path.
+    pub path: Option<PathRecord>,
+    /// The superblock that is entered instead of this block.
+    pub superblock: Option<u32>,
+    /// Superblocks that contain the block.
+    pub members_of: Vec<u32>,
     /// Its main form.
     pub main: Option<Body>,
     /// Its landing.
@@ -33,7 +41,31 @@ pub struct Body {
     pub entries: Entries,
 }
 
+/// A path, or the first part of one.
+#[derive(Clone, Debug)]
+pub struct PathRecord {
+    /// Numbers of all blocks of the whole path.
+    pub blocks: Arc<[u32]>,
+    /// How many of them belong to this one.
+    pub length: usize,
+}
+
 impl Record {
+    /// A block or path without code.
+    pub fn new(info: BlockInfo, path: Option<PathRecord>) -> Self {
+        Record {
+            info,
+            path,
+            superblock: None,
+            members_of: Vec::new(),
+            main: None,
+            landing: None,
+            next_block: 0,
+            is_published: false,
+            incoming: Vec::new(),
+        }
+    }
+
     /// Address after its original bytes.
     pub fn limit(&self) -> RunAddr {
         self.info.start.wrapping_add(self.info.bytes.len() as u64)

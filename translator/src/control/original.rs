@@ -103,27 +103,17 @@ mod tests {
         let now: user_regs_struct = unsafe { std::mem::zeroed() };
         let now = user_regs_struct { rcx: 7, rdx: 8, eflags: 0x246 | 0x80, orig_rax: 202, ..now };
         let point = Point {
-            rip: Rip::InTarget,
             borrowed: Registers::one(RAX).with(Registers::one(R15)),
             flags: Flags::Saved,
             rcx_is_rip: true,
-            unnoted_call: false,
-            inside: None,
+            ..Point::at(Rip::InTarget)
         };
         let first = original(&point, &now, thread);
         assert_eq!((first.rip, first.rcx, first.rdx), (0x1234, 0x1234, 8));
         assert_eq!((first.rax, first.r15, first.orig_rax), (100, 115, NO_CALL));
         assert_eq!(first.eflags, 0x202 | 0x41 | 0x800);
-        let rip = Rip::InRcx;
         let borrowed = Registers::one(1).with(Registers::one(R15));
-        let point = Point {
-            rip,
-            borrowed,
-            flags: Flags::Live,
-            rcx_is_rip: false,
-            unnoted_call: false,
-            inside: None,
-        };
+        let point = Point { borrowed, ..Point::at(Rip::InRcx) };
         let second = original(&point, &now, thread);
         assert_eq!((second.rip, second.rcx, second.orig_rax), (7, 101, 202));
         assert_eq!((second.r15, second.eflags), (115, now.eflags));

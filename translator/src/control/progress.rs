@@ -36,7 +36,7 @@ impl Functions {
     fn learn(&mut self, shared: &Shared) {
         let translation = shared.translation();
         let known = self.of_blocks.len() as u32;
-        let new: Vec<_> = (known + 1..=translation.blocks())
+        let new: Vec<_> = (known + 1..=translation.last_number())
             .map(|number| {
                 let (block, files) = translation.block(number)?;
                 Some((files.clone(), block.start))

@@ -55,24 +55,33 @@ impl Tracer {
         if !is_known && !self.step_to_state(thread)? {
             return Ok(None);
         }
-        let now = self.process.thread_at_event(thread).registers()?;
+        let mut now = self.process.thread_at_event(thread).registers()?;
         let area = self.threads.get(&thread).and_then(|one| one.area);
         let point = self.shared.translation().state_at(RunAddr(now.rip));
         let (Some(area), Some(point)) = (area, point) else { return Ok(None) };
-        self.record_interruption(thread, RunAddr(now.rip));
+        self.record_interruption(thread, &mut now);
         Ok(Some((now, original(&point, &now, self.shared.rings.areas.area(area)))))
     }
 
-    /// Records that a thread does not execute the rest of its block in the cache, or has not noted its last system call.
-    pub(super) fn record_interruption(&mut self, thread: Pid, at: RunAddr) {
-        let Some(point) = self.shared.translation().state_at(at) else { return };
-        if let Some(inside) = point.inside {
+    /// Records that a thread with these registers does not execute the rest of its block in the cache, or has not noted its
+    /// last system call. Writes the number of the blocks of a superblock that it has executed, and sets the ring's pointer
+    /// after that.
+    pub(super) fn record_interruption(&mut self, thread: Pid, now: &mut user_regs_struct) {
+        let (point, unwritten) = {
+            let (translation, at) = (self.shared.translation(), RunAddr(now.rip));
+            (translation.state_at(at), translation.unwritten_at(at))
+        };
+        if let Some(inside) = point.and_then(|point| point.inside) {
             *self.interrupted.entry(inside).or_default() += 1;
         }
         let area = self.threads.get(&thread).and_then(|one| one.area);
-        if let Some(area) = area.filter(|_| point.unnoted_call) {
-            let number = self.shared.rings.areas.area(area).word(area::CALL_NUMBER);
-            self.seen.calls.add(thread.as_raw(), number.load(Ordering::SeqCst));
+        let Some(area) = area.map(|number| self.shared.rings.areas.area(number)) else { return };
+        if let Some(number) = unwritten {
+            now.r15 = area.write_number(now.r15, number);
+        }
+        if point.is_some_and(|point| point.unnoted_call) {
+            let number = area.word(area::CALL_NUMBER).load(Ordering::SeqCst);
+            self.seen.calls.add(thread.as_raw(), number);
         }
     }
 

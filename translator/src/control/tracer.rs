@@ -146,8 +146,7 @@ fn follow(
     });
     let (monitor_shared, recording) = (shared.clone(), options.recording);
     let monitor = std::thread::spawn(move || {
-        let new = |known| new_blocks(&monitor_shared, known);
-        watch(&monitor_shared.rings, &received, recording, &new, snapshots)
+        watch(&monitor_shared.rings, &received, recording, &*monitor_shared, snapshots)
     });
     // An error means that the translator has ended: the process then runs natively.
     let _ = started.recv();
@@ -160,16 +159,6 @@ fn follow(
     seen.tsc_hz = clock::rate(&begin, &clock::pair());
     let profile = profile(&shared.translation(), counts, &interrupted, seen);
     Ok(Outcome { profile, ending, left })
-}
-
-/// Describes the blocks after the one with a number. All blocks to which something leads are known while the translation
-/// is not in use.
-fn new_blocks(shared: &Shared, known: u32) -> Vec<BlockCode> {
-    let translation = shared.translation();
-    let blocks = (known + 1..=translation.blocks()).filter_map(|number| translation.block(number));
-    let copied: Vec<_> = blocks.map(|(block, _)| (block.start, block.bytes.clone())).collect();
-    drop(translation);
-    copied.into_iter().map(|(start, bytes)| BlockCode::new(start, &bytes)).collect()
 }
 
 /// What the tracer knows at the end.
@@ -314,6 +303,7 @@ fn profile(
         native: native.collect(),
         edges: counted.edges,
         unbalanced: counted.unbalanced,
+        superblocks: counted.superblocks,
         calls,
         models: counted.models,
         intervals: counted.intervals,

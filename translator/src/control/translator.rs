@@ -16,7 +16,7 @@ use super::calls::{Need, need};
 use super::code::{Files, ProcessCode};
 use super::memory::CodeMemory;
 use super::{Request, Shared};
-use crate::cache::{Answer, BlockInfo, Cache, CacheError, Entry};
+use crate::cache::{Answer, BlockInfo, Cache, CacheError, Entry, Numbered};
 use crate::layout::{area, header};
 use crate::shared::{Area, THREADS, wait, wake};
 use crate::state::Point;
@@ -46,9 +46,40 @@ impl Translation {
         Translation { cache, code, files: Vec::new(), native: BTreeMap::new() }
     }
 
-    /// Number of blocks.
-    pub fn blocks(&self) -> u32 {
+    /// The last number of a block or path.
+    pub fn last_number(&self) -> u32 {
         self.files.len() as u32
+    }
+
+    /// What a number stands for.
+    pub fn number(&self, number: u32) -> Option<Numbered<'_>> {
+        self.cache.number(number)
+    }
+
+    /// Builds a superblock of blocks, by their numbers. Returns whether it is in use. It ends before the first block that is
+    /// not in the same mapping of a file: a thread in a superblock executes all of it even if later code is removed.
+    pub fn build(&mut self, path: &[u32]) -> bool {
+        let mapping = |number: &u32| {
+            let (block, files) = self.block(*number)?;
+            let found = files.iter().find(|one| (one.start..one.end).contains(&block.start));
+            found.filter(|one| one.file.is_some()).map(|one| (one.start, one.end))
+        };
+        let first = path.first().and_then(mapping);
+        let is_same = |number: &&u32| first.is_some() && mapping(number) == first;
+        let length = path.iter().take_while(is_same).count();
+        let is_built = length > 1 && self.cache.add_superblock(&path[..length]).is_ok();
+        self.record_blocks();
+        is_built
+    }
+
+    /// Does not use a superblock any more. `number`: that of the whole path.
+    pub fn undo(&mut self, number: u32) {
+        self.cache.undo_superblock(number);
+    }
+
+    /// Whether a superblock is in use.
+    pub fn is_in_use(&self, number: u32) -> bool {
+        self.cache.is_superblock_in_use(number)
     }
 
     /// A block, and the files that were mapped when it was translated.
@@ -93,7 +124,7 @@ impl Translation {
     }
 
     fn record_blocks(&mut self) {
-        while self.cache.block(self.blocks() + 1).is_some() {
+        while self.last_number() < self.cache.last_number() {
             self.files.push(self.code.files());
         }
     }
@@ -106,6 +137,11 @@ impl Translation {
     /// The original state of a thread at an address of the cache.
     pub fn state_at(&self, address: RunAddr) -> Option<Point> {
         self.cache.state_at(address)
+    }
+
+    /// The number that a thread at an address of the cache has not written to its ring yet.
+    pub fn unwritten_at(&self, address: RunAddr) -> Option<u32> {
+        self.cache.unwritten_at(address)
     }
 
     /// Prepares for a system call, or completes it: blocks whose code it may change are removed. Returns whether code
@@ -171,7 +207,6 @@ fn answer(shared: &Shared, number: usize) {
     }
     let exit = area.word(area::EXIT).load(Ordering::SeqCst);
     let answer = translation.answer(exit, area.get(area::TARGET).any());
-    shared.rings.blocks.store(translation.blocks(), Ordering::SeqCst);
     let address = match answer {
         Answer::Cached(address) => address,
         Answer::Native(_) => return shared.hand_over(Request { area: number, is_call: false }),

@@ -11,7 +11,7 @@ use crate::state::{Point, Rip};
 /// `movzx r11d, cx`; `jmp [r11 * 8 + table]` without the address of the table.
 const LOOKUP: [u8; 8] = [0x44, 0x0f, 0xb7, 0xd9, 0x42, 0xff, 0x24, 0xdd];
 /// Opcode of `jmp`.
-const JUMP: [u8; 1] = [0xe9];
+pub(super) const JUMP: [u8; 1] = [0xe9];
 
 impl Emitter<'_> {
     /// Generates the end of the block.
@@ -37,7 +37,7 @@ impl Emitter<'_> {
             End::Return { pop } => self.return_from(pop),
             End::Syscall { next } => self.syscall(next, before),
             End::Untranslatable(Untranslatable { at, .. }) => {
-                self.exit(&JUMP, at, ExitKind::Native, self.before(at));
+                self.exit(Side::Hot, &JUMP, at, ExitKind::Native, self.before(at));
             }
         }
         Ok(())
@@ -64,7 +64,7 @@ impl Emitter<'_> {
     }
 
     /// Pushes a constant.
-    fn push(&mut self, value: RunAddr) {
+    pub(super) fn push(&mut self, value: RunAddr) {
         if let Ok(short) = i32::try_from(value.0 as i64) {
             self.hot.put(&[0x68]);
             self.hot.put(&short.to_le_bytes());
@@ -77,7 +77,7 @@ impl Emitter<'_> {
     }
 
     /// Saves `rcx` and `r11`. Returns the states before the transfer and when `rcx` is the target.
-    fn save_pair(&mut self) -> (Point, Point) {
+    pub(super) fn save_pair(&mut self) -> (Point, Point) {
         let before = self.within(self.block.body_len(), Registers::NONE);
         self.hot.point(before);
         for number in [RCX, R11] {
@@ -90,6 +90,17 @@ impl Emitter<'_> {
     }
 
     fn indirect(&mut self, return_to: Option<RunAddr>) -> Result<(), Untranslatable> {
+        let after = self.load_target_to_rcx(return_to)?;
+        self.look_up(Side::Hot, after);
+        Ok(())
+    }
+
+    /// Loads `rcx` with the target of an indirect transfer, and pushes the return address of a call. Returns the state
+    /// then.
+    pub(super) fn load_target_to_rcx(
+        &mut self,
+        return_to: Option<RunAddr>,
+    ) -> Result<Point, Untranslatable> {
         let last = self.block.body_len();
         let operation = &self.block.operations[last];
         self.load(last, operation.uses.touched());
@@ -100,11 +111,16 @@ impl Emitter<'_> {
             self.hot.point(loaded);
             self.push(return_to);
         }
-        self.look_up(after);
-        Ok(())
+        Ok(after)
     }
 
     fn return_from(&mut self, pop: u16) {
+        let after = self.pop_to_rcx(pop);
+        self.look_up(Side::Hot, after);
+    }
+
+    /// Pops the return address to `rcx`. Returns the state then.
+    pub(super) fn pop_to_rcx(&mut self, pop: u16) -> Point {
         let (_, after) = self.save_pair();
         // pop rcx
         self.hot.put(&[0x59]);
@@ -113,16 +129,18 @@ impl Emitter<'_> {
             self.hot.put(&[0x48, 0x8d, 0xa4, 0x24]);
             self.hot.put(&u32::from(pop).to_le_bytes());
         }
-        self.look_up(after);
+        after
     }
 
     /// Continues at the block whose address is in `rcx`.
-    fn look_up(&mut self, after: Point) {
-        self.hot.point(after);
-        self.hot.put(&LOOKUP[..4]);
-        self.hot.point(Point { borrowed: after.borrowed.with(Registers::one(R11)), ..after });
-        self.hot.put(&LOOKUP[4..]);
-        self.hot.put(&self.around.table.to_le_bytes());
+    pub(super) fn look_up(&mut self, side: Side, after: Point) {
+        let table = self.around.table.to_le_bytes();
+        let section = self.section(side);
+        section.point(after);
+        section.put(&LOOKUP[..4]);
+        section.point(Point { borrowed: after.borrowed.with(Registers::one(R11)), ..after });
+        section.put(&LOOKUP[4..]);
+        section.put(&table);
     }
 
     /// Makes a system call, or asks about it first.
@@ -159,7 +177,7 @@ impl Emitter<'_> {
         self.hot.restore(RCX);
         let at = RunAddr(next.0.wrapping_sub(2));
         let at = self.block.operations.last().map_or(at, |last| RunAddr(last.instruction.ip()));
-        self.exit(&JUMP, at, ExitKind::Syscall { cached }, before);
+        self.exit(Side::Hot, &JUMP, at, ExitKind::Syscall { cached }, before);
     }
 
     /// Stores the time and the number of the system call that comes next.
@@ -202,7 +220,7 @@ impl Emitter<'_> {
 }
 
 /// The condition in the opcode of a conditional jump, which may have prefixes.
-fn condition(bytes: &[u8]) -> u8 {
+pub(super) fn condition(bytes: &[u8]) -> u8 {
     // In the short form the opcode is followed by one byte, in the other one by four.
     let short = bytes[bytes.len() - 2];
     let is_near = bytes.len() >= 6 && bytes[bytes.len() - 6] == 0x0f;

@@ -36,9 +36,7 @@ impl Emitter<'_> {
             self.hot.base = (self.place.hot + before_main).next_multiple_of(ALIGNMENT);
             self.entry.base = self.hot.base - before_main;
         }
-        if self.around.ring {
-            self.push_number();
-        }
+        self.begin_block();
     }
 
     /// Compares `rcx` with the address of the block: it is 0 after the address is subtracted.
@@ -114,19 +112,33 @@ impl Emitter<'_> {
         self.jump(Side::Cold, &[0xe9], Goal::Within(Side::Hot, 0));
     }
 
-    /// Adds `mov dword [r15], number` and `lea r15, [r15 + 4]`.
-    fn push_number(&mut self) {
-        self.hot.point(self.before(self.block.start));
-        self.hot.put(&[0x41, 0xc7, 0x07]);
-        self.hot.put(&self.place.number.to_le_bytes());
-        self.hot.point(self.before(self.block.start));
-        self.hot.put(&[0x4d, 0x8d, 0x7f, 4]);
+    /// Writes the number of the path in its last block. Before that, it is noted that the number up to this block is not
+    /// written.
+    pub(super) fn begin_block(&mut self) {
+        if !self.around.ring {
+        } else if self.is_inner() {
+            self.unwritten = Some(self.number_so_far());
+        } else {
+            let state = self.before(self.block.start);
+            self.write_number(Side::Hot, self.place.number, state);
+            self.unwritten = None;
+        }
+    }
+
+    /// Adds `mov dword [r15], number` and `lea r15, [r15 + 4]`. `state`: the state before both.
+    pub(super) fn write_number(&mut self, side: Side, number: u32, state: Point) {
+        let section = self.section(side);
+        section.point(state);
+        section.put(&[0x41, 0xc7, 0x07]);
+        section.put(&number.to_le_bytes());
+        section.point(state);
+        section.put(&[0x4d, 0x8d, 0x7f, 4]);
     }
 }
 
 impl Section {
     /// Adds a constant to `rcx` without changing flags; may change `r11`.
-    fn add_to_rcx(&mut self, value: u64) {
+    pub(super) fn add_to_rcx(&mut self, value: u64) {
         if let Ok(short) = i32::try_from(value as i64) {
             self.put(&[0x48, 0x8d, 0x89]);
             self.put(&short.to_le_bytes());

@@ -49,7 +49,9 @@ impl Emitter<'_> {
         let needed = uses.touched().without(uses.overwritten);
         let is_last = index + 1 == self.block.body_len();
         match self.block.end {
-            End::Conditional { .. } if is_last => self.load(index, Registers::ALL),
+            End::Conditional { .. } if is_last && !self.is_inner() => {
+                self.load(index, Registers::ALL)
+            }
             _ => self.load(index, needed),
         }
     }
@@ -69,7 +71,7 @@ impl Emitter<'_> {
     /// jump behind it as one.
     fn align_branch(&mut self, index: usize) {
         let is_branch = matches!(self.block.end, End::Conditional { .. });
-        if !is_branch || index + 1 != self.block.body_len() {
+        if !is_branch || index + 1 != self.block.body_len() || self.is_inner() {
             return;
         }
         if self.block.operations[index + 1].instruction.is_jcc_short_or_near() {

@@ -1,5 +1,7 @@
 //! Describes the blocks whose numbers the monitor reads: where each begins, and how it ends.
 
+use std::sync::Arc;
+
 use hmtt_probe::address::RunAddr;
 use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic, OpKind};
 
@@ -61,6 +63,45 @@ pub struct BlockCode {
     pub instructions: u64,
     /// How it ends.
     pub end: End,
+}
+
+/// What a number stands for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Numbered {
+    /// A block.
+    Block(BlockCode),
+    /// The first blocks of the path of a superblock. If it is not the whole path, the thread has left the path then.
+    Path {
+        /// Numbers of all blocks of the path.
+        blocks: Arc<[u32]>,
+        /// How many of them were executed.
+        length: usize,
+    },
+}
+
+/// Knows what numbers stand for, and builds superblocks.
+pub trait Blocks {
+    /// What the numbers after one stand for.
+    fn after(&self, known: u32) -> Vec<Numbered>;
+
+    /// Builds a superblock of blocks, by their numbers. Returns whether it is in use.
+    fn build(&self, _path: &[u32]) -> bool {
+        false
+    }
+
+    /// Does not use a superblock any more. `number`: that of the whole path.
+    fn undo(&self, _number: u32) {}
+
+    /// Whether a superblock is in use.
+    fn is_in_use(&self, _number: u32) -> bool {
+        false
+    }
+}
+
+impl<F: Fn(u32) -> Vec<Numbered>> Blocks for F {
+    fn after(&self, known: u32) -> Vec<Numbered> {
+        self(known)
+    }
 }
 
 impl BlockCode {

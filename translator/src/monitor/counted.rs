@@ -20,6 +20,29 @@ pub struct BlockTally {
     pub other_edges: u64,
 }
 
+/// Counts by block.
+pub struct Sums {
+    /// By number of the block; the first one, and those of paths, are not used.
+    pub blocks: Vec<BlockTally>,
+    /// Edges of indirect blocks that the table of edges does not contain.
+    pub edges: Vec<(Edge, u64)>,
+}
+
+/// What was counted of a superblock.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Superblock {
+    /// Numbers of its blocks.
+    pub blocks: Vec<u32>,
+    /// Executions, each of which wrote one number.
+    pub executions: u64,
+    /// Executions of the whole path.
+    pub completed: u64,
+    /// Blocks that were executed in it.
+    pub blocks_executed: u64,
+    /// Whether it was not used any more at the end.
+    pub is_undone: bool,
+}
+
 /// Everything that was counted.
 #[derive(Clone, Debug, Default)]
 pub struct Counted {
@@ -37,6 +60,8 @@ pub struct Counted {
     pub unbalanced: Option<u64>,
     /// Results of models.
     pub models: Models,
+    /// Superblocks, in the order in which they were built.
+    pub superblocks: Vec<Superblock>,
     /// Instructions of the first thread by intervals, if they were counted.
     pub intervals: Option<Intervals>,
 }

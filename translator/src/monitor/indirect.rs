@@ -80,11 +80,16 @@ impl Edges {
         self.slots[at] = (key, times);
     }
 
-    /// All edges with their counts, in order.
-    pub fn sorted(&self) -> Vec<(Edge, u64)> {
+    /// All edges with their counts.
+    pub fn iter(&self) -> impl Iterator<Item = (Edge, u64)> {
         let used = self.slots.iter().filter(|one| one.1 > 0);
         let edge = |key: u64| Edge { from: (key >> 32) as u32, to: key as u32 };
-        let mut all: Vec<_> = used.map(|(key, times)| (edge(*key), *times)).collect();
+        used.map(move |(key, times)| (edge(*key), *times))
+    }
+
+    /// All edges with their counts, in order.
+    pub fn sorted(&self) -> Vec<(Edge, u64)> {
+        let mut all: Vec<_> = self.iter().collect();
         all.sort_unstable();
         all
     }

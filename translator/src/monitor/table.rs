@@ -11,7 +11,9 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
-use super::code::{BlockCode, End};
+use hmtt_probe::address::RunAddr;
+
+use super::code::{BlockCode, End, Numbered};
 
 /// Numbers of a batch, a power of two.
 pub const BATCH: usize = 1 << 12;
@@ -31,11 +33,13 @@ struct Slot {
     lanes: [[u32; 2]; LANES],
     /// The number of the expected successor, or [`NONE`], with [`SPECIAL`].
     expected: u32,
+    /// The number of the first block.
+    first: u32,
 }
 
 impl Slot {
-    fn new(expected: u32) -> Self {
-        Slot { lanes: [[0; 2]; LANES], expected }
+    fn new(expected: u32, first: u32) -> Self {
+        Slot { lanes: [[0; 2]; LANES], expected, first }
     }
 }
 
@@ -54,9 +58,9 @@ pub struct Table {
     /// Slots by number. The first one is that of all numbers of no block.
     slots: Vec<Slot>,
     totals: Vec<Total>,
-    blocks: Vec<BlockCode>,
-    /// Numbers of blocks by their start: the first one, and whether there are others.
-    by_start: HashMap<u64, (u32, bool)>,
+    numbered: Vec<Numbered>,
+    /// Numbers of blocks by their start: the first one, whether there are others, and the last one.
+    by_start: HashMap<u64, (u32, bool, u32)>,
     /// Conditional blocks by the targets of their jumps.
     by_target: HashMap<u64, Vec<u32>>,
     /// Numbers since the lanes were emptied.
@@ -90,9 +94,9 @@ pub fn number(bytes: &[u8]) -> u32 {
 impl Default for Table {
     fn default() -> Self {
         Table {
-            slots: vec![Slot::new(SPECIAL | NONE)],
+            slots: vec![Slot::new(SPECIAL | NONE, 0)],
             totals: vec![Total::default()],
-            blocks: Vec::new(),
+            numbered: Vec::new(),
             by_start: HashMap::new(),
             by_target: HashMap::new(),
             counted: 0,
@@ -106,33 +110,75 @@ impl Table {
         self.slots.len() as u32 - 1
     }
 
-    /// A block by its number.
-    pub fn block(&self, number: u32) -> Option<&BlockCode> {
-        self.blocks.get(number.checked_sub(1)? as usize)
+    /// What a number stands for.
+    pub fn numbered(&self, number: u32) -> Option<&Numbered> {
+        self.numbered.get(number.checked_sub(1)? as usize)
     }
 
-    /// Adds the next block. `edges`: whether its successors are counted.
-    pub fn add(&mut self, block: BlockCode, edges: bool) {
-        let number = self.slots.len() as u32;
-        let mut expected = NONE;
-        if edges {
-            self.add_start(block.start.0, number);
-            match block.end {
-                End::Conditional { to } => {
-                    self.by_target.entry(to.0).or_default().push(number);
-                    match self.by_start.get(&to.0) {
-                        Some((first, false)) => expected = *first,
-                        Some((_, true)) => expected |= SPECIAL,
-                        None => {}
-                    }
-                }
-                end if end.is_indirect() => expected |= SPECIAL,
-                _ => {}
-            }
+    /// A block by its number.
+    pub fn block(&self, number: u32) -> Option<&BlockCode> {
+        match self.numbered(number)? {
+            Numbered::Block(block) => Some(block),
+            Numbered::Path { .. } => None,
         }
-        self.slots.push(Slot::new(expected));
+    }
+
+    /// Numbers of the blocks that a number stands for: itself if it is that of a block.
+    pub fn blocks_of<'t>(&'t self, number: &'t u32) -> &'t [u32] {
+        match self.numbered(*number) {
+            Some(Numbered::Path { blocks, length }) => &blocks[..*length],
+            Some(Numbered::Block(_)) => std::slice::from_ref(number),
+            None => &[],
+        }
+    }
+
+    /// The next block of a path that was left after the blocks of a number.
+    pub fn left_before(&self, number: u32) -> Option<u32> {
+        match self.numbered(number)? {
+            Numbered::Path { blocks, length } => blocks.get(*length).copied(),
+            Numbered::Block(_) => None,
+        }
+    }
+
+    /// The block at an address that was translated last.
+    pub fn at(&self, start: RunAddr) -> Option<u32> {
+        self.by_start.get(&start.0).map(|(_, _, last)| *last)
+    }
+
+    /// Adds the next number. `edges`: whether successors are counted.
+    pub fn add(&mut self, numbered: Numbered, edges: bool) {
+        let number = self.slots.len() as u32;
+        let (first, end) = match &numbered {
+            Numbered::Block(block) => {
+                if edges {
+                    self.add_start(block.start.0, number);
+                }
+                (number, Some(block.end))
+            }
+            Numbered::Path { blocks, length } => {
+                let end =
+                    length.checked_sub(1).and_then(|at| self.block(blocks[at])).map(|one| one.end);
+                // Where a conditional block has left the path is known.
+                let is_known = *length < blocks.len() && !end.is_some_and(End::is_indirect);
+                (blocks[0], end.filter(|_| !is_known))
+            }
+        };
+        let mut expected = NONE;
+        match end.filter(|_| edges) {
+            Some(End::Conditional { to }) => {
+                self.by_target.entry(to.0).or_default().push(number);
+                match self.by_start.get(&to.0) {
+                    Some((first, false, _)) => expected = *first,
+                    Some((_, true, _)) => expected |= SPECIAL,
+                    None => {}
+                }
+            }
+            Some(end) if end.is_indirect() => expected |= SPECIAL,
+            _ => {}
+        }
+        self.slots.push(Slot::new(expected, first));
         self.totals.push(Total::default());
-        self.blocks.push(block);
+        self.numbered.push(numbered);
     }
 
     /// Makes a block the expected successor of those that jump to it. If it is not the first one at its address, all
@@ -140,11 +186,12 @@ impl Table {
     fn add_start(&mut self, start: u64, number: u32) {
         let is_first = match self.by_start.entry(start) {
             Entry::Vacant(entry) => {
-                entry.insert((number, false));
+                entry.insert((number, false, number));
                 true
             }
             Entry::Occupied(mut entry) => {
-                entry.get_mut().1 = true;
+                let (_, has_others, last) = entry.get_mut();
+                (*has_others, *last) = (true, number);
                 false
             }
         };
@@ -180,8 +227,9 @@ impl Table {
         let mut one = |bytes: &[u8], lane: usize| {
             let number = number(bytes);
             let number = if number <= known { number } else { 0 };
+            let first = slots[number as usize].first;
             let slot = &mut slots[previous as usize];
-            let difference = slot.expected ^ number;
+            let difference = slot.expected ^ first;
             slot.lanes[lane][usize::from(difference << 1 == 0)] += 1;
             places[count & (BATCH - 1)] = place as u16;
             count += usize::from(difference > SPECIAL);
@@ -264,13 +312,11 @@ impl Table {
 
 #[cfg(test)]
 mod tests {
-    use hmtt_probe::address::RunAddr;
-
     use super::*;
 
-    fn block(start: u64, end: End) -> BlockCode {
+    fn block(start: u64, end: End) -> Numbered {
         let start = RunAddr(start);
-        BlockCode { start, next: start + 2, last: start, instructions: 1, end }
+        Numbered::Block(BlockCode { start, next: start + 2, last: start, instructions: 1, end })
     }
 
     #[test]

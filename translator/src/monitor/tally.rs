@@ -6,10 +6,11 @@
 //! A **start** of a block is an execution that follows no other block, and a **stop** one that no other block follows. So
 //! executions of a block are its starts and the edges into it, and also its stops and the edges out of it.
 
-use super::balance;
+mod sums;
+
 use super::calls::Calls;
-use super::code::{BlockCode, End};
-use super::counted::{BlockTally, Counted};
+use super::code::{Blocks, End};
+use super::hot::{Hot, Thresholds};
 use super::indirect::{Edge, Edges};
 use super::intervals::Intervals;
 use super::models::{ModelOptions, Models, ThreadModels};
@@ -28,6 +29,8 @@ pub struct Recording {
     pub edge_limit: usize,
     /// What is modelled.
     pub models: ModelOptions,
+    /// When superblocks are built; `None` if they are not.
+    pub superblocks: Option<Thresholds>,
     /// Length of the intervals in which instructions of the first thread are counted; `None` if they are not.
     pub interval: Option<u64>,
 }
@@ -35,11 +38,11 @@ pub struct Recording {
 impl Default for Recording {
     fn default() -> Self {
         let models = ModelOptions::default();
-        Recording { edges: true, edge_limit: EDGES, models, interval: None }
+        Recording { edges: true, edge_limit: EDGES, models, superblocks: None, interval: None }
     }
 }
 
-/// Counts of a block that are rarely changed.
+/// Counts of a number that are rarely changed.
 #[derive(Clone, Copy, Debug, Default)]
 struct Rare {
     starts: u64,
@@ -86,9 +89,6 @@ impl Default for Stream {
     }
 }
 
-/// Describes blocks that were translated after the one with the given number.
-pub type NewBlocks<'c> = &'c dyn Fn(u32) -> Vec<BlockCode>;
-
 /// Everything that is counted.
 pub struct Tally {
     recording: Recording,
@@ -105,6 +105,7 @@ pub struct Tally {
     /// Intervals, and the thread that they are of.
     intervals: Option<(i32, Intervals)>,
     aside: Aside,
+    hot: Hot,
 }
 
 impl Tally {
@@ -121,24 +122,36 @@ impl Tally {
             models: Models { options: recording.models, ..Models::default() },
             intervals: None,
             aside: Aside::default(),
+            hot: Hot::default(),
         }
     }
 
     /// Adds the blocks that are not known yet.
-    pub fn learn(&mut self, new: NewBlocks<'_>) {
-        for block in new(self.table.known()) {
-            self.table.add(block, self.recording.edges);
+    pub fn learn(&mut self, blocks: &dyn Blocks) {
+        for numbered in blocks.after(self.table.known()) {
+            self.table.add(numbered, self.recording.edges);
             self.rare.push(Rare::default());
         }
     }
 
+    /// Builds superblocks of hot paths, and undoes those that have turned cold.
+    pub fn decide(&mut self, blocks: &dyn Blocks) {
+        let Some(thresholds) = self.recording.superblocks.filter(|_| self.recording.edges) else {
+            return;
+        };
+        let sums = self.sums();
+        let totals = self.table.totals().to_vec();
+        self.hot.decide(thresholds, &self.table, &totals, &sums, &self.edges, blocks);
+        self.learn(blocks);
+    }
+
     /// Reads at most 4,096 numbers of a thread.
-    pub fn read(&mut self, stream: &mut Stream, bytes: &[u8], new: NewBlocks<'_>) {
+    pub fn read(&mut self, stream: &mut Stream, bytes: &[u8], blocks: &dyn Blocks) {
         debug_assert!(bytes.len() <= 4 * BATCH);
         // Notes are negative.
         let highest = bytes.chunks_exact(4).map(|bytes| number(bytes).cast_signed()).max();
         if highest.is_some_and(|highest| highest > self.table.known().cast_signed()) {
-            self.learn(new);
+            self.learn(blocks);
         }
         self.numbers += bytes.len() as u64 / 4;
         if !self.recording.models.is_empty() || self.recording.interval.is_some() {
@@ -181,24 +194,27 @@ impl Tally {
         };
         let thread = stream.models.get_or_insert_with(|| ThreadModels::new(options).into());
         for number in bytes.chunks_exact(4).map(number) {
-            let Some(block) = self.table.block(number) else {
+            if self.table.numbered(number).is_none() {
                 // Notes of system calls are between a block and the one that it leads to.
                 let kind = number >> ring::KIND_SHIFT;
                 let is_call =
                     [ring::CALL, ring::TIME].map(|one| ring::note(one, 0) >> ring::KIND_SHIFT);
                 stream.observed = stream.observed.filter(|_| is_call.contains(&kind));
                 continue;
-            };
-            let before =
-                stream.observed.and_then(|before| Some((before, self.table.block(before)?)));
-            if let Some((number, before)) = before {
-                thread.lead(&mut self.models, number, before, block.start.0);
             }
-            thread.execute(&mut self.models, number, block);
-            if let Some(intervals) = &mut own {
-                intervals.execute(number, block.instructions);
+            for number in self.table.blocks_of(&number) {
+                let Some(block) = self.table.block(*number) else { continue };
+                let before =
+                    stream.observed.and_then(|before| Some((before, self.table.block(before)?)));
+                if let Some((number, before)) = before {
+                    thread.lead(&mut self.models, number, before, block.start.0);
+                }
+                thread.execute(&mut self.models, *number, block);
+                if let Some(intervals) = &mut own {
+                    intervals.execute(*number, block.instructions);
+                }
+                stream.observed = Some(*number);
             }
-            stream.observed = Some(number);
         }
     }
 
@@ -221,6 +237,7 @@ impl Tally {
         *stream = Stream { thread: stream.thread, ..Stream::default() };
     }
 
+    /// A number of a block or path.
     fn block_number(&self, number: u32) -> Option<u32> {
         (1..=self.table.known()).contains(&number).then_some(number)
     }
@@ -271,17 +288,21 @@ impl Tally {
         if !self.recording.edges {
             return;
         }
-        let (Some(block), Some(next)) = (self.table.block(from), self.table.block(to)) else {
+        let (last, first) = (self.table.blocks_of(&from).last(), self.table.blocks_of(&to).first());
+        let (Some(last), Some(first)) = (last.copied(), first.copied()) else { return };
+        let (Some(block), Some(next)) = (self.table.block(last), self.table.block(first)) else {
             return;
         };
         match block.end {
+            // Where a path was left is known.
+            End::Conditional { .. } if self.table.left_before(from).is_some() => {}
             End::Conditional { to } => {
                 self.rare[from as usize].taken += u64::from(next.start == to)
             }
             end if end.is_indirect() => {
-                self.table.expect(from, to);
-                if !self.edges.add(Edge { from, to }, 1) {
-                    self.rare[to as usize].others += 1;
+                self.table.expect(from, first);
+                if !self.edges.add(Edge { from: last, to: first }, 1) {
+                    self.rare[first as usize].others += 1;
                 }
             }
             _ => {}
@@ -290,57 +311,10 @@ impl Tally {
 
     /// Executed instructions of each block, by its number; the first one is not used.
     pub fn instructions(&mut self) -> Vec<u64> {
-        let executions: Vec<u64> = self.table.totals().iter().map(|one| one.executions).collect();
-        let blocks = (0..).map(|number| self.table.block(number).map_or(0, |one| one.instructions));
-        executions.into_iter().zip(blocks).map(|(times, length)| times * length).collect()
-    }
-
-    /// All counts.
-    pub fn result(mut self) -> Counted {
-        let totals = self.table.totals().to_vec();
-        let mut edges = self.edges;
-        let mut blocks = vec![BlockTally::default()];
-        for number in 1..=self.table.known() {
-            let (total, rare) = (totals[number as usize], self.rare[number as usize]);
-            let is_conditional =
-                matches!(self.table.block(number), Some(one) if one.end.target().is_some());
-            let mut taken = rare.taken;
-            match self.table.expected(number) {
-                Some(to) if !is_conditional => {
-                    if !edges.add(Edge { from: number, to }, total.expected) {
-                        self.rare[to as usize].others += total.expected;
-                    }
-                }
-                _ => taken += total.expected,
-            }
-            blocks.push(BlockTally {
-                executions: total.executions,
-                starts: rare.starts,
-                stops: rare.stops,
-                taken,
-                other_edges: 0,
-            });
-        }
-        for (block, rare) in blocks.iter_mut().zip(&self.rare) {
-            block.other_edges = rare.others;
-        }
-        let mut counted = Counted {
-            blocks,
-            edges: edges.sorted(),
-            calls: self.calls,
-            numbers: self.numbers,
-            invalid: self.invalid,
-            unbalanced: None,
-            models: self.models,
-            intervals: self.intervals.map(|(_, mut intervals)| {
-                intervals.end();
-                intervals
-            }),
-        };
-        if self.recording.edges {
-            counted.unbalanced = Some(balance::unbalanced(&counted, &self.table));
-        }
-        counted
+        let blocks = self.sums().blocks;
+        let lengths =
+            (0..).map(|number| self.table.block(number).map_or(0, |one| one.instructions));
+        blocks.iter().zip(lengths).map(|(one, length)| one.executions * length).collect()
     }
 }
 

@@ -2,7 +2,7 @@
 
 use hmtt_format::profile::{
     Block, BlockEnd, Cache, Ending, IndirectEdge, KIND, Models, Native, Predictor, Profile,
-    Recorded, SystemCall, VERSION,
+    Recorded, Superblock, SystemCall, VERSION,
 };
 use hmtt_format::system_call;
 use hmtt_probe::control;
@@ -11,6 +11,7 @@ use super::names::Names;
 use super::{BlockCount, Profile as Counted};
 use crate::monitor::calls::{CallCount, UNKNOWN};
 use crate::monitor::code::End;
+use crate::monitor::counted;
 use crate::monitor::models::{Modelled, Models as Counts, PREDICTORS};
 
 const NANOSECONDS: u128 = 1_000_000_000;
@@ -53,10 +54,24 @@ impl Counted {
             unbalanced_blocks: self.unbalanced,
             blocks: self.blocks.iter().map(|one| block(one, &mut names)).collect(),
             edges: edges.collect(),
+            superblocks: self.superblocks.iter().filter_map(|one| self.superblock(one)).collect(),
             system_calls: calls.collect(),
             native: self.native.iter().map(native).collect(),
             models: models(&self.models),
         }
+    }
+
+    /// A superblock; `None` if one of its blocks was never executed.
+    fn superblock(&self, one: &counted::Superblock) -> Option<Superblock> {
+        let is_executed =
+            |number: &u32| self.blocks.binary_search_by_key(number, |block| block.number).is_ok();
+        one.blocks.iter().all(is_executed).then(|| Superblock {
+            blocks: one.blocks.clone(),
+            entries: one.executions,
+            completions: one.completed,
+            executed_blocks: one.blocks_executed,
+            undone: one.is_undone,
+        })
     }
 }
 

@@ -115,16 +115,29 @@ impl<'m> Area<'m> {
     /// Blocks are entered where the ring is checked, so there is at most one such note after each series of unchecked
     /// blocks in the slack.
     pub fn mark_start(self, pointer: u64) -> u64 {
-        let length = |chunk| Some((chunk, self.bytes_until(chunk, pointer)?));
-        let Some((chunk, length)) = (0..CHUNKS).find_map(length) else { return pointer };
+        let Some((at, length)) = self.place(pointer) else { return pointer };
         let start = ring::note(ring::START, 0);
-        let at = self.start + ring::chunk_at(chunk) + length;
         let is_marked = length > 0 && self.memory.read(at - 4).is(start);
-        if is_marked || length == ring::CHUNK_BYTES + ring::SLACK_BYTES {
-            return pointer;
+        if is_marked { pointer } else { self.write_number(pointer, start) }
+    }
+
+    /// Writes a number to the ring of a stopped thread. Returns the new pointer; the same one if it is no address of the
+    /// ring or its chunk has no more room.
+    pub fn write_number(self, pointer: u64, number: u32) -> u64 {
+        match self.place(pointer) {
+            Some((at, length)) if length < ring::CHUNK_BYTES + ring::SLACK_BYTES => {
+                self.memory.write(at, number);
+                pointer + 4
+            }
+            _ => pointer,
         }
-        self.memory.write(at, start);
-        pointer + 4
+    }
+
+    /// Offset in the memory of an address of the ring, and in its chunk.
+    fn place(self, pointer: u64) -> Option<(u64, u64)> {
+        let length = |chunk| Some((chunk, self.bytes_until(chunk, pointer)?));
+        let (chunk, length) = (0..CHUNKS).find_map(length)?;
+        Some((self.start + ring::chunk_at(chunk) + length, length))
     }
 
     /// Returns the memory of the area to the system.

@@ -12,3 +12,4 @@ mod programs;
 mod random;
 mod ring;
 mod steps;
+mod superblocks;

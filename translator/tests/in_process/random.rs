@@ -9,6 +9,7 @@ use super::instructions::Random;
 use super::machine::{Controller, Machine, new_cache};
 use super::memory::Shared;
 use super::programs::generate;
+use super::superblocks;
 
 /// Environment variable with the number of programs.
 const COUNT: &str = "HMTT_RANDOM_PROGRAMS";
@@ -40,10 +41,20 @@ fn random_programs_do_what_they_do_in_plain_execution() {
             _ => Controller::Alive,
         };
         let (at, registers) = (program.start, &program.registers);
-        let run = machine.run_cached(&mut cache, &shared, controller, at, registers, &program.data);
-        if let Some(difference) = plain.difference(&run.outcome) {
-            panic!("seed {seed}, {instrument:?}, batch {batch}, {controller:?}: {difference}");
+        let mut numbers = Vec::new();
+        for round in 0..3 {
+            superblocks::change(&mut cache, &mut random, &numbers);
+            let run =
+                machine.run_cached(&mut cache, &shared, controller, at, registers, &program.data);
+            if let Some(difference) = plain.difference(&run.outcome) {
+                panic!(
+                    "seed {seed}, {instrument:?}, batch {batch}, {controller:?}, round {round}: \
+                     {difference}"
+                );
+            }
+            shared.area.word(area::ASK).store(area::IDLE, Ordering::Relaxed);
+            numbers = run.numbers;
+            superblocks::clear(&shared, &numbers);
         }
-        shared.area.word(area::ASK).store(area::IDLE, Ordering::Relaxed);
     }
 }

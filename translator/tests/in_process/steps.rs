@@ -9,9 +9,11 @@ use hmtt_translator::cache::{Cache, Instrument};
 use hmtt_translator::layout::{area, ring};
 use hmtt_translator::state::{Flags, Rip};
 
+use super::instructions::Random;
 use super::machine::{Controller, Machine, new_cache};
 use super::memory::{Direct, Shared};
 use super::programs::{Program, generate};
+use super::superblocks;
 
 /// Most steps of a program; longer ones are left out.
 const MOST: usize = 60_000;
@@ -183,18 +185,10 @@ fn check_blocks(
     plain: &[Step],
     numbers: &[u32],
 ) {
-    let mut executed = Vec::new();
-    for step in plain {
-        executed.push(step.rip);
-        if is_system_call(machine, step.rip) {
-            executed.push(step.rip + 2);
-        }
-    }
-    // A repeated string instruction has a step for each repetition.
-    executed.dedup();
+    let executed = executed(machine, plain);
     let mut at = 0;
-    for number in numbers.iter().filter(|number| *number & ring::NOTE == 0) {
-        let block = cache.block(*number).expect("the number of a block");
+    for number in superblocks::blocks(cache, numbers) {
+        let block = cache.block(number).expect("the number of a block");
         assert_eq!(block.start.0, executed[at], "seed {seed}, block {number}");
         at += usize::from(block.instructions);
     }
@@ -205,6 +199,51 @@ fn check_blocks(
     let call = ring::note(ring::CALL, libc::SYS_getppid as u32);
     assert!(notes.iter().step_by(2).all(|note| *note == call), "seed {seed}: {notes:x?}");
     super::edges::check(seed, cache, &executed, numbers);
+}
+
+/// Addresses of the instructions that were executed, and at which of them each step was.
+fn executed(machine: &Machine, plain: &[Step]) -> Vec<u64> {
+    let mut executed = Vec::new();
+    for step in plain {
+        executed.push(step.rip);
+        if is_system_call(machine, step.rip) {
+            executed.push(step.rip + 2);
+        }
+    }
+    // A repeated string instruction has a step for each repetition.
+    executed.dedup();
+    executed
+}
+
+/// Checks at each step within a block that the numbers in the ring, and the one that is not written yet, are those of the
+/// blocks up to there.
+fn check_unwritten(
+    seed: u64,
+    machine: &Machine,
+    cache: &Cache<Direct>,
+    plain: &[Step],
+    cached: &[Step],
+    shared: &Shared,
+    numbers: &[u32],
+) {
+    let executed = executed(machine, plain);
+    let lengths = |numbers: &[u32]| -> usize {
+        let blocks = superblocks::blocks(cache, numbers);
+        blocks.iter().map(|one| usize::from(cache.block(*one).unwrap().instructions)).sum()
+    };
+    let mut before = vec![0];
+    for number in numbers {
+        before.push(before[before.len() - 1] + lengths(&[*number]));
+    }
+    for step in cached {
+        let Some(point) = cache.state_at(RunAddr(step.rip)) else { continue };
+        let Some((block, done)) = point.inside else { continue };
+        let Rip::Address(at) = point.rip else { continue };
+        let written = (step.general[15] - shared.chunk_start()) as usize / 4;
+        let unwritten = point.unwritten.map_or(0, |number| lengths(&[number]));
+        let all = before[written] + unwritten - lengths(&[block]) + usize::from(done);
+        assert_eq!(executed[all], at.0, "seed {seed}, at {:#x}", step.rip);
+    }
 }
 
 fn run_plainly(machine: &Machine, program: &Program) -> Option<Vec<Step>> {
@@ -232,7 +271,7 @@ fn every_state_in_the_cache_is_one_of_plain_execution() {
     let _guard = IN_USE.lock().expect("no other test has failed");
     let machine = Machine::new();
     let mut known = 0;
-    let mut checked = 0;
+    let (mut checked, mut built) = (0, 0);
     for seed in 0..super::random::count(60).min(MOST_PROGRAMS) {
         let program = generate(&machine, seed, false);
         let Some(plain) = run_plainly(&machine, &program) else { continue };
@@ -242,7 +281,23 @@ fn every_state_in_the_cache_is_one_of_plain_execution() {
             let mut cache = new_cache(&machine, instrument, 64, away);
             let mut registers = program.registers;
             registers.flags |= TRAP;
+            // The first run fills the cache, and tells which blocks are executed.
             let mut numbers = Vec::new();
+            if seed % 2 == 0 {
+                let (at, data) = (program.start, &program.data);
+                let controller = Controller::Alive;
+                let run = machine.run_cached(
+                    &mut cache,
+                    &shared,
+                    controller,
+                    at,
+                    &program.registers,
+                    data,
+                );
+                superblocks::clear(&shared, &run.numbers);
+                shared.area.word(area::ASK).store(area::IDLE, Ordering::Relaxed);
+                built += superblocks::change(&mut cache, &mut Random(seed), &run.numbers);
+            }
             let steps = stepped(&machine, shared.area.start, || {
                 let (at, data) = (program.start, &program.data);
                 let controller = Controller::Alive;
@@ -263,10 +318,12 @@ fn every_state_in_the_cache_is_one_of_plain_execution() {
                 checked += 1;
                 if instrument == Instrument::Ring {
                     check_blocks(seed, &machine, &cache, &plain, &numbers);
+                    check_unwritten(seed, &machine, &cache, &plain, &steps, &shared, &numbers);
                 }
             }
             shared.unmap();
         }
     }
-    assert!(checked >= 60 && known > 20_000, "{checked} programs, {known} states");
+    assert!(checked >= 60 && known > 15_000, "{checked} programs, {known} states");
+    assert!(built >= 60, "{built} superblocks");
 }

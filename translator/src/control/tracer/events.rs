@@ -2,7 +2,6 @@
 
 use std::sync::atomic::Ordering;
 
-use hmtt_probe::address::RunAddr;
 use hmtt_probe::control::{Ending, clock};
 use hmtt_probe::ptrace::{SignalNumber, Status, StopState, detach, interrupt, listen, resume};
 use nix::sys::signal::Signal;
@@ -147,10 +146,12 @@ impl Tracer {
     /// Reads the ring of a thread that ends with these registers.
     pub(super) fn finish_last(&mut self, thread: Pid, registers: &libc::user_regs_struct) {
         let Some(state) = self.threads.get(&thread) else { return };
-        let pointer =
-            if state.is_native || !self.has_rings { state.pointer } else { registers.r15 };
+        let (mut pointer, mut registers) = (state.pointer, *registers);
         if !state.is_native {
-            self.record_interruption(thread, RunAddr(registers.rip));
+            self.record_interruption(thread, &mut registers);
+            if self.has_rings {
+                pointer = registers.r15;
+            }
         }
         self.finish_ring(thread, Some(pointer));
     }

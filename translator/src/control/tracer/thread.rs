@@ -88,7 +88,6 @@ impl Tracer {
             .is_some_and(|call| (1..=MAX_CALL_BYTES).contains(&registers.rip.wrapping_sub(call)));
         let mut translation = self.shared.translation();
         let Ok(entry) = translation.entry(RunAddr(registers.rip)) else { return Ok(()) };
-        self.shared.rings.blocks.store(translation.blocks(), Ordering::SeqCst);
         let area = self.shared.rings.areas.area(number);
         if !follows {
             state.pointer = area.mark_start(state.pointer);

@@ -4,13 +4,15 @@ use hmtt_probe::address::RunAddr;
 
 use super::*;
 use crate::monitor::calls::CallCount;
+use crate::monitor::code::{BlockCode, Numbered};
+use crate::monitor::counted::{BlockTally, Counted};
 
 /// A system call, a return and a loop, one behind the other.
-fn blocks(known: u32) -> Vec<BlockCode> {
+fn blocks(known: u32) -> Vec<Numbered> {
     let ends = [End::SystemCall, End::Return, End::Conditional { to: RunAddr(8) }];
     let block = |(number, end): (u64, End)| {
         let start = RunAddr(4 * number);
-        BlockCode { start, next: start + 4, last: start, instructions: 1, end }
+        Numbered::Block(BlockCode { start, next: start + 4, last: start, instructions: 1, end })
     };
     (0..).zip(ends).map(block).skip(known as usize).collect()
 }
@@ -24,7 +26,7 @@ fn counted(numbers: &[u32], length: usize, recording: Recording) -> Counted {
         tally.read(&mut stream, part, &blocks);
     }
     tally.end(&mut stream);
-    tally.result()
+    tally.result(&blocks)
 }
 
 const START: u32 = ring::note(ring::START, 0);

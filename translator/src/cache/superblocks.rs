@@ -1,0 +1,127 @@
+//! Superblocks: code of several blocks one after the other, which is entered instead of the first one.
+
+use std::sync::Arc;
+
+use hmtt_probe::address::RunAddr;
+
+use super::record::{PathRecord, Record};
+use super::{BlockInfo, Cache, CacheError, CacheMemory};
+use crate::block::{Block, End, Untranslatable, Why};
+
+/// Most blocks of a superblock.
+pub const MAX_BLOCKS: usize = 64;
+
+/// Whether a block can be followed by one that starts at an address.
+fn leads_to(block: &Block, next: &BlockInfo) -> bool {
+    match block.end {
+        End::Direct { to } | End::Call { to, .. } | End::FallThrough { next: to } => {
+            to == next.start
+        }
+        End::Conditional { to, next: other } => {
+            let operation = &block.operations[block.body_len()];
+            let is_short_or_near = operation.instruction.is_jcc_short_or_near();
+            is_short_or_near && (next.start == to || next.start == other)
+        }
+        End::Indirect | End::IndirectCall { .. } | End::Return { .. } => true,
+        End::Syscall { .. } | End::Untranslatable(_) => false,
+    }
+}
+
+impl<M: CacheMemory> Cache<M> {
+    /// Builds a superblock of blocks, by their numbers, and enters it instead of the first one from now on. Returns the
+    /// number of the whole path; the numbers before it are those of its parts, by length.
+    ///
+    /// Blocks after one that cannot be followed by the next one are left out.
+    ///
+    /// # Errors
+    /// Fewer than two blocks are left, one is not in use any more, or there is no memory.
+    pub fn add_superblock(&mut self, blocks: &[u32]) -> Result<u32, CacheError> {
+        let infos: Option<Vec<&BlockInfo>> =
+            blocks.iter().map(|number| self.block_in_use(*number)).collect();
+        let head = blocks.first().copied().unwrap_or(0);
+        let start = self.block(head).map_or(RunAddr(0), |info| info.start);
+        let refused = || Untranslatable { at: start, why: Why::Transfer };
+        let infos =
+            infos.filter(|all| (2..=MAX_BLOCKS).contains(&all.len())).ok_or_else(refused)?;
+        let mut length = 1;
+        for pair in infos.windows(2) {
+            let block = Block::from_bytes(pair[0].start, &pair[0].bytes)?;
+            if !leads_to(&block, pair[1]) {
+                break;
+            }
+            length += 1;
+        }
+        if length < 2 {
+            return Err(refused().into());
+        }
+        let all: Arc<[u32]> = blocks[..length].into();
+        for length in 1..=all.len() {
+            let info = BlockInfo { start, bytes: Box::default(), instructions: 0 };
+            let path = PathRecord { blocks: Arc::clone(&all), length };
+            self.blocks.push(Record::new(info, Some(path)));
+        }
+        let number = self.last_number();
+        self.enter_instead(head, Some(number))?;
+        let mut members = all.to_vec();
+        members.sort_unstable();
+        members.dedup();
+        for block in members {
+            self.record_mut(block).members_of.push(number);
+        }
+        Ok(number)
+    }
+
+    /// Enters the first block of a superblock again instead of it. The number is that of the whole path.
+    pub fn undo_superblock(&mut self, number: u32) {
+        let record = self.blocks.get((number as usize).wrapping_sub(1));
+        let Some(path) = record.and_then(|record| record.path.as_ref()) else { return };
+        let (head, members) = (path.blocks[0], Arc::clone(&path.blocks));
+        for block in members.iter() {
+            self.record_mut(*block).members_of.retain(|other| *other != number);
+        }
+        if self.record_mut(head).superblock == Some(number) {
+            // Without memory for the block's own code, its exits ask the controller.
+            let _ = self.enter_instead(head, None);
+        }
+    }
+
+    /// Whether a superblock is entered. The number is that of the whole path.
+    pub fn is_superblock_in_use(&self, number: u32) -> bool {
+        let record = self.blocks.get((number as usize).wrapping_sub(1));
+        let path = record.and_then(|record| record.path.as_ref());
+        path.is_some_and(|path| self.blocks[path.blocks[0] as usize - 1].superblock == Some(number))
+    }
+
+    pub(super) fn undo_superblocks_with(&mut self, block: u32) {
+        for number in self.record_mut(block).members_of.clone() {
+            self.undo_superblock(number);
+        }
+    }
+
+    /// A block to which something may lead.
+    fn block_in_use(&self, number: u32) -> Option<&BlockInfo> {
+        let info = self.block(number)?;
+        (self.by_address.get(&info.start.0) == Some(&number)).then_some(info)
+    }
+
+    /// Makes what leads to a block lead to a superblock, or to the block itself.
+    fn enter_instead(&mut self, block: u32, superblock: Option<u32>) -> Result<(), CacheError> {
+        let record = self.record_mut(block);
+        let (is_published, start) = (record.is_published, record.info.start.0);
+        let before = std::mem::replace(&mut record.superblock, superblock);
+        let generated = self.main_of(block);
+        let landing = if is_published { self.landing_of(block).map(drop) } else { Ok(()) };
+        if let Err(error) = generated.map(drop).and(landing) {
+            if superblock.is_some() {
+                self.record_mut(block).superblock = before;
+                return Err(error);
+            }
+            if self.record_mut(block).landing.is_none() && is_published {
+                self.record_mut(block).is_published = false;
+                self.withdraw(block, start as u16);
+            }
+        }
+        self.lead_again(block);
+        Ok(())
+    }
+}

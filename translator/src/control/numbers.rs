@@ -1,0 +1,48 @@
+//! Tells the monitor what numbers stand for, and builds superblocks for it.
+
+use std::sync::Arc;
+
+use hmtt_probe::address::RunAddr;
+
+use super::Shared;
+use crate::cache;
+use crate::monitor::code::{BlockCode, Blocks, Numbered};
+
+/// What a number stands for, as copied from the cache.
+enum Copied {
+    Block(RunAddr, Box<[u8]>),
+    Path(Arc<[u32]>, usize),
+}
+
+impl Blocks for Shared {
+    /// All blocks to which something leads are known while the translation is not in use.
+    fn after(&self, known: u32) -> Vec<Numbered> {
+        let translation = self.translation();
+        let numbers = known + 1..=translation.last_number();
+        let copied: Vec<Copied> = numbers
+            .filter_map(|number| translation.number(number))
+            .map(|one| match one {
+                cache::Numbered::Block(info) => Copied::Block(info.start, info.bytes.clone()),
+                cache::Numbered::Path { blocks, length } => Copied::Path(blocks.clone(), length),
+            })
+            .collect();
+        drop(translation);
+        let described = copied.into_iter().map(|one| match one {
+            Copied::Block(start, bytes) => Numbered::Block(BlockCode::new(start, &bytes)),
+            Copied::Path(blocks, length) => Numbered::Path { blocks, length },
+        });
+        described.collect()
+    }
+
+    fn build(&self, path: &[u32]) -> bool {
+        self.translation().build(path)
+    }
+
+    fn undo(&self, number: u32) {
+        self.translation().undo(number);
+    }
+
+    fn is_in_use(&self, number: u32) -> bool {
+        self.translation().is_in_use(number)
+    }
+}

@@ -1,0 +1,262 @@
+//! Decides which superblocks are built: finds hot blocks, and the paths that threads usually take from them.
+//!
+//! A path begins at a block that was executed often by itself, or that an indirect transfer often led to (CN101593125
+//! gives 3,000 and 5,000 times). It follows the most frequent successors, and ends
+//!
+//! - before a successor that is on the path already, unless that is its first block and the path is short: such a loop
+//!   is unrolled;
+//! - after a system call, and where no successor is frequent enough (`LEAST_SHARE`);
+//! - where it is reached rarely (`LEAST_REACHED`);
+//! - at its greatest length (`MOST_BLOCKS`).
+//!
+//! A return whose call is on the path leads to the block after the call.
+
+use std::collections::HashMap;
+
+use hmtt_probe::address::RunAddr;
+
+use super::code::{Blocks, End, Numbered};
+use super::counted::Sums;
+use super::indirect::Edges;
+use super::table::{Table, Total};
+
+/// Most blocks of a path, and of one that contains its first block several times.
+const MOST_BLOCKS: usize = 48;
+const MOST_UNROLLED: usize = 24;
+/// Least share of an indirect block's most frequent successor in all of its executions.
+const LEAST_SHARE: f64 = 0.6;
+/// Least share of a path's executions that reach its end, as estimated from the shares of successors.
+const LEAST_REACHED: f64 = 0.1;
+/// Estimated share of returns that lead to the block after the call.
+const RETURNED: f64 = 0.98;
+/// Most superblocks that are tried at once, and that begin with the same block.
+const MOST_BUILT: usize = 128;
+const MOST_REBUILT: u32 = 4;
+/// Most superblocks of a process, whose code is never freed.
+const MOST_SUPERBLOCKS: usize = 8192;
+/// A superblock is cold if, of this many executions, less than this share completes it, and less than this many blocks are
+/// executed on average.
+const COLD_EXECUTIONS: u64 = 3000;
+const COLD_SHARE: f64 = 0.05;
+const COLD_BLOCKS: f64 = 2.0;
+
+/// How often something must have been executed before a superblock is built.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Thresholds {
+    /// Executions of a block by itself.
+    pub block: u64,
+    /// Transfers along an indirect edge.
+    pub edge: u64,
+}
+
+impl Default for Thresholds {
+    fn default() -> Self {
+        Thresholds { block: 3000, edge: 5000 }
+    }
+}
+
+/// A superblock that was built.
+#[derive(Clone, Copy, Debug)]
+struct Built {
+    head: u32,
+    /// Counts when it was looked at last: executions, executions of the whole path, blocks.
+    seen: [u64; 3],
+}
+
+/// What is known of hot blocks.
+#[derive(Clone, Debug, Default)]
+pub struct Hot {
+    /// Executions by itself of each number, when it was looked at last.
+    seen: Vec<u64>,
+    /// Superblocks in use, by the number of the whole path.
+    built: HashMap<u32, Built>,
+    /// How often superblocks were tried to be built that begin with a block.
+    tries: HashMap<u32, u32>,
+    /// Number of superblocks that were tried to be built.
+    all_tries: usize,
+    /// Numbers up to this one were looked at for new superblocks.
+    known: u32,
+}
+
+/// Frequencies of successors.
+struct Successors<'a> {
+    table: &'a Table,
+    sums: &'a Sums,
+    /// The most frequent successor of each indirect block, and how often it followed.
+    indirect: HashMap<u32, (u32, u64)>,
+}
+
+impl Hot {
+    /// Builds superblocks of hot paths, and undoes those that have turned cold.
+    pub fn decide(
+        &mut self,
+        thresholds: Thresholds,
+        table: &Table,
+        totals: &[Total],
+        sums: &Sums,
+        edges: &Edges,
+        blocks: &dyn Blocks,
+    ) {
+        self.note_built(table);
+        self.undo_cold(table, totals, blocks);
+        let mut counts: HashMap<(u32, u32), u64> = HashMap::new();
+        for (edge, times) in edges.iter().chain(sums.edges.iter().copied()) {
+            *counts.entry((edge.from, edge.to)).or_default() += times;
+        }
+        let mut indirect: HashMap<u32, (u32, u64)> = HashMap::new();
+        let mut by_edge: HashMap<u32, u64> = HashMap::new();
+        for ((from, to), times) in counts {
+            let most = indirect.entry(from).or_insert((to, times));
+            if (times, to) > (most.1, most.0) {
+                *most = (to, times);
+            }
+            let most = by_edge.entry(to).or_default();
+            *most = times.max(*most);
+        }
+        let successors = Successors { table, sums, indirect };
+        let in_use: HashMap<u32, u32> =
+            self.built.iter().map(|(number, built)| (built.head, *number)).collect();
+        self.seen.resize(totals.len(), 0);
+        let mut hot = Vec::new();
+        for number in 1..=table.known() {
+            let Some(code) = table.block(number) else { continue };
+            let own = totals[number as usize].executions;
+            let new = own - std::mem::replace(&mut self.seen[number as usize], own);
+            let is_hot = new >= thresholds.block
+                || new > 0 && by_edge.get(&number).is_some_and(|most| *most >= thresholds.edge);
+            if is_hot && !in_use.contains_key(&number) {
+                hot.push((std::cmp::Reverse(new), code.start, number));
+            }
+        }
+        hot.sort_unstable();
+        let mut is_covered = vec![false; totals.len()];
+        let mut new_tries = 0;
+        for (_, _, head) in hot {
+            let tries = self.tries.entry(head).or_default();
+            if is_covered[head as usize] || *tries >= MOST_REBUILT {
+                continue;
+            }
+            let path = successors.path(head);
+            if path.len() > 1 {
+                *tries += 1;
+                (new_tries, self.all_tries) = (new_tries + 1, self.all_tries + 1);
+                if new_tries > MOST_BUILT || self.all_tries > MOST_SUPERBLOCKS {
+                    break;
+                }
+                if blocks.build(&path) {
+                    path.iter().for_each(|block| is_covered[*block as usize] = true);
+                }
+            }
+        }
+    }
+
+    /// Notes superblocks that were built since the last time.
+    fn note_built(&mut self, table: &Table) {
+        for number in self.known + 1..=table.known() {
+            if let Some(Numbered::Path { blocks, length }) = table.numbered(number)
+                && *length == blocks.len()
+            {
+                self.built.insert(number, Built { head: blocks[0], seen: [0; 3] });
+            }
+        }
+        self.known = table.known();
+    }
+
+    /// Undoes superblocks that are usually left at once.
+    fn undo_cold(&mut self, table: &Table, totals: &[Total], blocks: &dyn Blocks) {
+        self.built.retain(|number, built| {
+            let Some(Numbered::Path { length, .. }) = table.numbered(*number) else {
+                return false;
+            };
+            if !blocks.is_in_use(*number) {
+                return false;
+            }
+            let mut now = [0; 3];
+            for (length, number) in (1..=*length as u64).zip(number + 1 - *length as u32..) {
+                let count = totals[number as usize].executions;
+                now[0] += count;
+                now[1] = count;
+                now[2] += count * length;
+            }
+            let [executions, completed, executed] =
+                std::array::from_fn(|at| (now[at] - built.seen[at]) as f64);
+            if executions < COLD_EXECUTIONS as f64 {
+                return true;
+            }
+            built.seen = now;
+            let is_cold =
+                completed < COLD_SHARE * executions && executed < COLD_BLOCKS * executions;
+            if is_cold {
+                blocks.undo(*number);
+            }
+            !is_cold
+        });
+    }
+}
+
+impl Successors<'_> {
+    /// The path that threads usually take from a block.
+    fn path(&self, head: u32) -> Vec<u32> {
+        let mut path = vec![head];
+        let mut returns: Vec<RunAddr> = Vec::new();
+        let mut reached = 1.0;
+        // Blocks of a loop back to the first one.
+        let mut round = None;
+        while path.len() < MOST_BLOCKS {
+            let last = path[path.len() - 1];
+            let Some((next, share)) = self.next(last, &mut returns) else { break };
+            reached *= share;
+            if reached < LEAST_REACHED {
+                break;
+            }
+            if next == head {
+                let blocks = *round.get_or_insert(path.len());
+                if path.len() + blocks > MOST_UNROLLED {
+                    break;
+                }
+            } else if path.contains(&next)
+                && round.is_none_or(|blocks| path[path.len() - blocks] != next)
+            {
+                break;
+            }
+            path.push(next);
+        }
+        path
+    }
+
+    /// The most frequent successor of a block, and its share. `returns`: return addresses of calls on the path.
+    fn next(&self, number: u32, returns: &mut Vec<RunAddr>) -> Option<(u32, f64)> {
+        let block = self.table.block(number)?;
+        let tally = &self.sums.blocks[number as usize];
+        let left = tally.executions.saturating_sub(tally.stops).max(1) as f64;
+        let most = || {
+            let (to, times) = self.indirect.get(&number)?;
+            let share = *times as f64 / left;
+            (share >= LEAST_SHARE).then_some((*to, share.min(1.0)))
+        };
+        let next = match block.end {
+            End::Jump { to } => Some((self.table.at(to)?, 1.0)),
+            End::Call { to } => {
+                returns.push(block.next);
+                Some((self.table.at(to)?, 1.0))
+            }
+            End::Conditional { to } => {
+                let taken = tally.taken as f64 / left;
+                let (to, share) = if taken > 0.5 { (to, taken) } else { (block.next, 1.0 - taken) };
+                Some((self.table.at(to)?, share.min(1.0)))
+            }
+            End::FallThrough => Some((self.table.at(block.next)?, 1.0)),
+            End::IndirectCall => {
+                returns.push(block.next);
+                most()
+            }
+            End::IndirectJump => most(),
+            End::Return => match returns.pop() {
+                Some(to) => Some((self.table.at(to)?, RETURNED)),
+                None => most(),
+            },
+            End::SystemCall => None,
+        };
+        next.filter(|(next, _)| self.sums.blocks[*next as usize].executions > 0)
+    }
+}

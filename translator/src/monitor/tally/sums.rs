@@ -1,0 +1,129 @@
+//! Sums up what was counted of numbers by blocks.
+
+use super::super::balance;
+use super::super::code::{Blocks, End, Numbered};
+use super::super::counted::{BlockTally, Counted, Sums, Superblock};
+use super::super::indirect::Edge;
+use super::Tally;
+
+impl Tally {
+    /// Counts by block, up to now.
+    pub fn sums(&mut self) -> Sums {
+        let totals = self.table.totals().to_vec();
+        let mut blocks = vec![BlockTally::default(); totals.len()];
+        let mut edges = Vec::new();
+        for number in 1..=self.table.known() {
+            let (total, rare) = (totals[number as usize], self.rare[number as usize]);
+            blocks[number as usize].other_edges += rare.others;
+            if total.executions == 0 && rare.starts == 0 {
+                continue;
+            }
+            let parts = self.table.blocks_of(&number);
+            let (Some(first), Some(last)) = (parts.first(), parts.last()) else { continue };
+            for block in parts {
+                blocks[*block as usize].executions += total.executions;
+            }
+            blocks[*first as usize].starts += rare.starts;
+            blocks[*last as usize].stops += rare.stops;
+            let inner = parts.windows(2).map(|pair| (pair[0], pair[1], total.executions));
+            for (from, to, times) in inner {
+                self.transfer(from, to, times, &mut blocks, &mut edges);
+            }
+            let Some(code) = self.table.block(*last) else { continue };
+            let left = self.table.left_before(number).and_then(|next| self.table.block(next));
+            match (code.end, left) {
+                (End::Conditional { .. }, Some(next)) => {
+                    if next.start == code.next {
+                        let taken = total.executions.saturating_sub(rare.stops);
+                        blocks[*last as usize].taken += taken;
+                    }
+                }
+                (End::Conditional { .. }, None) => {
+                    blocks[*last as usize].taken += rare.taken + total.expected;
+                }
+                _ => {
+                    if let Some(to) = self.table.expected(number) {
+                        self.transfer(*last, to, total.expected, &mut blocks, &mut edges);
+                    }
+                }
+            }
+        }
+        Sums { blocks, edges }
+    }
+
+    /// Adds transfers from a block to another one.
+    fn transfer(
+        &self,
+        from: u32,
+        to: u32,
+        times: u64,
+        blocks: &mut [BlockTally],
+        edges: &mut Vec<(Edge, u64)>,
+    ) {
+        let (Some(code), Some(next)) = (self.table.block(from), self.table.block(to)) else {
+            return;
+        };
+        match code.end {
+            End::Conditional { to } if next.start == to => blocks[from as usize].taken += times,
+            end if end.is_indirect() && times > 0 => edges.push((Edge { from, to }, times)),
+            _ => {}
+        }
+    }
+
+    /// Superblocks with their counts.
+    fn superblocks(&mut self, numbered: &dyn Blocks) -> Vec<Superblock> {
+        let totals = self.table.totals().to_vec();
+        let mut all = Vec::new();
+        let mut executions = 0;
+        let mut blocks_executed = 0;
+        for number in 1..=self.table.known() {
+            let Some(Numbered::Path { blocks, length }) = self.table.numbered(number) else {
+                continue;
+            };
+            let count = totals[number as usize].executions;
+            executions += count;
+            blocks_executed += count * *length as u64;
+            // It may never have been used.
+            if *length == blocks.len() && executions > 0 {
+                all.push(Superblock {
+                    blocks: blocks.to_vec(),
+                    executions: std::mem::take(&mut executions),
+                    completed: count,
+                    blocks_executed: std::mem::take(&mut blocks_executed),
+                    is_undone: !numbered.is_in_use(number),
+                });
+            }
+        }
+        all
+    }
+
+    /// All counts.
+    pub fn result(mut self, numbered: &dyn Blocks) -> Counted {
+        let Sums { mut blocks, edges: more } = self.sums();
+        let superblocks = self.superblocks(numbered);
+        let mut edges = self.edges;
+        for (edge, times) in more {
+            if !edges.add(edge, times) {
+                blocks[edge.to as usize].other_edges += times;
+            }
+        }
+        let mut counted = Counted {
+            blocks,
+            edges: edges.sorted(),
+            calls: self.calls,
+            numbers: self.numbers,
+            invalid: self.invalid,
+            unbalanced: None,
+            models: self.models,
+            superblocks,
+            intervals: self.intervals.map(|(_, mut intervals)| {
+                intervals.end();
+                intervals
+            }),
+        };
+        if self.recording.edges {
+            counted.unbalanced = Some(balance::unbalanced(&counted, &self.table));
+        }
+        counted
+    }
+}

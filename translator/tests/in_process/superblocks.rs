@@ -1,0 +1,57 @@
+//! Builds superblocks of what a program has executed.
+
+use hmtt_translator::cache::{Cache, Numbered};
+use hmtt_translator::layout::ring;
+
+use super::instructions::Random;
+use super::memory::{Direct, Shared};
+
+/// Most superblocks that are built between two runs.
+const MOST: u64 = 12;
+/// Most blocks of one.
+const LONGEST: u64 = 20;
+
+/// The blocks that numbers stand for, in order. Those of paths are expanded, and notes left out.
+pub fn blocks(cache: &Cache<Direct>, numbers: &[u32]) -> Vec<u32> {
+    let one = |number: &u32| match cache.number(*number) {
+        Some(Numbered::Path { blocks, length }) => blocks[..length].to_vec(),
+        Some(Numbered::Block(_)) => vec![*number],
+        None => Vec::new(),
+    };
+    numbers.iter().flat_map(one).collect()
+}
+
+/// Undoes some superblocks, and builds others of blocks that were executed one after the other. Returns how many.
+pub fn change(cache: &mut Cache<Direct>, random: &mut Random, numbers: &[u32]) -> usize {
+    for number in 1..=cache.last_number() {
+        if cache.is_superblock_in_use(number) && random.below(4) == 0 {
+            cache.undo_superblock(number);
+            assert!(!cache.is_superblock_in_use(number));
+        }
+    }
+    let executed: Vec<Vec<u32>> = numbers
+        .split(|number| number & ring::NOTE != 0)
+        .map(|part| blocks(cache, part))
+        .filter(|part| part.len() > 1)
+        .collect();
+    if executed.is_empty() {
+        return 0;
+    }
+    let mut built = 0;
+    for _ in 0..1 + random.below(MOST) {
+        let part = &executed[random.below(executed.len() as u64) as usize];
+        let from = random.below(part.len() as u64 - 1) as usize;
+        let length = (2 + random.below(LONGEST - 1) as usize).min(part.len() - from);
+        if let Ok(number) = cache.add_superblock(&part[from..from + length]) {
+            assert!(cache.is_superblock_in_use(number));
+            built += 1;
+        }
+    }
+    built
+}
+
+/// Clears the numbers that a program has written.
+pub fn clear(shared: &Shared, numbers: &[u32]) {
+    let at = shared.chunk_start() - shared.area.start;
+    shared.area.write(at, &vec![0; 4 * numbers.len()]);
+}
