@@ -9,6 +9,7 @@ use hmtt_probe::control::TagError;
 use hmtt_probe::ptrace;
 use hmtt_translator::cache::Instrument;
 use hmtt_translator::control::{Options, Outcome, Progress};
+use hmtt_translator::monitor::hot::Thresholds;
 use hmtt_translator::monitor::intervals::Intervals;
 use hmtt_translator::monitor::models::ModelOptions;
 use hmtt_translator::monitor::models::icache::Geometry;
@@ -32,8 +33,17 @@ pub struct MonitorOptions {
     /// Count blocks only, not what follows each of them; this is faster
     #[arg(long)]
     counts_only: bool,
+    /// Build superblocks of hot paths, whose blocks write one number together; this is faster, and new
+    #[arg(long, conflicts_with = "counts_only")]
+    superblocks: bool,
+    /// Build a superblock from a block after this many executions
+    #[arg(long, value_name = "TIMES", default_value_t = Thresholds::default().block, requires = "superblocks")]
+    hot_block: u64,
+    /// Build a superblock from the target of an indirect transfer after this many of them
+    #[arg(long, value_name = "TIMES", default_value_t = Thresholds::default().edge, requires = "superblocks")]
+    hot_edge: u64,
     /// Translate only and record nothing, which shows the cost of the translation itself
-    #[arg(long, conflicts_with_all = ["output", "counts_only", "full", "progress", "predictors", "icache"])]
+    #[arg(long, conflicts_with_all = ["output", "counts_only", "full", "progress", "predictors", "icache", "superblocks"])]
     translate_only: bool,
     /// Print a line to standard error each second: blocks per second, how full the rings are, and the hottest function
     #[arg(long)]
@@ -92,7 +102,14 @@ impl MonitorOptions {
         let new_files = [new_files, new_file(vectors.as_ref())];
         let models = ModelOptions { predictors: self.predictors, icache: self.icache };
         let edges = !self.counts_only;
-        let recording = Recording { edges, models, interval: self.bbv, ..Recording::default() };
+        let thresholds = Thresholds { block: self.hot_block, edge: self.hot_edge };
+        let recording = Recording {
+            edges,
+            models,
+            superblocks: Some(thresholds).filter(|_| self.superblocks),
+            interval: self.bbv,
+            ..Recording::default()
+        };
         let instrument = if self.translate_only { Instrument::None } else { Instrument::Ring };
         let drops = self.full == Full::Drop;
         let progress = self.progress.then_some(print_progress as fn(&Progress));

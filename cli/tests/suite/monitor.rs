@@ -6,6 +6,7 @@ mod counts;
 mod kill;
 mod models;
 mod reports;
+mod superblocks;
 mod system_calls;
 
 use std::os::unix::fs::PermissionsExt;

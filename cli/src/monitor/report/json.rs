@@ -46,7 +46,8 @@ pub fn object(analysis: &Analysis<'_>, top: usize) -> String {
         value
     };
     // Without the long lists, of which only the beginning is wanted.
-    let rest = Profile { blocks: Vec::new(), edges: Vec::new(), ..profile.clone() };
+    let superblocks = analysis.superblocks().into_iter().take(top).cloned().collect();
+    let rest = Profile { blocks: Vec::new(), edges: Vec::new(), superblocks, ..profile.clone() };
     let mut all: Value = serde_json::to_value(&rest).unwrap_or_default();
     if let Value::Object(object) = &mut all {
         object.remove("edges");

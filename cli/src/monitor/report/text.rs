@@ -31,6 +31,7 @@ pub fn table(profile: &Profile, top: usize) -> String {
         conditional(&mut text, &analysis, top);
         indirect(&mut text, &analysis, top);
     }
+    superblocks(&mut text, &analysis, top);
     system_calls(&mut text, profile, top);
     models(&mut text, profile, top);
     native(&mut text, profile, top);
@@ -134,6 +135,36 @@ fn indirect(text: &mut String, analysis: &Analysis<'_>, top: usize) {
             let share = percent(*count, times);
             let _ = writeln!(text, "{:45}{share:6.2} % {}", "", place(to));
         }
+    }
+}
+
+fn superblocks(text: &mut String, analysis: &Analysis<'_>, top: usize) {
+    let (profile, all) = (analysis.profile, analysis.superblocks());
+    if all.is_empty() {
+        return;
+    }
+    let executed = sum(profile.blocks.iter().map(|one| one.entries));
+    let saved = sum(all.iter().map(|one| one.saved_numbers()));
+    let (count, share) = (all.len(), percent(saved, executed));
+    let undone = all.iter().filter(|one| one.undone).count();
+    let _ = writeln!(
+        text,
+        "\n{count} superblocks, of which {undone} were undone, saved {saved} of {executed} numbers \
+         ({share:.2} %)\n{:>16} {:>14} {:>7} {:>7}  superblock that begins with",
+        "saved numbers", "entries", "whole %", "blocks"
+    );
+    for one in all.into_iter().take(top) {
+        let Some(first) = one.blocks.first().and_then(|number| profile.block(*number)) else {
+            continue;
+        };
+        let (saved, entries, blocks) = (one.saved_numbers(), one.entries, one.blocks.len());
+        let (share, object) = (percent(one.completions, entries), base(&first.object));
+        let undone = if one.undone { ", undone" } else { "" };
+        let _ = writeln!(
+            text,
+            "{saved:>16} {entries:>14} {share:>7.2} {blocks:>7}  {} ({object}){undone}",
+            place(first)
+        );
     }
 }
 

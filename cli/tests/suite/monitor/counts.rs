@@ -17,7 +17,7 @@ fn hexadecimal(value: &Value) -> u64 {
 }
 
 /// How often each of some instructions of the program itself was executed.
-fn executions(counts: &Value, program: &Path, of: &BTreeMap<u64, u64>) -> BTreeMap<u64, u64> {
+pub fn executions(counts: &Value, program: &Path, of: &BTreeMap<u64, u64>) -> BTreeMap<u64, u64> {
     let path = program.canonicalize().unwrap();
     let mut all: BTreeMap<u64, u64> = of.keys().map(|address| (*address, 0)).collect();
     for block in counts["blocks"].as_array().unwrap() {
