@@ -24,7 +24,6 @@ use crate::state::Point;
 use crate::stubs::Stubs;
 use arena::Space;
 use record::{ExitRecord, Record};
-pub use superblocks::MAX_BLOCKS;
 
 /// An arena of the cache: one range of its memory, mapped at one address of the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -81,7 +81,8 @@ pub struct Point {
     pub unnoted_call: bool,
     /// The block that the thread is in, and how many of its instructions it has executed. `None` between blocks.
     pub inside: Option<(u32, u16)>,
-    /// The number of what the thread has executed and not written to its ring yet. Whoever moves the thread writes it.
+    /// The number of the blocks of a superblock that the thread has executed and not yet written to its ring. If the
+    /// controller moves the thread out of the cache, it writes this number.
     pub unwritten: Option<u32>,
 }
 

@@ -9,7 +9,7 @@ use super::{BlockInfo, Cache, CacheError, CacheMemory};
 use crate::block::{Block, End, Untranslatable, Why};
 
 /// Most blocks of a superblock.
-pub const MAX_BLOCKS: usize = 64;
+const MAX_BLOCKS: usize = 64;
 
 /// Whether a block can be followed by one that starts at an address.
 fn leads_to(block: &Block, next: &BlockInfo) -> bool {

@@ -11,7 +11,7 @@
 //!
 //! A return whose call is on the path leads to the block after the call.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use hmtt_probe::address::RunAddr;
 
@@ -114,8 +114,7 @@ impl Hot {
             *most = times.max(*most);
         }
         let successors = Successors { table, sums, indirect };
-        let in_use: HashMap<u32, u32> =
-            self.built.iter().map(|(number, built)| (built.head, *number)).collect();
+        let in_use: HashSet<u32> = self.built.values().map(|built| built.head).collect();
         self.seen.resize(totals.len(), 0);
         let mut hot = Vec::new();
         for number in 1..=table.known() {
@@ -124,7 +123,7 @@ impl Hot {
             let new = own - std::mem::replace(&mut self.seen[number as usize], own);
             let is_hot = new >= thresholds.block
                 || new > 0 && by_edge.get(&number).is_some_and(|most| *most >= thresholds.edge);
-            if is_hot && !in_use.contains_key(&number) {
+            if is_hot && !in_use.contains(&number) {
                 hot.push((std::cmp::Reverse(new), code.start, number));
             }
         }

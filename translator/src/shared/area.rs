@@ -122,7 +122,7 @@ impl<'m> Area<'m> {
     }
 
     /// Writes a number to the ring of a stopped thread. Returns the new pointer; the same one if it is no address of the
-    /// ring or its chunk has no more room.
+    /// ring, or if the chunk is full to the end of its slack.
     pub fn write_number(self, pointer: u64, number: u32) -> u64 {
         match self.place(pointer) {
             Some((at, length)) if length < ring::CHUNK_BYTES + ring::SLACK_BYTES => {
