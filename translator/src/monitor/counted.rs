@@ -26,6 +26,8 @@ pub struct Sums {
     pub blocks: Vec<BlockTally>,
     /// Edges of indirect blocks that the table of edges does not contain.
     pub edges: Vec<(Edge, u64)>,
+    /// The same within paths.
+    pub inner_edges: Vec<(Edge, u64)>,
 }
 
 /// What was counted of a superblock.

@@ -11,13 +11,14 @@
 //!
 //! A return whose call is on the path leads to the block after the call.
 
-use std::collections::{HashMap, HashSet};
+use std::cmp::Reverse;
+use std::collections::HashMap;
 
 use hmtt_probe::address::RunAddr;
 
 use super::code::{Blocks, End, Numbered};
-use super::counted::Sums;
-use super::indirect::Edges;
+use super::counted::{BlockTally, Sums};
+use super::indirect::{Edge, Edges};
 use super::table::{Table, Total};
 
 /// Most blocks of a path, and of one that contains its first block several times.
@@ -31,7 +32,7 @@ const LEAST_REACHED: f64 = 0.1;
 const RETURNED: f64 = 0.98;
 /// Most superblocks that are tried at once, and that begin with the same block.
 const MOST_BUILT: usize = 128;
-const MOST_REBUILT: u32 = 4;
+const MOST_REBUILT: u32 = 8;
 /// Most superblocks of a process, whose code is never freed.
 const MOST_SUPERBLOCKS: usize = 8192;
 /// A superblock is cold if, of this many executions, less than this share completes it, and less than this many blocks are
@@ -63,27 +64,126 @@ struct Built {
     seen: [u64; 3],
 }
 
+/// Superblocks that were tried to be built from a block.
+#[derive(Clone, Debug, Default)]
+struct Tries {
+    count: u32,
+    /// The last path.
+    path: Vec<u32>,
+}
+
+/// A block from which a superblock may be built.
+struct Candidate {
+    /// Recent executions by itself, or of its whole superblock.
+    executions: u64,
+    start: RunAddr,
+    head: u32,
+    /// The superblock that begins with it, which may become longer.
+    superblock: Option<u32>,
+}
+
 /// What is known of hot blocks.
 #[derive(Clone, Debug, Default)]
 pub struct Hot {
-    /// Executions by itself of each number, when it was looked at last.
-    seen: Vec<u64>,
+    before: Before,
     /// Superblocks in use, by the number of the whole path.
     built: HashMap<u32, Built>,
-    /// How often superblocks were tried to be built that begin with a block.
-    tries: HashMap<u32, u32>,
+    /// Tries by first block.
+    tries: HashMap<u32, Tries>,
     /// Number of superblocks that were tried to be built.
     all_tries: usize,
     /// Numbers up to this one were looked at for new superblocks.
     known: u32,
 }
 
-/// Frequencies of successors.
-struct Successors<'a> {
+/// Counts at the last decision.
+#[derive(Clone, Debug, Default)]
+struct Before {
+    /// Executions of each number.
+    own: Vec<u64>,
+    blocks: Vec<BlockTally>,
+    edges: HashMap<Edge, u64>,
+    inner_edges: HashMap<Edge, u64>,
+}
+
+/// Counts since the last decision.
+struct Recent<'a> {
     table: &'a Table,
-    sums: &'a Sums,
+    /// Executions of each number.
+    own: Vec<u64>,
+    blocks: Vec<BlockTally>,
     /// The most frequent successor of each indirect block, and how often it followed.
-    indirect: HashMap<u32, (u32, u64)>,
+    successors: HashMap<u32, (u32, u64)>,
+    /// Transfers along the most frequent indirect edge to each block, besides those within paths.
+    entered: HashMap<u32, u64>,
+}
+
+impl Before {
+    /// The counts since the last call.
+    fn recent<'t>(
+        &mut self,
+        table: &'t Table,
+        totals: &[Total],
+        sums: Sums,
+        edges: &mut Edges,
+    ) -> Recent<'t> {
+        let mut counts: HashMap<Edge, u64> = edges.take_recent().collect();
+        let mut known = HashMap::with_capacity(sums.edges.len());
+        for (edge, times) in sums.edges {
+            *known.entry(edge).or_default() += times;
+        }
+        // The expected successor of an indirect block never changes.
+        for (edge, times) in &known {
+            *counts.entry(*edge).or_default() += since(*times, self.edges.get(edge).copied());
+        }
+        let mut entered: HashMap<u32, u64> = HashMap::new();
+        for (edge, times) in &counts {
+            let most = entered.entry(edge.to).or_default();
+            *most = (*most).max(*times);
+        }
+        let mut inner: HashMap<Edge, u64> = HashMap::with_capacity(sums.inner_edges.len());
+        for (edge, times) in sums.inner_edges {
+            *inner.entry(edge).or_default() += times;
+        }
+        for (edge, times) in &inner {
+            *counts.entry(*edge).or_default() += since(*times, self.inner_edges.get(edge).copied());
+        }
+        (self.edges, self.inner_edges) = (known, inner);
+        let mut successors: HashMap<u32, (u32, u64)> = HashMap::new();
+        for (edge, times) in counts {
+            let most = successors.entry(edge.from).or_insert((edge.to, times));
+            if (times, edge.to) > (most.1, most.0) {
+                *most = (edge.to, times);
+            }
+        }
+        let own: Vec<u64> = totals.iter().map(|total| total.executions).collect();
+        let before = std::mem::replace(&mut self.own, own);
+        let own = self.own.iter().zip(padded(&before)).map(|(now, seen)| since(*now, seen));
+        let own = own.collect();
+        let before = std::mem::replace(&mut self.blocks, sums.blocks);
+        let blocks = self.blocks.iter().zip(padded(&before)).map(|(now, seen)| {
+            let seen = seen.unwrap_or_default();
+            BlockTally {
+                executions: now.executions.saturating_sub(seen.executions),
+                starts: now.starts.saturating_sub(seen.starts),
+                stops: now.stops.saturating_sub(seen.stops),
+                taken: now.taken.saturating_sub(seen.taken),
+                other_edges: now.other_edges.saturating_sub(seen.other_edges),
+            }
+        });
+        let blocks = blocks.collect();
+        Recent { table, own, blocks, successors, entered }
+    }
+}
+
+/// What was added to a count.
+fn since(now: u64, seen: Option<u64>) -> u64 {
+    now.saturating_sub(seen.unwrap_or(0))
+}
+
+/// The elements, and no more.
+fn padded<T: Copy>(all: &[T]) -> impl Iterator<Item = Option<T>> {
+    all.iter().copied().map(Some).chain(std::iter::repeat(None))
 }
 
 impl Hot {
@@ -93,60 +193,56 @@ impl Hot {
         thresholds: Thresholds,
         table: &Table,
         totals: &[Total],
-        sums: &Sums,
-        edges: &Edges,
+        sums: Sums,
+        edges: &mut Edges,
         blocks: &dyn Blocks,
     ) {
         self.note_built(table);
         self.undo_cold(table, totals, blocks);
-        let mut counts: HashMap<(u32, u32), u64> = HashMap::new();
-        for (edge, times) in edges.iter().chain(sums.edges.iter().copied()) {
-            *counts.entry((edge.from, edge.to)).or_default() += times;
-        }
-        let mut indirect: HashMap<u32, (u32, u64)> = HashMap::new();
-        let mut by_edge: HashMap<u32, u64> = HashMap::new();
-        for ((from, to), times) in counts {
-            let most = indirect.entry(from).or_insert((to, times));
-            if (times, to) > (most.1, most.0) {
-                *most = (to, times);
-            }
-            let most = by_edge.entry(to).or_default();
-            *most = times.max(*most);
-        }
-        let successors = Successors { table, sums, indirect };
-        let in_use: HashSet<u32> = self.built.values().map(|built| built.head).collect();
-        self.seen.resize(totals.len(), 0);
-        let mut hot = Vec::new();
-        for number in 1..=table.known() {
-            let Some(code) = table.block(number) else { continue };
-            let own = totals[number as usize].executions;
-            let new = own - std::mem::replace(&mut self.seen[number as usize], own);
-            let is_hot = new >= thresholds.block
-                || new > 0 && by_edge.get(&number).is_some_and(|most| *most >= thresholds.edge);
-            if is_hot && !in_use.contains(&number) {
-                hot.push((std::cmp::Reverse(new), code.start, number));
-            }
-        }
-        hot.sort_unstable();
+        let recent = self.before.recent(table, totals, sums, edges);
         let mut is_covered = vec![false; totals.len()];
         let mut new_tries = 0;
-        for (_, _, head) in hot {
+        for Candidate { head, superblock, .. } in self.candidates(thresholds, &recent) {
             let tries = self.tries.entry(head).or_default();
-            if is_covered[head as usize] || *tries >= MOST_REBUILT {
+            if is_covered[head as usize] || tries.count >= MOST_REBUILT {
                 continue;
             }
-            let path = successors.path(head);
-            if path.len() > 1 {
-                *tries += 1;
-                (new_tries, self.all_tries) = (new_tries + 1, self.all_tries + 1);
-                if new_tries > MOST_BUILT || self.all_tries > MOST_SUPERBLOCKS {
-                    break;
-                }
-                if blocks.build(&path) {
-                    path.iter().for_each(|block| is_covered[*block as usize] = true);
-                }
+            let path = recent.path(head);
+            // What has turned cold is not built again, and a superblock must become much longer.
+            let is_extended = path.len() >= 2 * tries.path.len() && path.starts_with(&tries.path);
+            if path.len() < 2 || tries.path == path || superblock.is_some() && !is_extended {
+                continue;
+            }
+            if new_tries == MOST_BUILT || self.all_tries == MOST_SUPERBLOCKS {
+                break;
+            }
+            (new_tries, self.all_tries) = (new_tries + 1, self.all_tries + 1);
+            if let Some(number) = superblock {
+                blocks.undo(number);
+            }
+            if blocks.build(&path) {
+                path.iter().for_each(|block| is_covered[*block as usize] = true);
+            }
+            *tries = Tries { count: tries.count + 1, path };
+        }
+    }
+
+    /// Blocks from which superblocks may be built, the hottest first.
+    fn candidates(&self, thresholds: Thresholds, recent: &Recent<'_>) -> Vec<Candidate> {
+        let in_use: HashMap<u32, u32> =
+            self.built.iter().map(|(number, built)| (built.head, *number)).collect();
+        let mut all = Vec::new();
+        for head in 1..=recent.table.known() {
+            let Some(code) = recent.table.block(head) else { continue };
+            let superblock = in_use.get(&head).copied();
+            let executions = recent.own[superblock.unwrap_or(head) as usize];
+            let entered = recent.entered.get(&head).copied().unwrap_or(0);
+            if executions >= thresholds.block || executions > 0 && entered >= thresholds.edge {
+                all.push(Candidate { executions, start: code.start, head, superblock });
             }
         }
+        all.sort_unstable_by_key(|one| (Reverse(one.executions), one.start, one.head));
+        all
     }
 
     /// Notes superblocks that were built since the last time.
@@ -193,7 +289,7 @@ impl Hot {
     }
 }
 
-impl Successors<'_> {
+impl Recent<'_> {
     /// The path that threads usually take from a block.
     fn path(&self, head: u32) -> Vec<u32> {
         let mut path = vec![head];
@@ -226,10 +322,10 @@ impl Successors<'_> {
     /// The most frequent successor of a block, and its share. `returns`: return addresses of calls on the path.
     fn next(&self, number: u32, returns: &mut Vec<RunAddr>) -> Option<(u32, f64)> {
         let block = self.table.block(number)?;
-        let tally = &self.sums.blocks[number as usize];
+        let tally = &self.blocks[number as usize];
         let left = tally.executions.saturating_sub(tally.stops).max(1) as f64;
         let most = || {
-            let (to, times) = self.indirect.get(&number)?;
+            let (to, times) = self.successors.get(&number)?;
             let share = *times as f64 / left;
             (share >= LEAST_SHARE).then_some((*to, share.min(1.0)))
         };
@@ -256,6 +352,6 @@ impl Successors<'_> {
             },
             End::SystemCall => None,
         };
-        next.filter(|(next, _)| self.sums.blocks[*next as usize].executions > 0)
+        next.filter(|(next, _)| self.blocks[*next as usize].executions > 0)
     }
 }

@@ -10,7 +10,7 @@ use std::hash::{BuildHasher, Hasher};
 const FIRST_SLOTS: usize = 1 << 10;
 
 /// A transfer from a block to another, by their numbers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Edge {
     /// Number of the block that ends with the transfer.
     pub from: u32,
@@ -18,11 +18,26 @@ pub struct Edge {
     pub to: u32,
 }
 
+/// An edge with its counts; an unused slot has a count of 0.
+#[derive(Clone, Copy, Debug, Default)]
+struct Slot {
+    /// Both numbers.
+    key: u64,
+    times: u64,
+    /// The count when recent transfers were asked for last.
+    seen: u64,
+}
+
+impl Slot {
+    fn edge(&self) -> Edge {
+        Edge { from: (self.key >> 32) as u32, to: self.key as u32 }
+    }
+}
+
 /// Edges with their counts.
 #[derive(Clone, Debug)]
 pub struct Edges {
-    /// Both numbers, and the count; an unused slot has a count of 0.
-    slots: Vec<(u64, u64)>,
+    slots: Vec<Slot>,
     used: usize,
     limit: usize,
     /// Random and odd.
@@ -33,7 +48,7 @@ impl Edges {
     /// An empty table for at most `limit` edges.
     pub fn new(limit: usize) -> Self {
         let multiplier = RandomState::new().build_hasher().finish() | 1;
-        Edges { slots: vec![(0, 0); FIRST_SLOTS], used: 0, limit, multiplier }
+        Edges { slots: vec![Slot::default(); FIRST_SLOTS], used: 0, limit, multiplier }
     }
 
     /// Adds to the count of an edge. Returns whether there is room for the edge.
@@ -44,11 +59,11 @@ impl Edges {
         let mut at = place(key, self.multiplier, mask);
         loop {
             let slot = &mut self.slots[at];
-            if slot.1 == 0 {
+            if slot.times == 0 {
                 return self.insert(key, times);
             }
-            if slot.0 == key {
-                slot.1 += times;
+            if slot.key == key {
+                slot.times += times;
                 return true;
             }
             at = (at + 1) & mask;
@@ -61,30 +76,36 @@ impl Edges {
             return times == 0;
         }
         if self.used >= self.slots.len() / 2 {
-            let larger = vec![(0, 0); self.slots.len() * 2];
+            let larger = vec![Slot::default(); self.slots.len() * 2];
             let old = std::mem::replace(&mut self.slots, larger);
-            old.into_iter().filter(|one| one.1 > 0).for_each(|(key, times)| self.put(key, times));
+            old.into_iter().filter(|one| one.times > 0).for_each(|one| self.put(one));
         }
         self.used += 1;
-        self.put(key, times);
+        self.put(Slot { key, times, seen: 0 });
         true
     }
 
     /// Puts an edge that the table does not contain into a free slot. At least half of the slots are free.
-    fn put(&mut self, key: u64, times: u64) {
+    fn put(&mut self, slot: Slot) {
         let mask = self.slots.len() - 1;
-        let mut at = place(key, self.multiplier, mask);
-        while self.slots[at].1 > 0 {
+        let mut at = place(slot.key, self.multiplier, mask);
+        while self.slots[at].times > 0 {
             at = (at + 1) & mask;
         }
-        self.slots[at] = (key, times);
+        self.slots[at] = slot;
     }
 
     /// All edges with their counts.
     pub fn iter(&self) -> impl Iterator<Item = (Edge, u64)> {
-        let used = self.slots.iter().filter(|one| one.1 > 0);
-        let edge = |key: u64| Edge { from: (key >> 32) as u32, to: key as u32 };
-        used.map(move |(key, times)| (edge(*key), *times))
+        self.slots.iter().filter(|one| one.times > 0).map(|one| (one.edge(), one.times))
+    }
+
+    /// The edges that were counted since the last call, and how often.
+    pub fn take_recent(&mut self) -> impl Iterator<Item = (Edge, u64)> {
+        self.slots.iter_mut().filter(|one| one.times > one.seen).map(|one| {
+            let recent = one.times - std::mem::replace(&mut one.seen, one.times);
+            (one.edge(), recent)
+        })
     }
 
     /// All edges with their counts, in order.
@@ -126,5 +147,13 @@ mod tests {
         assert_eq!((expected.len(), refused), (5000, 2000 - (5000 - 61 * 67)));
         assert_eq!(edges.sorted(), expected.into_iter().collect::<Vec<_>>());
         assert!(edges.add(Edge { from: 1, to: 1 << 30 }, 0));
+        assert_eq!(
+            edges.take_recent().map(|(_, times)| times).sum::<u64>(),
+            40_000 + 2 * (2000 - refused)
+        );
+        let edge = Edge { from: 60, to: 66 };
+        edges.add(edge, 7);
+        assert_eq!(edges.take_recent().collect::<Vec<_>>(), [(edge, 7)]);
+        assert_eq!(edges.take_recent().count(), 0);
     }
 }

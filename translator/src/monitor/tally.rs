@@ -141,7 +141,7 @@ impl Tally {
         };
         let sums = self.sums();
         let totals = self.table.totals().to_vec();
-        self.hot.decide(thresholds, &self.table, &totals, &sums, &self.edges, blocks);
+        self.hot.decide(thresholds, &self.table, &totals, sums, &mut self.edges, blocks);
         self.learn(blocks);
     }
 

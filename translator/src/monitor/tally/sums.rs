@@ -4,6 +4,7 @@ use super::super::balance;
 use super::super::code::{Blocks, End, Numbered};
 use super::super::counted::{BlockTally, Counted, Sums, Superblock};
 use super::super::indirect::Edge;
+use super::super::table::Total;
 use super::Tally;
 
 impl Tally {
@@ -11,7 +12,8 @@ impl Tally {
     pub fn sums(&mut self) -> Sums {
         let totals = self.table.totals().to_vec();
         let mut blocks = vec![BlockTally::default(); totals.len()];
-        let mut edges = Vec::new();
+        let (mut edges, mut inner_edges) = (Vec::new(), Vec::new());
+        self.executions(&totals, &mut blocks, &mut inner_edges);
         for number in 1..=self.table.known() {
             let (total, rare) = (totals[number as usize], self.rare[number as usize]);
             blocks[number as usize].other_edges += rare.others;
@@ -20,15 +22,8 @@ impl Tally {
             }
             let parts = self.table.blocks_of(&number);
             let (Some(first), Some(last)) = (parts.first(), parts.last()) else { continue };
-            for block in parts {
-                blocks[*block as usize].executions += total.executions;
-            }
             blocks[*first as usize].starts += rare.starts;
             blocks[*last as usize].stops += rare.stops;
-            let inner = parts.windows(2).map(|pair| (pair[0], pair[1], total.executions));
-            for (from, to, times) in inner {
-                self.transfer(from, to, times, &mut blocks, &mut edges);
-            }
             let Some(code) = self.table.block(*last) else { continue };
             let left = self.table.left_before(number).and_then(|next| self.table.block(next));
             match (code.end, left) {
@@ -48,7 +43,34 @@ impl Tally {
                 }
             }
         }
-        Sums { blocks, edges }
+        Sums { blocks, edges, inner_edges }
+    }
+
+    /// Adds the executions of blocks, and the transfers within paths. The numbers of a path's parts precede its own.
+    fn executions(
+        &self,
+        totals: &[Total],
+        blocks: &mut [BlockTally],
+        edges: &mut Vec<(Edge, u64)>,
+    ) {
+        for number in 1..=self.table.known() {
+            let at = number as usize;
+            match self.table.numbered(number) {
+                Some(Numbered::Block(_)) => blocks[at].executions += totals[at].executions,
+                Some(Numbered::Path { blocks: path, length }) if *length == path.len() => {
+                    let mut executions = 0;
+                    for place in (0..*length).rev() {
+                        let (block, next) = (path[place], path.get(place + 1));
+                        if let Some(next) = next.filter(|_| executions > 0) {
+                            self.transfer(block, *next, executions, blocks, edges);
+                        }
+                        executions += totals[at - (*length - 1 - place)].executions;
+                        blocks[block as usize].executions += executions;
+                    }
+                }
+                _ => {}
+            }
+        }
     }
 
     /// Adds transfers from a block to another one.
@@ -99,10 +121,10 @@ impl Tally {
 
     /// All counts.
     pub fn result(mut self, numbered: &dyn Blocks) -> Counted {
-        let Sums { mut blocks, edges: more } = self.sums();
+        let Sums { mut blocks, edges: more, inner_edges } = self.sums();
         let superblocks = self.superblocks(numbered);
         let mut edges = self.edges;
-        for (edge, times) in more {
+        for (edge, times) in more.into_iter().chain(inner_edges) {
             if !edges.add(edge, times) {
                 blocks[edge.to as usize].other_edges += times;
             }
