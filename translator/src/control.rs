@@ -42,8 +42,9 @@ pub use progress::Progress;
 pub use tracer::{Options, attach, run};
 use translator::Translation;
 
+use crate::layout::header;
 use crate::profile::Profile;
-use crate::shared::{Rings, THREADS};
+use crate::shared::{Rings, THREADS, wake};
 
 /// The result of following a process.
 #[derive(Debug)]
@@ -92,6 +93,14 @@ impl Shared {
     /// Exclusive use of the cache. A request is answered, and a waiting thread moved, only by the thread that has it.
     fn translation(&self) -> MutexGuard<'_, Translation> {
         self.translation.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The process is no longer followed: the translator ends.
+    fn end(&self) {
+        self.is_over.store(true, Ordering::SeqCst);
+        let requests = self.rings.areas.header(header::REQUESTS);
+        requests.fetch_add(1, Ordering::SeqCst);
+        wake(requests);
     }
 
     /// Takes the next request to the tracer.

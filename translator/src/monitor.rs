@@ -120,7 +120,6 @@ pub fn watch(
             std::thread::yield_now();
         }
     }
-    reader.tally.learn(blocks);
     let Reader { tally, dropped, cut_threads, .. } = reader;
     Counts { counted: tally.result(blocks), dropped, cut_threads }
 }

@@ -4,6 +4,8 @@
 //! system call of the process runs natively.
 
 use std::cell::RefCell;
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::io;
 use std::ops::Range;
 use std::sync::Arc;
@@ -22,6 +24,8 @@ pub type Files = Arc<Vec<Mapping>>;
 pub struct ProcessCode {
     memory: RunningMemory,
     maps: RefCell<Maps>,
+    /// Code that was read, by the address of its page.
+    pages: RefCell<HashMap<RunAddr, Box<[u8]>>>,
 }
 
 /// What is known about the mappings.
@@ -39,12 +43,14 @@ impl ProcessCode {
     /// The error of opening its memory.
     pub fn open(pid: Pid) -> io::Result<Self> {
         let maps = Maps { current: None, states: Vec::new() };
-        Ok(ProcessCode { memory: RunningMemory::open(pid)?, maps: RefCell::new(maps) })
+        let memory = RunningMemory::open(pid)?;
+        Ok(ProcessCode { memory, maps: RefCell::new(maps), pages: RefCell::default() })
     }
 
-    /// The executable mappings may have changed.
+    /// The executable mappings, or code, may have changed.
     pub fn forget(&self) {
         self.maps.borrow_mut().current = None;
+        self.pages.borrow_mut().clear();
     }
 
     /// The executable mappings, and the number of their state.
@@ -73,11 +79,28 @@ impl ProcessCode {
         self.current().iter().any(|one| one.start < range.end && range.start < one.end)
     }
 
-    /// End of the code that may be translated at an address.
-    fn end_of(&self, at: RunAddr) -> Option<RunAddr> {
+    /// Code that may be translated at an address, up to the end of its page.
+    fn with_page<T>(&self, at: RunAddr, use_code: impl FnOnce(&[u8]) -> T) -> Option<T> {
+        let page = RunAddr(at.0 / PAGE_BYTES * PAGE_BYTES);
+        let mut pages = self.pages.borrow_mut();
+        let code = match pages.entry(page) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(new) => new.insert(self.read_page(page)?),
+        };
+        code.get((at - page) as usize..).filter(|code| !code.is_empty()).map(use_code)
+    }
+
+    /// Reads a page, if it may be translated.
+    fn read_page(&self, page: RunAddr) -> Option<Box<[u8]>> {
         let all = self.current();
-        let found = all.iter().find(|one| (one.start..one.end).contains(&at))?;
-        (!found.writable && !found.shared).then_some(found.end)
+        let found = all.iter().find(|one| (one.start..one.end).contains(&page))?;
+        if found.writable || found.shared {
+            return None;
+        }
+        let mut code = vec![0; PAGE_BYTES as usize];
+        // Single pages behind the end of a file cannot be read.
+        self.memory.read(page, &mut code).ok()?;
+        Some(code.into())
     }
 }
 
@@ -86,13 +109,12 @@ impl CodeBytes for ProcessCode {
         let mut read = 0;
         while read < into.len() {
             let Some(from) = at.checked_add(read as u64) else { break };
-            let Some(end) = self.end_of(from) else { break };
-            // Single pages behind the end of a file cannot be read.
-            let page_end = RunAddr(from.0 / PAGE_BYTES * PAGE_BYTES).saturating_add(PAGE_BYTES);
-            let length = (end.min(page_end) - from).min((into.len() - read) as u64) as usize;
-            if self.memory.read(from, &mut into[read..read + length]).is_err() {
-                break;
-            }
+            let copied = self.with_page(from, |code| {
+                let length = code.len().min(into.len() - read);
+                into[read..read + length].copy_from_slice(&code[..length]);
+                length
+            });
+            let Some(length) = copied else { break };
             read += length;
         }
         read

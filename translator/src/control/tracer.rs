@@ -7,7 +7,6 @@ mod thread;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, Sender, channel, sync_channel};
 use std::time::Duration;
 
@@ -152,7 +151,7 @@ fn follow(
     let _ = started.recv();
     let begin = clock::pair();
     let followed = events(tracer, options, start);
-    shared.is_over.store(true, Ordering::SeqCst);
+    shared.end();
     let counts = monitor.join().unwrap_or_default();
     let _ = translator.join();
     let Followed { mut seen, interrupted, ending, left } = followed?;

@@ -22,7 +22,8 @@ use crate::shared::{Area, THREADS, wait, wake};
 use crate::state::Point;
 use robust::Robust;
 
-/// How long the translator sleeps at most.
+/// How often requests are looked for before the translator sleeps, and how long it sleeps at most. Requests come in series.
+const SPINS: u32 = 300;
 const SLEEP: Duration = Duration::from_millis(50);
 /// Most addresses that are recorded as native.
 const NATIVE: usize = 1 << 12;
@@ -178,8 +179,12 @@ pub fn serve(shared: &Shared, started: impl FnOnce()) {
     let areas = &shared.rings.areas;
     let robust = Robust::register(areas.header(header::CONTROLLER));
     started();
-    while !shared.is_over.load(Ordering::SeqCst) {
+    let mut idle = 0;
+    loop {
         let seen = areas.header(header::REQUESTS).load(Ordering::SeqCst);
+        if shared.is_over.load(Ordering::SeqCst) {
+            break;
+        }
         let mut has_answered = false;
         for number in 0..THREADS {
             let is_used = shared.rings.used[number].load(Ordering::SeqCst);
@@ -189,7 +194,10 @@ pub fn serve(shared: &Shared, started: impl FnOnce()) {
                 has_answered = true;
             }
         }
-        if !has_answered {
+        idle = if has_answered { 0 } else { idle + 1 };
+        if (1..SPINS).contains(&idle) {
+            std::hint::spin_loop();
+        } else if idle > 0 {
             areas.header(header::SLEEPS).store(1, Ordering::SeqCst);
             wait(areas.header(header::REQUESTS), seen, SLEEP);
             areas.header(header::SLEEPS).store(0, Ordering::SeqCst);

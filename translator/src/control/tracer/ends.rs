@@ -1,6 +1,5 @@
 //! Lets a process go on natively.
 
-use std::sync::atomic::Ordering;
 
 use hmtt_probe::control::Ending;
 use hmtt_probe::ptrace::{Process, PtraceError, SignalNumber, Status, StopState, wait};
@@ -98,7 +97,7 @@ impl Tracer {
                 Err(_) => break,
             }
         }
-        self.shared.is_over.store(true, Ordering::SeqCst);
+        self.shared.end();
         Ok(self.ending.unwrap_or(Ending::Detached))
     }
 }
