@@ -5,6 +5,7 @@
 //! | all others | in the cache, at once | |
 //! | that change mappings | in the cache if no code is concerned, otherwise natively | blocks are removed before |
 //! | that start threads or processes, execute programs, return from handlers | natively | registers of the original code are needed |
+//! | that register restartable sequences | not at all from the start on: they fail, as with a kernel without them | the kernel would not find that a thread in the cache is in a sequence |
 //! | that use `gs`, restrict system calls, or change the meaning of code | natively, and all threads leave the cache | the cache would not work any more |
 
 use std::ops::Range;
@@ -27,6 +28,8 @@ pub enum Need {
     },
     /// It is made in the original code.
     Native,
+    /// It fails with ENOSYS in a process that is followed from its start.
+    Unsupported,
     /// The process is no longer followed.
     Leave(&'static str),
 }
@@ -38,6 +41,8 @@ const SHADOW_STACKS: u64 = 0x5001;
 const USER_DISPATCH: u64 = 59;
 /// `SHM_REMAP` (shmat(2)).
 const SHM_REMAP: u64 = 0o40000;
+/// `RSEQ_FLAG_UNREGISTER` (Linux, `include/uapi/linux/rseq.h`).
+const RSEQ_UNREGISTER: u64 = 1;
 
 /// What a system call with these arguments needs.
 pub fn need(number: u64, arguments: [u64; 6]) -> Need {
@@ -70,6 +75,7 @@ pub fn need(number: u64, arguments: [u64; 6]) -> Need {
         | libc::SYS_vfork
         | libc::SYS_execve
         | libc::SYS_execveat => Need::Native,
+        libc::SYS_rseq if third & RSEQ_UNREGISTER == 0 => Need::Unsupported,
         libc::SYS_seccomp => Need::Leave("it restricts its system calls by seccomp"),
         libc::SYS_prctl if first == libc::PR_SET_SECCOMP as u64 => {
             Need::Leave("it restricts its system calls by seccomp")
@@ -121,6 +127,7 @@ mod tests {
             libc::SYS_prctl,
             libc::SYS_arch_prctl,
             libc::SYS_shmat,
+            libc::SYS_rseq,
         ] {
             assert!(is_asked(number), "{number}");
         }

@@ -62,6 +62,8 @@ pub struct Options {
 pub(super) struct Tracer {
     pub process: Process,
     pub shared: Arc<Shared>,
+    /// Whether the process is followed from its first instruction on.
+    pub is_from_start: bool,
     /// Whether `r15` is the ring's pointer in the cache.
     pub has_rings: bool,
     pub threads: BTreeMap<Pid, Thread>,
@@ -96,6 +98,7 @@ pub fn run(mut process: Process, options: &Options) -> Result<Outcome, ControlEr
     let entry = RunAddr(registers.rip);
     let (shared, mapped) = prepare(&mut process, entry, options)?;
     let (tracer, received) = Tracer::new(process, shared, mapped, options);
+    let tracer = Tracer { is_from_start: true, ..tracer };
     follow(tracer, options, received, Tracer::start)
 }
 
@@ -200,6 +203,7 @@ impl Tracer {
         let tracer = Tracer {
             process,
             shared,
+            is_from_start: false,
             has_rings: options.instrument == Instrument::Ring,
             threads: BTreeMap::new(),
             pending: VecDeque::new(),

@@ -223,7 +223,7 @@ fn answer(shared: &Shared, number: usize) {
             let stays = match need {
                 Need::Nothing => true,
                 Need::Mappings { .. } => !translation.change(&need),
-                Need::Native | Need::Leave(_) => false,
+                Need::Native | Need::Unsupported | Need::Leave(_) => false,
             };
             if !stays {
                 return shared.hand_over(Request { area: number, is_call: true });

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
 
-use super::{MACHINE, run_monitored};
+use super::{MACHINE, hmtt_monitor, run_monitored};
 use crate::tag::build;
 use crate::{scratch, skipped};
 
@@ -71,4 +71,13 @@ fn system_calls_equal_those_of_strace() {
         let found = counted(&format!("calls-{name}"), &program, &words);
         assert_eq!(found, expected, "{name}");
     }
+}
+
+#[test]
+fn restartable_sequences_are_not_supported() {
+    let source = include_str!("sequences.c");
+    let Some(program) = build("monitor-sequences", source, &["-w", "-pthread"]) else { return };
+    let output = hmtt_monitor(&["run", "--"]).arg(&program).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "not supported\nnot supported\n");
+    assert!(output.status.success());
 }

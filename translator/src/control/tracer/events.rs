@@ -10,7 +10,7 @@ use nix::unistd::Pid;
 use super::super::Request;
 use super::super::calls::{Need, need};
 use super::super::error::ControlError;
-use super::super::original::is_restarted;
+use super::super::original::{NO_CALL, is_restarted};
 use super::Tracer;
 
 /// Whether a thread belongs to a process.
@@ -87,6 +87,11 @@ impl Tracer {
                 self.left = Some(why);
                 self.process.threads.insert(thread, StopState::InSyscall);
                 return Ok(());
+            }
+            // The C library of a process that has such a thread aborts if another one fails to register.
+            if need == Need::Unsupported && self.is_from_start {
+                let skipped = libc::user_regs_struct { orig_rax: NO_CALL, ..registers };
+                self.process.thread_at_event(thread).set_registers(skipped)?;
             }
             self.shared.translation().change(&need);
             state.call = Some(need);
