@@ -4,6 +4,7 @@
 //! The first table has the processor time of the program itself, which shows what generated code costs. The second one
 //! has the time from start to end, with translation and the monitor at work. Each figure is a ratio to the plain run.
 
+use std::fmt::Write;
 use std::path::PathBuf;
 
 use anyhow::Result;
@@ -11,8 +12,12 @@ use hmtt_tests::program;
 use hmtt_tests::slowdown::programs::{self, Build, Program};
 use hmtt_tests::slowdown::{Bench, Used, Way};
 
-const RUNS: usize = 5;
+const RUNS: usize = 3;
 const SLOW_RUNS: usize = 2;
+/// Indices of amounts of work.
+const SMALL: usize = 2;
+const LARGE: usize = 0;
+const LONG: usize = 3;
 
 /// A way to run the plain build of a program.
 fn way(name: &'static str, words: &[&str], size: usize, runs: usize) -> Way {
@@ -26,11 +31,12 @@ fn ours(bench: &Bench) -> Vec<Way> {
     let profile = bench.folder.join("profile.json").display().to_string();
     let run = |name, options: &[&str]| {
         let words = [&[hmtt.as_str(), "monitor", "run"], options, &["--"]].concat();
-        way(name, &words, 0, RUNS)
+        way(name, &words, LONG, RUNS)
     };
     vec![
         run("`--translate-only`", &["--translate-only"]),
         run("`--counts-only`", &["--counts-only", "--overwrite", "-o", &profile]),
+        run("`--no-superblocks`", &["--no-superblocks", "--overwrite", "-o", &profile]),
         run("`hmtt monitor run`", &["--overwrite", "-o", &profile]),
     ]
 }
@@ -39,49 +45,57 @@ fn ours(bench: &Bench) -> Vec<Way> {
 fn others(bench: &Bench) -> Vec<Way> {
     let callgrind = format!("--callgrind-out-file={}/callgrind", bench.folder.display());
     let all: [(&str, &'static str, &[&str], usize); 5] = [
-        ("qemu-x86_64", "QEMU user mode", &["qemu-x86_64"], 1),
-        ("valgrind", "Valgrind, no tool", &["valgrind", "--tool=none"], 1),
+        ("qemu-x86_64", "QEMU user mode", &["qemu-x86_64"], LARGE),
+        ("valgrind", "Valgrind, no tool", &["valgrind", "--tool=none"], LARGE),
         (
             "valgrind",
             "callgrind, each instruction",
             &["valgrind", "--tool=callgrind", "--dump-instr=yes", &callgrind],
-            2,
+            SMALL,
         ),
-        ("drrun", "DynamoRIO", &["drrun", "--"], 0),
-        ("drrun", "DynamoRIO, bbcount", &["drrun", "-c", "libbbcount.so", "--"], 1),
+        ("drrun", "DynamoRIO", &["drrun", "--"], LONG),
+        ("drrun", "DynamoRIO, bbcount", &["drrun", "-c", "libbbcount.so", "--"], LARGE),
     ];
     let found = all.into_iter().filter(|(command, ..)| hmtt_tests::has(command));
     found.map(|(_, name, words, size)| way(name, words, size, SLOW_RUNS)).collect()
 }
 
-/// Prints a table of ratios to the plain run.
-fn table(
-    bench: &Bench,
-    title: &str,
-    ways: &[Way],
-    programs: &[Program],
-    figure: fn(Used) -> f64,
-) -> Result<()> {
+/// Figures of a table.
+type Figure = fn(Used) -> f64;
+
+/// Runs all programs in all ways, and prints a table of ratios to the plain run for each kind of figure.
+fn tables(bench: &Bench, figures: &[(&str, Figure)], ways: &[Way], programs: &[Program]) {
     let names: Vec<&str> = ways.iter().map(|way| way.name).collect();
-    println!("\n| {title} | {} |", names.join(" | "));
-    println!("|---|{}", "---:|".repeat(ways.len()));
+    let head = |title: &str| {
+        let line = "---:|".repeat(ways.len() + 1);
+        format!("\n| {title} | plain, s | {} |\n|---|{line}\n", names.join(" | "))
+    };
+    let mut texts: Vec<String> = figures.iter().map(|(title, _)| head(title)).collect();
     for program in programs {
-        let mut row = format!("| {} |", program.name);
-        for way in ways {
-            let ratio = match bench.compare(way, program) {
-                Ok(Some((plain, other))) => format!("{:.2}", figure(other) / figure(plain)),
-                Ok(None) => String::new(),
-                // A tool of others may not run a program at all.
-                Err(error) => {
-                    eprintln!("{}: {}: {error:#}", way.name, program.name);
-                    "fails".to_owned()
-                }
-            };
-            row = format!("{row} {ratio} |");
+        let runs: Vec<_> = ways.iter().map(|way| bench.compare(way, program)).collect();
+        for ((_, figure), text) in figures.iter().zip(&mut texts) {
+            let plain = runs.iter().flatten().flatten().map(|(plain, _)| figure(*plain));
+            let plain = plain.fold(f64::INFINITY, f64::min);
+            let _ = write!(text, "| {} | {plain:.2} |", program.name);
+            for run in &runs {
+                let _ = match run {
+                    Ok(Some((plain, other))) => {
+                        write!(text, " {:.2} |", figure(*other) / figure(*plain))
+                    }
+                    Ok(None) => write!(text, " |"),
+                    // A tool of others may not run a program at all.
+                    Err(_) => write!(text, " fails |"),
+                };
+            }
+            text.push('\n');
         }
-        println!("{row}");
+        for (way, run) in ways.iter().zip(runs) {
+            if let Err(error) = run {
+                eprintln!("{}: {}: {error:#}", way.name, program.name);
+            }
+        }
     }
-    Ok(())
+    texts.iter().for_each(|text| print!("{text}"));
 }
 
 fn main() -> Result<()> {
@@ -90,13 +104,18 @@ fn main() -> Result<()> {
     let only: Vec<String> = words.collect();
     let bench = Bench::new(&folder)?;
     let mut programs = programs::all(&bench.folder)?;
+    match programs::compiler(&bench.folder) {
+        Ok(program) => programs.push(program),
+        Err(error) => eprintln!("skipped: {error:#}"),
+    }
     // Rules are those of tags, which select functions.
     programs.iter_mut().for_each(|program| program.rules.clear());
     programs.retain(|program| only.is_empty() || only.iter().any(|name| *name == program.name));
     let ours = ours(&bench);
-    table(&bench, "processor time of the program", &ours, &programs, |used| used.own)?;
-    table(&bench, "time from start to end", &ours, &programs, |used| used.wall)?;
-    table(&bench, "time from start to end", &others(&bench), &programs, |used| used.wall)?;
+    let own: (&str, Figure) = ("processor time of the program", |used| used.own);
+    let wall: (&str, Figure) = ("time from start to end", |used| used.wall);
+    tables(&bench, &[own, wall], &ours, &programs);
+    tables(&bench, &[wall], &others(&bench), &programs);
     let load = std::fs::read_to_string("/proc/loadavg")?;
     println!("\nLoad of the machine at the end: {}.", load.split(' ').next().unwrap_or_default());
     Ok(())

@@ -5,6 +5,9 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
+/// Amounts of work.
+const SIZES: usize = 4;
+
 /// How a program was built.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Build {
@@ -29,9 +32,9 @@ pub struct Program {
     /// Rules that select what is tagged; without rules the program itself.
     pub rules: Vec<String>,
     before: Vec<String>,
-    /// The last argument: a large amount of work, a smaller one for logs, and a small one for slow
-    /// tools.
-    pub sizes: [String; 3],
+    /// The last argument: a large amount of work, a smaller one for logs, a small one for slow tools, and one that takes
+    /// at least three seconds.
+    pub sizes: [String; SIZES],
 }
 
 impl Program {
@@ -40,7 +43,7 @@ impl Program {
         name: &'static str,
         library: Option<&str>,
         before: &[&str],
-        sizes: [String; 3],
+        sizes: [String; SIZES],
     ) -> Option<Program> {
         let plain = std::fs::canonicalize(format!("/usr/bin/{name}")).ok()?;
         let before = before.iter().map(|word| (*word).to_owned()).collect();
@@ -135,7 +138,7 @@ fn build(
     flags: &[String],
     files: &[String],
     before: Vec<String>,
-    sizes: [&str; 3],
+    sizes: [&str; SIZES],
 ) -> Result<Program> {
     let plain = folder.join(name);
     compile("cc", &plain, flags, files)?;
@@ -159,14 +162,48 @@ fn lua(folder: &Path) -> Result<Program> {
     let (place, mut files) = sources(parent, "lutf8lib.c", &["lua.c", "luac.c"])?;
     files.push(ours("lua_main.c"));
     let flags = ["-DLUA_USE_POSIX".into(), format!("-I{place}")];
-    build(folder, "lua", &flags, &files, vec![ours("work.lua")], ["60", "20", "2"])
+    build(folder, "lua", &flags, &files, vec![ours("work.lua")], ["60", "20", "2", "1800"])
 }
 
-fn bzip2(folder: &Path, inputs: &[String; 3]) -> Result<Program> {
+fn bzip2(folder: &Path, inputs: &[String; SIZES]) -> Result<Program> {
     let without = ["bzip2recover.c", "dlltest.c", "mk251.c", "spewG.c", "unzcrash.c"];
     let (_, files) = sources(&package("bzip2-sys")?, "bzip2.c", &without)?;
     let sizes = inputs.each_ref().map(String::as_str);
     build(folder, "bzip2", &[], &files, vec!["-k".into(), "-c".into()], sizes)
+}
+
+/// Returns the C compiler itself, which is much larger than an instruction cache.
+///
+/// # Errors
+/// It is not installed, or its input cannot be written.
+pub fn compiler(folder: &Path) -> Result<Program> {
+    let output = Command::new("cc").arg("-print-prog-name=cc1").output()?;
+    let plain = std::fs::canonicalize(String::from_utf8(output.stdout)?.trim());
+    let plain = plain.context("cc1")?;
+    let mut sizes = [const { String::new() }; SIZES];
+    for (size, functions) in sizes.iter_mut().zip([600, 200, 20, 6000]) {
+        let path = folder.join(format!("functions-{functions}.c"));
+        let texts = (0..functions).map(|number| {
+            let name = format!("{}_{number}", ["sum", "sort", "find"][number % 3]);
+            let body = match number % 3 {
+                0 => "long s = 0; for (int i = 0; i < n; i++) s += a[i] * (long)i ^ s >> 3; return s;",
+                1 => {
+                    "for (int i = 1; i < n; i++) for (int j = i; j && a[j] < a[j - 1]; j--) \
+                     { int t = a[j]; a[j] = a[j - 1]; a[j - 1] = t; } return a[0];"
+                }
+                _ => {
+                    "switch (n & 7) { case 0: return a[0]; case 3: return a[1] + n; case 5: return \
+                     a[2] / (n + 1); default: while (n-- > 0) if (a[n] == 7) return n; } return -1;"
+                }
+            };
+            format!("long {name}(int *a, int n) {{ {body} }}\n")
+        });
+        std::fs::write(&path, texts.collect::<String>())?;
+        *size = path.display().to_string();
+    }
+    let before = ["-quiet", "-O2", "-o", "/dev/null"].map(String::from).to_vec();
+    let (others, rules) = (Vec::new(), Vec::new());
+    Ok(Program { name: "cc1", plain, others, is_real: true, rules, before, sizes })
 }
 
 /// Returns all available programs, and prints those that are missing.
@@ -174,8 +211,8 @@ fn bzip2(folder: &Path, inputs: &[String; 3]) -> Result<Program> {
 /// # Errors
 /// A program of ours cannot be compiled, or its input cannot be written.
 pub fn all(folder: &Path) -> Result<Vec<Program>> {
-    let mut inputs = [const { String::new() }; 3];
-    for (input, bytes) in inputs.iter_mut().zip([6_000_000u64, 2_000_000, 300_000]) {
+    let mut inputs = [const { String::new() }; SIZES];
+    for (input, bytes) in inputs.iter_mut().zip([6_000_000u64, 2_000_000, 300_000, 20_000_000]) {
         let path = folder.join(format!("input-{bytes}"));
         let text: Vec<u8> = (0..bytes).map(|n| (n * n * 7 + n / 3) as u8 % 97).collect();
         std::fs::write(&path, text)?;
@@ -184,8 +221,8 @@ pub fn all(folder: &Path) -> Result<Vec<Program>> {
     let own =
         |name, source: &str, sizes| build(folder, name, &[], &[ours(source)], Vec::new(), sizes);
     let mut programs = vec![
-        own("fib", "fib.c", ["41", "36", "30"])?,
-        own("tree", "tree.c", ["300000", "100000", "10000"])?,
+        own("fib", "fib.c", ["41", "36", "30", "46"])?,
+        own("tree", "tree.c", ["300000", "100000", "10000", "4000000"])?,
     ];
     for more in [lua(folder), bzip2(folder, &inputs)] {
         match more {
@@ -194,10 +231,10 @@ pub fn all(folder: &Path) -> Result<Vec<Program>> {
         }
     }
     let script = ours("work.py");
-    let turns = ["400", "60", "2"].map(String::from);
+    let turns = ["400", "60", "2", "1000"].map(String::from);
     let python = Program::of_debian("python3", None, &["-S", "-E", &script], turns);
     // The last argument is a query.
-    let rows = ["2000000", "600000", "60000"].map(|rows| {
+    let rows = ["2000000", "600000", "60000", "5000000"].map(|rows| {
         format!(
             "with recursive n(i) as (select 1 union all select i + 1 from n where i < {rows}) \
              select sum(length(printf('%d %s', i, hex(i % 97)))), count(distinct i % 1009) from n;"
