@@ -163,7 +163,10 @@ impl Tracer {
 
     /// A thread has ended.
     fn handle_end(&mut self, thread: Pid, ending: Ending) -> Result<(), ControlError> {
-        self.finish_ring(thread, None);
+        // A thread that is killed while it is stopped may end without another stop.
+        let native = self.threads.get(&thread).filter(|one| one.is_native);
+        let pointer = native.map(|one| one.pointer);
+        self.finish_ring(thread, pointer);
         self.threads.remove(&thread);
         if thread == self.process.pid {
             self.ending = Some(ending);
