@@ -14,7 +14,7 @@ use crate::shared::CHUNKS;
 /// Progress of a program.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Progress {
-    /// Block numbers, with notes, that the monitor has read per second.
+    /// Blocks that were executed per second, as far as the monitor has read.
     pub blocks_per_second: f64,
     /// Largest part of a ring that was full, from 0 to 1.
     pub queue_fill: f64,
@@ -69,11 +69,11 @@ impl Functions {
 /// Reports each snapshot until the monitor has ended.
 pub(super) fn report(shared: &Shared, snapshots: &Receiver<Snapshot>, print: fn(&Progress)) {
     let mut functions = Functions::default();
-    for Snapshot { elapsed, numbers, full_chunks, instructions } in snapshots {
+    for Snapshot { elapsed, blocks, full_chunks, instructions } in snapshots {
         functions.learn(shared);
         let seconds = elapsed.max(Duration::from_millis(1)).as_secs_f64();
         print(&Progress {
-            blocks_per_second: numbers as f64 / seconds,
+            blocks_per_second: blocks as f64 / seconds,
             queue_fill: full_chunks as f64 / CHUNKS as f64,
             hottest: functions.hottest(&instructions),
         });

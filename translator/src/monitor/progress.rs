@@ -3,7 +3,7 @@
 use std::sync::mpsc::SyncSender;
 use std::time::{Duration, Instant};
 
-use super::tally::Tally;
+use super::tally::{Executed, Tally};
 
 /// Time between two snapshots.
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -13,8 +13,8 @@ const INTERVAL: Duration = Duration::from_secs(1);
 pub struct Snapshot {
     /// Time since the snapshot before, or since the monitor has begun.
     pub elapsed: Duration,
-    /// Numbers that were read in this time.
-    pub numbers: u64,
+    /// Blocks that were executed in this time.
+    pub blocks: u64,
     /// Most full chunks of a ring that were found at once in this time.
     pub full_chunks: u64,
     /// Executed instructions of each block, by its number, from the beginning on; the first one is not used.
@@ -25,15 +25,15 @@ pub struct Snapshot {
 pub struct Snapshots {
     to: SyncSender<Snapshot>,
     since: Instant,
-    /// Numbers that were read until then.
-    numbers: u64,
+    /// Blocks that were executed until then.
+    blocks: u64,
     full_chunks: u64,
 }
 
 impl Snapshots {
     /// Snapshots for the receiver of a channel.
     pub fn new(to: SyncSender<Snapshot>) -> Self {
-        Snapshots { to, since: Instant::now(), numbers: 0, full_chunks: 0 }
+        Snapshots { to, since: Instant::now(), blocks: 0, full_chunks: 0 }
     }
 
     /// Notes that so many chunks of a ring were full.
@@ -48,13 +48,14 @@ impl Snapshots {
         if elapsed < INTERVAL {
             return;
         }
+        let Executed { blocks, instructions } = tally.executed();
         let snapshot = Snapshot {
             elapsed,
-            numbers: tally.numbers - self.numbers,
+            blocks: blocks - self.blocks,
             full_chunks: std::mem::take(&mut self.full_chunks),
-            instructions: tally.instructions(),
+            instructions,
         };
-        (self.since, self.numbers) = (now, tally.numbers);
+        (self.since, self.blocks) = (now, blocks);
         // A receiver that has not taken the last one yet does not get this one.
         let _ = self.to.try_send(snapshot);
     }
@@ -64,8 +65,18 @@ impl Snapshots {
 mod tests {
     use std::sync::mpsc::{TryRecvError, sync_channel};
 
-    use super::super::tally::Recording;
+    use hmtt_probe::address::RunAddr;
+
+    use super::super::code::{BlockCode, End, Numbered};
+    use super::super::tally::{Recording, Stream};
     use super::*;
+
+    /// A block of two instructions.
+    fn block(known: u32) -> Vec<Numbered> {
+        let (start, next) = (RunAddr(0x1000), RunAddr(0x1002));
+        let block = BlockCode { start, next, last: start, instructions: 2, end: End::Return };
+        [Numbered::Block(block)].into_iter().skip(known as usize).collect()
+    }
 
     #[test]
     fn a_snapshot_is_sent_when_the_interval_is_over() {
@@ -76,19 +87,21 @@ mod tests {
         snapshots.since = Instant::now() + INTERVAL;
         snapshots.send(&mut tally);
         assert_eq!(from.try_recv(), Err(TryRecvError::Empty));
-        for numbers in [70, 90] {
-            tally.numbers = numbers;
+        let mut stream = Stream::default();
+        for _ in 0..2 {
+            // The last one is counted when the next one is known.
+            tally.read(&mut stream, &1u32.to_le_bytes().repeat(71), &block);
             snapshots.since = Instant::now() - INTERVAL;
             snapshots.send(&mut tally);
         }
         // The second one had no space.
         let snapshot = from.try_recv().unwrap();
         assert_eq!(
-            (snapshot.numbers, snapshot.full_chunks, snapshot.instructions),
-            (70, 3, vec![0])
+            (snapshot.blocks, snapshot.full_chunks, snapshot.instructions),
+            (70, 3, vec![0, 140])
         );
         assert!(snapshot.elapsed >= INTERVAL);
         assert_eq!(from.try_recv(), Err(TryRecvError::Empty));
-        assert_eq!((snapshots.numbers, snapshots.full_chunks), (90, 0));
+        assert_eq!((snapshots.blocks, snapshots.full_chunks), (141, 0));
     }
 }

@@ -89,6 +89,14 @@ impl Default for Stream {
     }
 }
 
+/// What was executed up to a moment.
+pub struct Executed {
+    /// Executions of all blocks together.
+    pub blocks: u64,
+    /// Executed instructions of each block, by its number; the first one is not used.
+    pub instructions: Vec<u64>,
+}
+
 /// Everything that is counted.
 pub struct Tally {
     recording: Recording,
@@ -309,12 +317,19 @@ impl Tally {
         }
     }
 
-    /// Executed instructions of each block, by its number; the first one is not used.
-    pub fn instructions(&mut self) -> Vec<u64> {
+    /// What was executed up to now.
+    pub fn executed(&mut self) -> Executed {
         let blocks = self.sums().blocks;
         let lengths =
             (0..).map(|number| self.table.block(number).map_or(0, |one| one.instructions));
-        blocks.iter().zip(lengths).map(|(one, length)| one.executions * length).collect()
+        Executed {
+            blocks: blocks.iter().map(|one| one.executions).sum(),
+            instructions: blocks
+                .iter()
+                .zip(lengths)
+                .map(|(one, length)| one.executions * length)
+                .collect(),
+        }
     }
 }
 
