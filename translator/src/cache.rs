@@ -18,12 +18,12 @@ use thiserror::Error;
 
 use crate::block::{MAX_BYTES, Untranslatable};
 use crate::code::CodeBytes;
-use crate::emit::{ExitKind, Form, Path, Section, emit};
+use crate::emit::{Emitted, ExitKind, Form, Path, Section, emit};
 use crate::layout::{area, lookup};
 use crate::state::Point;
 use crate::stubs::Stubs;
 use arena::Space;
-use record::{ExitRecord, Record};
+use record::{Body, ExitRecord, Record};
 
 /// An arena of the cache: one range of its memory, mapped at one address of the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -252,7 +252,7 @@ impl<M: CacheMemory> Cache<M> {
             }
             Some(ExitKind::Native) => return Answer::Native(to),
             None if exit != area::INDIRECT => return Answer::Native(to),
-            Some(ExitKind::Direct { .. }) | None => {}
+            Some(ExitKind::Direct { .. } | ExitKind::Left) | None => {}
         }
         // The stub has saved all registers that a landing expects in the area.
         let address = match exit {
@@ -298,11 +298,16 @@ impl<M: CacheMemory> Cache<M> {
         let (start, (block, form, side)) = self.sections.range(..=address.0).next_back()?;
         let record = &self.blocks[*block as usize - 1];
         let body = if *form == Form::Landing { record.landing? } else { record.main? };
-        let (blocks, numbers) = self.decoded(*block).ok()?;
-        let path = Path { blocks: &blocks, numbers: &numbers };
-        let emitted = emit(path, &self.spaces[body.space].around, body.place).ok()?;
+        let emitted = self.emitted_again(*block, &body)?;
         let section = if matches!(side, Side::Hot) { emitted.hot } else { emitted.cold };
         Some((section, (address.0 - start) as u32, *side))
+    }
+
+    /// Generates code again that is in the cache.
+    fn emitted_again(&self, number: u32, body: &Body) -> Option<Emitted> {
+        let (blocks, numbers) = self.decoded(number).ok()?;
+        let path = Path { blocks: &blocks, numbers: &numbers };
+        emit(path, &self.spaces[body.space].around, body.place).ok()
     }
 
     /// Whether an address is in an arena.
@@ -311,14 +316,14 @@ impl<M: CacheMemory> Cache<M> {
     }
 
     /// Takes all blocks that contain bytes of a range out of the cache: nothing leads to them any more.
-    /// Threads that are in them finish them.
+    /// Threads that are in them finish the block that they are in.
     pub fn invalidate(&mut self, range: std::ops::Range<RunAddr>) {
         let first = range.start.saturating_sub(MAX_BYTES as u64).0;
         let inside = self.by_address.range(first..range.end.0.max(first));
         let mut blocks: Vec<u32> = inside.map(|(_, block)| *block).collect();
         blocks.retain(|block| self.record_mut(*block).limit() > range.start);
         for block in &blocks {
-            self.undo_superblocks_with(*block);
+            self.leave_superblocks_with(*block);
         }
         for block in blocks {
             self.detach(block);

@@ -32,7 +32,7 @@ mod writer;
 use hmtt_probe::address::RunAddr;
 
 use crate::block::{Block, Untranslatable};
-use crate::layout::{area, ring};
+use crate::layout::{PAGE_BYTES, area, ring};
 use crate::state::{Flags, Point, Registers, Rip};
 pub use writer::{FALL_THROUGH, JUMP, Section, register};
 
@@ -99,6 +99,8 @@ pub enum ExitKind {
     },
     /// A transfer to an instruction that runs natively.
     Native,
+    /// A transfer out of a superblock whose code has changed. It is never linked.
+    Left,
 }
 
 /// An exit of a block.
@@ -116,6 +118,16 @@ pub struct Exit {
     pub request: u64,
 }
 
+/// A place between two blocks of a path at which threads can be made to leave it: an instruction that does nothing, and can
+/// be replaced by a jump.
+#[derive(Clone, Copy, Debug)]
+pub struct Leave {
+    /// Address of the displacement of the jump.
+    pub displacement: u64,
+    /// Address to which it leads.
+    pub to: u64,
+}
+
 /// Code of a block.
 #[derive(Debug)]
 pub struct Emitted {
@@ -127,6 +139,8 @@ pub struct Emitted {
     pub entries: Entries,
     /// The exits, in the order of their numbers.
     pub exits: Vec<Exit>,
+    /// Places between the blocks of a path.
+    pub leaves: Vec<Leave>,
 }
 
 /// Addresses at which the code of a block is entered.
@@ -175,8 +189,11 @@ pub fn emit(
 
 /// Whether a transfer from a block to an address must enter it where the ring is checked.
 pub fn is_checked(from: RunAddr, to: RunAddr) -> bool {
-    let page = |address: RunAddr| address.0 / crate::layout::PAGE_BYTES;
-    to <= from || page(from) != page(to)
+    to <= from || !is_same_page(from, to)
+}
+
+fn is_same_page(one: RunAddr, other: RunAddr) -> bool {
+    one.0 / PAGE_BYTES == other.0 / PAGE_BYTES
 }
 
 /// Which section.
@@ -218,6 +235,8 @@ struct Emitter<'a> {
     cold: Section,
     fixes: Vec<Fix>,
     exits: Vec<(Side, Exit)>,
+    /// Offsets in the hot and the cold section.
+    leaves: Vec<(u32, u32)>,
     /// Registers that are always in the thread area.
     always: Registers,
     /// Registers of a landing that are still in the thread area.
@@ -248,6 +267,7 @@ impl<'a> Emitter<'a> {
             cold: Section::with_capacity(160 * path.blocks.len(), 16),
             fixes: Vec::with_capacity(8),
             exits: Vec::with_capacity(2),
+            leaves: Vec::new(),
             always,
             unloaded: Registers::NONE,
             dirty_flags: false,
@@ -318,7 +338,8 @@ impl<'a> Emitter<'a> {
         let rip = Rip::Address(to);
         let state = Point { rip, ..point };
         // The jump has been taken.
-        let inside = if matches!(kind, ExitKind::Direct { .. }) { None } else { point.inside };
+        let is_between = matches!(kind, ExitKind::Direct { .. } | ExitKind::Left);
+        let inside = if is_between { None } else { point.inside };
         let state = Point { inside, ..state };
         self.cold.point(state);
         self.cold.store_word(area::EXIT, number);
@@ -358,6 +379,11 @@ impl<'a> Emitter<'a> {
             exit.is_last = exit.displacement + 4 == end;
             exits.push(exit);
         }
+        let leaves = self.leaves.iter().map(|(displacement, to)| Leave {
+            displacement: self.hot.base + u64::from(*displacement),
+            to: self.cold.base + u64::from(*to),
+        });
+        let leaves = leaves.collect();
         let (prefix, main) = (self.entry.base, self.hot.base);
         let checked = if self.around.ring { prefix + u64::from(self.checked) } else { main };
         let next = self.cold.base + u64::from(self.next);
@@ -367,7 +393,7 @@ impl<'a> Emitter<'a> {
         } else {
             (self.entry.followed_by(self.hot), self.cold)
         };
-        Emitted { hot, cold, entries, exits }
+        Emitted { hot, cold, entries, exits, leaves }
     }
 }
 

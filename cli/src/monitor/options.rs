@@ -33,17 +33,17 @@ pub struct MonitorOptions {
     /// Count blocks only, not what follows each of them; this is faster
     #[arg(long)]
     counts_only: bool,
-    /// Build superblocks of hot paths, whose blocks write one number together; this is faster, and new
-    #[arg(long, conflicts_with = "counts_only")]
-    superblocks: bool,
+    /// Do not build superblocks of hot paths, whose blocks write one number together
+    #[arg(long)]
+    no_superblocks: bool,
     /// Build a superblock from a block after this many executions
-    #[arg(long, value_name = "TIMES", default_value_t = Thresholds::default().block, requires = "superblocks")]
+    #[arg(long, value_name = "TIMES", default_value_t = Thresholds::default().block, conflicts_with_all = ["no_superblocks", "counts_only"])]
     hot_block: u64,
     /// Build a superblock from the target of an indirect transfer after this many of them
-    #[arg(long, value_name = "TIMES", default_value_t = Thresholds::default().edge, requires = "superblocks")]
+    #[arg(long, value_name = "TIMES", default_value_t = Thresholds::default().edge, conflicts_with_all = ["no_superblocks", "counts_only"])]
     hot_edge: u64,
     /// Translate only and record nothing, which shows the cost of the translation itself
-    #[arg(long, conflicts_with_all = ["output", "counts_only", "full", "progress", "predictors", "icache", "superblocks"])]
+    #[arg(long, conflicts_with_all = ["output", "counts_only", "full", "progress", "predictors", "icache", "hot_block", "hot_edge"])]
     translate_only: bool,
     /// Print a line to standard error each second: blocks per second, how full the rings are, and the hottest function
     #[arg(long)]
@@ -106,7 +106,7 @@ impl MonitorOptions {
         let recording = Recording {
             edges,
             models,
-            superblocks: Some(thresholds).filter(|_| self.superblocks),
+            superblocks: Some(thresholds).filter(|_| edges && !self.no_superblocks),
             interval: self.bbv,
             ..Recording::default()
         };

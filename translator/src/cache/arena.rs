@@ -63,6 +63,11 @@ impl Space {
         Some(Space { number, arena, around, hot, cold: limit, islands })
     }
 
+    /// Whether at least one half of it is in use.
+    pub fn is_half_full(&self) -> bool {
+        self.cold.saturating_sub(self.hot) < u64::from(self.arena.bytes) / 2
+    }
+
     /// Whether it contains an address.
     pub fn contains(&self, address: u64) -> bool {
         address.wrapping_sub(self.arena.base.0) < u64::from(self.arena.bytes)

@@ -24,7 +24,26 @@ impl<M: CacheMemory> Cache<M> {
     }
 
     /// The code of a block, or of its superblock, in its main form, which is generated if it is needed for the first time.
+    /// A superblock that cannot be generated is undone.
     pub(super) fn main_of(&mut self, block: u32) -> Result<Body, CacheError> {
+        self.main_form(block).or_else(|error| {
+            let number = self.record_mut(block).superblock.ok_or(error)?;
+            self.undo_superblock(number);
+            self.main_form(block)
+        })
+    }
+
+    /// The same for the landing.
+    pub(super) fn landing_of(&mut self, block: u32) -> Result<Body, CacheError> {
+        self.landing_form(block).or_else(|error| {
+            let number = self.record_mut(block).superblock.ok_or(error)?;
+            self.undo_superblock(number);
+            self.landing_form(block)
+        })
+    }
+
+    /// The main form of a block, or of its superblock.
+    pub(super) fn main_form(&mut self, block: u32) -> Result<Body, CacheError> {
         let number = self.record_mut(block).superblock.unwrap_or(block);
         match self.record_mut(number).main {
             Some(body) => Ok(body),
@@ -32,8 +51,8 @@ impl<M: CacheMemory> Cache<M> {
         }
     }
 
-    /// The landing of a block, or of its superblock, which is generated if it is needed for the first time.
-    pub(super) fn landing_of(&mut self, block: u32) -> Result<Body, CacheError> {
+    /// The landing of a block, or of its superblock.
+    pub(super) fn landing_form(&mut self, block: u32) -> Result<Body, CacheError> {
         let number = self.record_mut(block).superblock.unwrap_or(block);
         match self.record_mut(number).landing {
             Some(body) => Ok(body),
@@ -65,7 +84,10 @@ impl<M: CacheMemory> Cache<M> {
     fn add_body(&mut self, number: u32, body: Body, emitted: &Emitted) {
         let (form, space) = (body.place.form, body.space);
         self.sections.insert(emitted.hot.base, (number, form, Side::Hot));
-        self.sections.insert(emitted.cold.base, (number, form, Side::Cold));
+        // An empty section has the address of another one.
+        if emitted.cold.len() > 0 {
+            self.sections.insert(emitted.cold.base, (number, form, Side::Cold));
+        }
         let first = self.exits.len() as u32 + 1;
         self.exits.extend(emitted.exits.iter().map(|exit| ExitRecord { exit: *exit, space }));
         self.unlinked.extend(first..first + emitted.exits.len() as u32);
@@ -97,6 +119,11 @@ impl<M: CacheMemory> Cache<M> {
         let mut is_new = false;
         loop {
             let Space { hot, cold, around, .. } = &self.spaces[space];
+            let is_superblock = blocks.len() > 1 && form != Form::Landing;
+            if is_superblock && self.spaces[space].is_half_full() {
+                let why = "superblocks leave one half of each arena to blocks".to_owned();
+                return Err(CacheError::Arena { near, why });
+            }
             let place = Place { hot: *hot, cold_limit: *cold & !7, number, first_exit, form };
             let emitted = match (emit(Path { blocks, numbers }, around, place), &mut *blocks) {
                 (Ok(emitted), _) => emitted,

@@ -16,7 +16,7 @@ pub struct Record {
     pub path: Option<PathRecord>,
     /// The superblock that is entered instead of this block.
     pub superblock: Option<u32>,
-    /// Superblocks that contain the block.
+    /// Superblocks that contain the block, and have code in which threads may be.
     pub members_of: Vec<u32>,
     /// Its main form.
     pub main: Option<Body>,

@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use hmtt_probe::address::RunAddr;
 
-use super::record::{PathRecord, Record};
+use super::record::{Body, PathRecord, Record};
 use super::{BlockInfo, Cache, CacheError, CacheMemory};
 use crate::block::{Block, End, Untranslatable, Why};
+use crate::emit::{JUMP, Leave};
 
 /// Most blocks of a superblock.
 const MAX_BLOCKS: usize = 64;
@@ -31,7 +32,8 @@ impl<M: CacheMemory> Cache<M> {
     /// Builds a superblock of blocks, by their numbers, and enters it instead of the first one from now on. Returns the
     /// number of the whole path; the numbers before it are those of its parts, by length.
     ///
-    /// Blocks after one that cannot be followed by the next one are left out.
+    /// Blocks after one that cannot be followed by the next one are left out, and so are those from one on that is too far
+    /// away.
     ///
     /// # Errors
     /// Fewer than two blocks are left, one is not in use any more, or there is no memory.
@@ -54,14 +56,7 @@ impl<M: CacheMemory> Cache<M> {
         if length < 2 {
             return Err(refused().into());
         }
-        let all: Arc<[u32]> = blocks[..length].into();
-        for length in 1..=all.len() {
-            let info = BlockInfo { start, bytes: Box::default(), instructions: 0 };
-            let path = PathRecord { blocks: Arc::clone(&all), length };
-            self.blocks.push(Record::new(info, Some(path)));
-        }
-        let number = self.last_number();
-        self.enter_instead(head, Some(number))?;
+        let (all, number) = self.enter_path(&blocks[..length])?;
         let mut members = all.to_vec();
         members.sort_unstable();
         members.dedup();
@@ -71,14 +66,41 @@ impl<M: CacheMemory> Cache<M> {
         Ok(number)
     }
 
+    /// Adds a path, and enters it instead of its first block. Returns its blocks, and its number.
+    fn enter_path(&mut self, blocks: &[u32]) -> Result<(Arc<[u32]>, u32), CacheError> {
+        let (head, before) = (blocks[0], self.blocks.len());
+        let start = self.blocks[head as usize - 1].info.start;
+        let all: Arc<[u32]> = blocks.into();
+        for length in 1..=all.len() {
+            let info = BlockInfo { start, bytes: Box::default(), instructions: 0 };
+            let path = PathRecord { blocks: Arc::clone(&all), length };
+            self.blocks.push(Record::new(info, Some(path)));
+        }
+        let number = self.last_number();
+        let Err(error) = self.enter_instead(head, Some(number)) else { return Ok((all, number)) };
+        if self.record_mut(number).main.is_some() {
+            return Err(error);
+        }
+        // There is no code with these numbers.
+        self.blocks.truncate(before);
+        let CacheError::Untranslatable(Untranslatable { at, .. }) = error else {
+            return Err(error);
+        };
+        let contains = |block: &u32| {
+            let record = &self.blocks[*block as usize - 1];
+            (record.info.start..record.limit()).contains(&at)
+        };
+        match all.iter().position(contains) {
+            Some(length) if length > 1 => self.enter_path(&all[..length]),
+            _ => Err(error),
+        }
+    }
+
     /// Enters the first block of a superblock again instead of it. The number is that of the whole path.
     pub fn undo_superblock(&mut self, number: u32) {
         let record = self.blocks.get((number as usize).wrapping_sub(1));
         let Some(path) = record.and_then(|record| record.path.as_ref()) else { return };
-        let (head, members) = (path.blocks[0], Arc::clone(&path.blocks));
-        for block in members.iter() {
-            self.record_mut(*block).members_of.retain(|other| *other != number);
-        }
+        let head = path.blocks[0];
         if self.record_mut(head).superblock == Some(number) {
             // Without memory for the block's own code, its exits ask the controller.
             let _ = self.enter_instead(head, None);
@@ -92,9 +114,31 @@ impl<M: CacheMemory> Cache<M> {
         path.is_some_and(|path| self.blocks[path.blocks[0] as usize - 1].superblock == Some(number))
     }
 
-    pub(super) fn undo_superblocks_with(&mut self, block: u32) {
+    /// Undoes all superblocks with a block, and makes threads that are in one leave it at the end of their block.
+    pub(super) fn leave_superblocks_with(&mut self, block: u32) {
         for number in self.record_mut(block).members_of.clone() {
             self.undo_superblock(number);
+            let record = self.record_mut(number);
+            for body in [record.main, record.landing].into_iter().flatten() {
+                self.leave_between_blocks(number, &body);
+            }
+            let path = self.record_mut(number).path.as_ref();
+            let blocks = path.map_or_else(Arc::default, |path| Arc::clone(&path.blocks));
+            for block in blocks.iter() {
+                self.record_mut(*block).members_of.retain(|other| *other != number);
+            }
+        }
+    }
+
+    /// Replaces what does nothing between the blocks of a superblock by jumps out of it.
+    fn leave_between_blocks(&mut self, number: u32, body: &Body) {
+        let Some(emitted) = self.emitted_again(number, body) else { return };
+        for Leave { displacement, to } in emitted.leaves {
+            let space = &self.spaces[body.space];
+            let at = space.offset(displacement);
+            let distance = to.wrapping_sub(displacement + 4) as u32;
+            let [one, two, three, four] = distance.to_le_bytes();
+            self.memory.replace(space.number, at - 1, &[JUMP, one, two, three, four]);
         }
     }
 
@@ -109,9 +153,11 @@ impl<M: CacheMemory> Cache<M> {
         let record = self.record_mut(block);
         let (is_published, start) = (record.is_published, record.info.start.0);
         let before = std::mem::replace(&mut record.superblock, superblock);
-        let generated = self.main_of(block);
-        let landing = if is_published { self.landing_of(block).map(drop) } else { Ok(()) };
-        if let Err(error) = generated.map(drop).and(landing) {
+        let mut generated = self.main_form(block).map(drop);
+        if is_published {
+            generated = generated.and_then(|()| self.landing_form(block).map(drop));
+        }
+        if let Err(error) = generated {
             if superblock.is_some() {
                 self.record_mut(block).superblock = before;
                 return Err(error);

@@ -24,7 +24,7 @@ pub type Files = Arc<Vec<Mapping>>;
 pub struct ProcessCode {
     memory: RunningMemory,
     maps: RefCell<Maps>,
-    /// Code that was read, by the address of its page.
+    /// Code that was read for the current request, by the address of its page.
     pages: RefCell<HashMap<RunAddr, Box<[u8]>>>,
 }
 
@@ -47,9 +47,14 @@ impl ProcessCode {
         Ok(ProcessCode { memory, maps: RefCell::new(maps), pages: RefCell::default() })
     }
 
-    /// The executable mappings, or code, may have changed.
+    /// The executable mappings may have changed.
     pub fn forget(&self) {
         self.maps.borrow_mut().current = None;
+        self.forget_pages();
+    }
+
+    /// A request was answered. New code may appear where nothing was translated, through another mapping of its file.
+    pub fn forget_pages(&self) {
         self.pages.borrow_mut().clear();
     }
 

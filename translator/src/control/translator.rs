@@ -57,18 +57,9 @@ impl Translation {
         self.cache.number(number)
     }
 
-    /// Builds a superblock of blocks, by their numbers. Returns whether it is in use. It ends before the first block that is
-    /// not in the same mapping of a file: a thread in a superblock executes all of it even if later code is removed.
+    /// Builds a superblock of blocks, by their numbers. Returns whether it is in use.
     pub fn build(&mut self, path: &[u32]) -> bool {
-        let mapping = |number: &u32| {
-            let (block, files) = self.block(*number)?;
-            let found = files.iter().find(|one| (one.start..one.end).contains(&block.start));
-            found.filter(|one| one.file.is_some()).map(|one| (one.start, one.end))
-        };
-        let first = path.first().and_then(mapping);
-        let is_same = |number: &&u32| first.is_some() && mapping(number) == first;
-        let length = path.iter().take_while(is_same).count();
-        let is_built = length > 1 && self.cache.add_superblock(&path[..length]).is_ok();
+        let is_built = self.cache.add_superblock(path).is_ok();
         self.record_blocks();
         is_built
     }
@@ -124,7 +115,9 @@ impl Translation {
         answer
     }
 
+    /// Completes a request.
     fn record_blocks(&mut self) {
+        self.code.forget_pages();
         while self.last_number() < self.cache.last_number() {
             self.files.push(self.code.files());
         }

@@ -4,14 +4,24 @@
 //! conditional, and a comparison of its target if it is indirect. All others leave the path in cold code, which writes the
 //! number of the blocks that were executed.
 //!
+//! If code of a path changes, a thread in it must not execute blocks as they were. So before a block of another page there is
+//! an instruction that does nothing, and that one store makes a jump out of the path. Code changes by pages, and a thread that
+//! executes a page while it is changed may execute the rest of the path there as it was.
+//!
 //! After an indirect transfer the values of `rcx` and `r11` are in the thread area, as in a landing.
 
 use hmtt_probe::address::RunAddr;
 
 use super::ends::{JUMP, condition};
-use super::{Emitter, ExitKind, Goal, LOOKUP_REGISTERS, Side};
+use super::{Emitter, ExitKind, FALL_THROUGH, Goal, LOOKUP_REGISTERS, Side, is_same_page};
 use crate::block::{Block, End, Untranslatable, Why};
 use crate::state::{Point, Registers, Rip};
+
+/// Whether all code of two blocks is in one page.
+fn are_in_one_page(one: &Block, other: &Block) -> bool {
+    let last = |block: &Block| block.limit().wrapping_sub(1);
+    [last(one), other.start, last(other)].iter().all(|at| is_same_page(one.start, *at))
+}
 
 impl<'a> Emitter<'a> {
     /// Generates the transfer to the next block of the path, and the beginning of that.
@@ -37,6 +47,9 @@ impl<'a> Emitter<'a> {
                 self.compare(next.start, after);
             }
             End::Syscall { .. } | End::Untranslatable(_) => return Err(self.no_path()),
+        }
+        if !are_in_one_page(self.block, next) {
+            self.leave(next.start);
         }
         self.position += 1;
         self.block = next;
@@ -70,17 +83,31 @@ impl<'a> Emitter<'a> {
         self.hot.point(self.within(last, Registers::NONE));
         let cold = Goal::Within(Side::Cold, self.cold.len());
         self.jump(Side::Hot, &[0x0f, 0x80 | leaves], cold);
+        self.side_exit(target, ExitKind::Direct { checked: self.around.ring });
+        Ok(())
+    }
+
+    /// Adds what can be replaced by a jump that leaves the path before the next block, and the cold code to which that leads.
+    fn leave(&mut self, next: RunAddr) {
+        let before = self.before(next);
+        let at = self.hot.jump(&JUMP, Some(before));
+        self.hot.bytes.truncate(at as usize - 1);
+        self.hot.put(&FALL_THROUGH);
+        self.leaves.push((at, self.cold.len()));
+        self.side_exit(next, ExitKind::Left);
+    }
+
+    /// Adds cold code that leaves the path after the blocks up to this one.
+    fn side_exit(&mut self, to: RunAddr, kind: ExitKind) {
         let (unloaded, unwritten) = (self.unloaded, self.unwritten);
         for register in unloaded.iter() {
-            self.cold.point(self.before(target));
+            self.cold.point(self.before(to));
             self.cold.restore(register);
             self.unloaded = self.unloaded.without(Registers::one(register));
         }
-        self.write_so_far(self.before(target));
-        let checked = self.around.ring;
-        self.exit(Side::Cold, &JUMP, target, ExitKind::Direct { checked }, self.before(target));
+        self.write_so_far(self.before(to));
+        self.exit(Side::Cold, &JUMP, to, kind, self.before(to));
         (self.unloaded, self.unwritten) = (unloaded, unwritten);
-        Ok(())
     }
 
     /// Adds cold code that writes the number of the blocks up to this one.

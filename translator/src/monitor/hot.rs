@@ -217,9 +217,6 @@ impl Hot {
                 break;
             }
             (new_tries, self.all_tries) = (new_tries + 1, self.all_tries + 1);
-            if let Some(number) = superblock {
-                blocks.undo(number);
-            }
             if blocks.build(&path) {
                 path.iter().for_each(|block| is_covered[*block as usize] = true);
             }

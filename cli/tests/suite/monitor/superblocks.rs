@@ -12,6 +12,7 @@ use crate::{callgrind, scratch};
 
 const PATHS: &str = include_str!("paths.c");
 const REWRITES: &str = include_str!("rewrites.c");
+const REPLACES: &str = include_str!("replaces.c");
 
 /// Sum of a count of all elements of a list.
 fn sum(list: &Value, name: &str) -> u64 {
@@ -39,7 +40,7 @@ fn counts_with_superblocks_equal_those_of_callgrind() {
     let name = "monitor-superblocks-paths";
     let Some(program) = build(name, PATHS, &["-w", "-O1", "-no-pie"]) else { return };
     let Some(expected) = callgrind::instructions(name, &program, &[]) else { return };
-    let counts = profile("superblocks", &program, &["--superblocks"]);
+    let counts = profile("superblocks", &program, &[]);
     for name in ["dropped_numbers", "invalid_numbers", "cut_threads", "unbalanced_blocks"] {
         assert_eq!(counts[name], 0, "{name}");
     }
@@ -55,7 +56,7 @@ fn counts_with_superblocks_equal_those_of_callgrind() {
         assert!(entries <= executed && executed <= entries * length, "{one}");
         assert!(completions * length <= executed, "{one}");
     }
-    let without = profile("superblocks-without", &program, &[]);
+    let without = profile("superblocks-without", &program, &["--no-superblocks"]);
     assert_eq!(without.get("superblocks"), None);
     assert_eq!(executions(&without, &program, &expected), expected);
 }
@@ -67,8 +68,8 @@ fn thresholds_decide_how_many_superblocks_are_built() {
         let profile = profile("superblocks-few", &program, options);
         profile["superblocks"].as_array().map_or(0, Vec::len)
     };
-    let few = count(&["--superblocks", "--hot-block", "1000000000", "--hot-edge", "1000000000"]);
-    let by_edges = count(&["--superblocks", "--hot-block", "1000000000", "--hot-edge", "2"]);
+    let few = count(&["--hot-block", "1000000000", "--hot-edge", "1000000000"]);
+    let by_edges = count(&["--hot-block", "1000000000", "--hot-edge", "2"]);
     assert_eq!(few, 0);
     assert!(by_edges > 0);
 }
@@ -77,14 +78,28 @@ fn thresholds_decide_how_many_superblocks_are_built() {
 fn superblocks_of_changed_code_are_not_executed() {
     let name = "monitor-superblocks-rewrites";
     let Some(program) = build(name, REWRITES, &["-w", "-O1", "-pthread"]) else { return };
-    let counts = profile("superblocks-rewrites", &program, &["--superblocks"]);
+    let counts = profile("superblocks-rewrites", &program, &[]);
     assert!(counts["superblocks"].as_array().is_some_and(|all| !all.is_empty()));
+}
+
+#[test]
+fn threads_leave_superblocks_whose_code_another_thread_replaces() {
+    let name = "monitor-superblocks-replaces";
+    let Some(program) = build(name, REPLACES, &["-w", "-O1", "-pthread"]) else { return };
+    // When a superblock is built depends on how fast the monitor reads.
+    let has_undone = (0..10).any(|_| {
+        let counts = profile("superblocks-replaces", &program, &[]);
+        assert_eq!(counts["unbalanced_blocks"], 0);
+        let superblocks = counts["superblocks"].as_array();
+        superblocks.is_some_and(|all| all.iter().any(|one| one["undone"] == true))
+    });
+    assert!(has_undone);
 }
 
 #[test]
 fn a_report_lists_superblocks_by_what_they_save() {
     let Some(program) = build("monitor-superblocks-report", PATHS, &["-w", "-O1"]) else { return };
-    let file = profile_of("superblocks-report", &program, &["--superblocks"]);
+    let file = profile_of("superblocks-report", &program, &[]);
     let report = |options: &[&str]| {
         let mut command: Command = hmtt_monitor(&["report", file.to_str().unwrap()]);
         String::from_utf8(command.args(options).output().unwrap().stdout).unwrap()

@@ -1,6 +1,5 @@
 //! Lets a process go on natively.
 
-
 use hmtt_probe::control::Ending;
 use hmtt_probe::ptrace::{Process, PtraceError, SignalNumber, Status, StopState, wait};
 use nix::sys::wait::WaitPidFlag;
