@@ -1,10 +1,11 @@
 //! `hmtt monitor`: runs a program from a code cache that reports every basic block, and reports the counts.
 //!
-//! [`run`](mod@run) and [`attach`] follow a program and write a profile, which [`report`](mod@report) prints.
+//! [`run`](mod@run) and [`attach`] follow a program, [`outputs`] writes a profile, and [`report`](mod@report) prints it.
 
 mod attach;
 mod detach;
 mod options;
+mod outputs;
 mod report;
 mod run;
 

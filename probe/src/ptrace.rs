@@ -46,9 +46,9 @@ pub use maps::{FileId, Mapping, mappings};
 pub use obstacle::{MissingRight, Obstacle, command, obstacle};
 pub use stop::{detach, interrupt, listen};
 pub use stopped::{ReadMemory, Stopped, StoppedThread};
-pub(crate) use wait::is_waitable;
 pub use wait::{
-    SignalNumber, Status, resume, resume_to_call, step, wait, wait_for_end, wait_for_signal,
+    SignalNumber, Status, is_waitable, resume, resume_to_call, step, wait, wait_for_end,
+    wait_for_signal,
 };
 
 /// Why a process cannot be traced.
@@ -204,7 +204,7 @@ impl Child {
 }
 
 /// The process that a thread belongs to; `None` if the thread has ended.
-pub(crate) fn thread_group(thread: Pid) -> Option<Pid> {
+pub fn thread_group(thread: Pid) -> Option<Pid> {
     status_number(thread, "Tgid:")
 }
 
@@ -226,7 +226,7 @@ fn status_number(thread: Pid, name: &str) -> Option<Pid> {
 }
 
 /// Whether two processes share their memory; `None` if the kernel does not report it.
-fn share_memory(one: Pid, other: Pid) -> Option<bool> {
+pub fn share_memory(one: Pid, other: Pid) -> Option<bool> {
     /// `KCMP_VM` (kcmp(2)).
     const MEMORY: libc::c_int = 1;
     // SAFETY: the kernel compares two processes, and changes nothing.

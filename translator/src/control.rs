@@ -1,10 +1,11 @@
-//! Runs a process from a code cache: shares memory with it, translates on request, and follows its threads.
+//! Runs processes from code caches: shares memory with each, translates on request, and follows its threads.
 //!
-//! Three threads of the controller share their state (`Shared`). The **tracer** (`tracer`) is the thread that has started
-//! the process: it handles what ptrace reports, and moves threads between the original code and the cache. The
-//! **translator** (`translator`) answers threads that wait in the cache for a block. The **monitor**
-//! ([`crate::monitor`]) reads the rings, and builds superblocks if it is asked to. A fourth one (`progress`) reports what the
-//! monitor has read, if that is wanted.
+//! One thread of the controller, which has started the first process, traces all processes (`processes`): it passes what
+//! ptrace reports to the **tracer** of the process (`tracer`), which moves threads between the original code and the
+//! cache. Each process has threads of the controller for itself (`workers`), which share their state with its tracer
+//! (`Shared`). The **translator** (`translator`) answers threads that wait in the cache for a block. The **monitor**
+//! ([`crate::monitor`]) reads the rings, and builds superblocks if it is asked to. A third one (`progress`) reports what the
+//! monitor has read, if that is wanted. One more thread completes and writes the profiles of all processes.
 //!
 //! A thread is in the cache, or it is native: it executes original code, and stops at each system call, after which it
 //! enters the cache again. System calls that start threads or processes, return from signal handlers, execute programs
@@ -21,12 +22,14 @@ mod gaps;
 mod memory;
 mod numbers;
 mod original;
+mod processes;
 mod progress;
 mod setup;
 mod signals;
 mod stopping;
 mod tracer;
 mod translator;
+mod workers;
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -38,8 +41,9 @@ use nix::unistd::Pid;
 
 pub use code::Files;
 pub use error::ControlError;
+pub use processes::{FirstEnd, Observer, Output, attach, run};
 pub use progress::Progress;
-pub use tracer::{Options, attach, run};
+pub use tracer::Options;
 use translator::Translation;
 
 use crate::layout::header;

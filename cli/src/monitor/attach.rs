@@ -4,7 +4,7 @@ use anyhow::Result;
 use hmtt_probe::ptrace::Process;
 use nix::unistd::Pid;
 
-use super::options::MonitorOptions;
+use super::options::{MonitorOptions, Prepared};
 use crate::tag::end::End;
 
 /// Count every basic block that a running process executes, until Ctrl-C or until it ends
@@ -19,10 +19,10 @@ pub struct Attach {
 
 /// Follows the process until it ends or a signal asks to detach. Returns whether something was lost.
 pub fn run(Attach { options, pid }: &Attach) -> Result<bool> {
-    let prepared = options.prepare()?;
+    let Prepared { options, mut outputs } = options.prepare()?;
     let process = Process::attach_checked(Pid::from_raw(*pid), false)?;
-    let outcome = hmtt_translator::control::attach(process, &prepared.options)?;
-    let finished = prepared.finish(outcome);
+    hmtt_translator::control::attach(process, &options, &mut outputs)?;
+    let finished = outputs.finish();
     // The status of a process that this command has not started is not its own.
     End::Status(0).exit_if_failed(finished.has_failed);
     Ok(finished.is_lost)

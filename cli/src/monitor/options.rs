@@ -1,22 +1,18 @@
 //! Options of `hmtt monitor run` and `attach`: what is recorded, and where the counts are written.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::ValueEnum;
-use hmtt_format::profile::Profile;
-use hmtt_probe::control::TagError;
 use hmtt_probe::ptrace;
 use hmtt_translator::cache::Instrument;
-use hmtt_translator::control::{Options, Outcome, Progress};
+use hmtt_translator::control::{Options, Progress};
 use hmtt_translator::monitor::hot::Thresholds;
-use hmtt_translator::monitor::intervals::Intervals;
 use hmtt_translator::monitor::models::ModelOptions;
 use hmtt_translator::monitor::models::icache::Geometry;
 use hmtt_translator::monitor::tally::Recording;
 
-use super::report;
-use crate::tag::files::{Created, NewFiles};
+use super::outputs::{Files, Outputs};
 use crate::tag::options::block_signals;
 
 #[derive(clap::Args)]
@@ -27,6 +23,9 @@ pub struct MonitorOptions {
     /// Overwrite an existing output file; without this option it is an error
     #[arg(long)]
     overwrite: bool,
+    /// Follow children and the programs that processes execute; each has an output of its own
+    #[arg(short, long)]
+    follow: bool,
     /// What a thread does when its ring is full
     #[arg(long, value_enum, default_value_t = Full::Wait)]
     full: Full,
@@ -72,19 +71,8 @@ enum Full {
 pub struct Prepared {
     /// How it is followed.
     pub options: Options,
-    created: Option<Created>,
-    /// File of basic-block vectors.
-    vectors: Option<Created>,
-    new_files: [NewFiles; 2],
-    prints: bool,
-}
-
-/// How writing the counts went.
-pub struct Finished {
-    /// Whether the file could not be written. The error is printed.
-    pub has_failed: bool,
-    /// Whether something was lost.
-    pub is_lost: bool,
+    /// Where results are written.
+    pub outputs: Outputs,
 }
 
 impl MonitorOptions {
@@ -92,14 +80,13 @@ impl MonitorOptions {
     pub fn prepare(&self) -> Result<Prepared> {
         let signals = block_signals()?;
         ptrace::ignore_file_size_signal();
-        let create = |path: &PathBuf| Created::new(path, self.overwrite);
-        let created = self.output.as_ref().map(create).transpose()?;
-        let new_files = new_file(created.as_ref());
-        let vectors = match (&self.output, self.bbv) {
-            (Some(path), Some(_)) => Some(create(&beside(path))?),
-            _ => None,
+        let files = Files {
+            path: self.output.clone(),
+            overwrite: self.overwrite,
+            has_vectors: self.bbv.is_some(),
+            prints: !self.translate_only,
         };
-        let new_files = [new_files, new_file(vectors.as_ref())];
+        let outputs = Outputs::new(files, self.follow)?;
         let models = ModelOptions { predictors: self.predictors, icache: self.icache };
         let edges = !self.counts_only;
         let thresholds = Thresholds { block: self.hot_block, edge: self.hot_edge };
@@ -112,15 +99,26 @@ impl MonitorOptions {
         };
         let instrument = if self.translate_only { Instrument::None } else { Instrument::Ring };
         let drops = self.full == Full::Drop;
-        let progress = self.progress.then_some(print_progress as fn(&Progress));
-        let options = Options { instrument, drops, recording, signals, progress };
-        Ok(Prepared { options, created, vectors, new_files, prints: !self.translate_only })
+        let print = if self.follow { print_process_progress } else { print_progress };
+        let progress = self.progress.then_some(print as fn(&Progress));
+        let follow = self.follow;
+        let options = Options { instrument, drops, recording, signals, progress, follow };
+        Ok(Prepared { options, outputs })
     }
 }
 
 /// Prints a line of progress.
 fn print_progress(progress: &Progress) {
-    let Progress { blocks_per_second, queue_fill, hottest } = progress;
+    report!("hmtt: {}", progress_text(progress));
+}
+
+/// Prints a line of progress of one of several processes.
+fn print_process_progress(progress: &Progress) {
+    report!("hmtt: process {}: {}", progress.pid, progress_text(progress));
+}
+
+fn progress_text(progress: &Progress) -> String {
+    let Progress { blocks_per_second, queue_fill, hottest, .. } = progress;
     let rates = format!(
         "{:.1} M blocks/s, rings at most {:.0} % full",
         blocks_per_second / 1e6,
@@ -129,22 +127,10 @@ fn print_progress(progress: &Progress) {
     match hottest {
         Some((function, part)) => {
             let function = hmtt_format::escape::message(function);
-            report!("hmtt: {rates}, hottest function {function} ({:.0} %)", 100.0 * part);
+            format!("{rates}, hottest function {function} ({:.0} %)", 100.0 * part)
         }
-        None => report!("hmtt: {rates}"),
+        None => rates,
     }
-}
-
-/// A new file, which is removed again if following the program fails.
-fn new_file(created: Option<&Created>) -> NewFiles {
-    NewFiles::new(created.into_iter().filter_map(Created::removable).collect())
-}
-
-/// The path with `.bb` appended.
-fn beside(path: &Path) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(".bb");
-    name.into()
 }
 
 /// Parses the geometry of a cache, such as `32K,8,64`.
@@ -162,46 +148,4 @@ fn geometry(text: &str) -> Result<Geometry, String> {
         _ => return Err("give three numbers, such as 32K,8,64".into()),
     };
     found.ok_or_else(|| "lines and sets must be powers of two, at most 64M and 64 ways".into())
-}
-
-/// Writes basic-block vectors, and warns of those for which there was no space.
-fn write_vectors(intervals: &Intervals, file: &Created) -> Result<(), TagError> {
-    if intervals.dropped > 0 {
-        report!("hmtt: warning: {} intervals were not kept", intervals.dropped);
-    }
-    file.write(&intervals.text)
-}
-
-impl Prepared {
-    /// Writes or prints the counts, and warns of losses.
-    pub fn finish(self, outcome: Outcome) -> Finished {
-        let Prepared { created, vectors, new_files, prints, .. } = self;
-        new_files.into_iter().for_each(NewFiles::keep);
-        let Outcome { mut profile, ending, left } = outcome;
-        let intervals = profile.intervals.take();
-        if let Some(why) = left {
-            report!(
-                "hmtt: warning: the program was followed only until {why}; it goes on natively"
-            );
-        }
-        let profile: Profile = profile.to_file(ending, left);
-        let written = match created {
-            Some(file) => file.write(profile.to_json()),
-            None => {
-                if prints {
-                    report!("{}", report::table(&profile, report::ROWS).trim_end());
-                }
-                Ok(())
-            }
-        };
-        let written = written.and_then(|()| match (&intervals, &vectors) {
-            (Some(intervals), Some(file)) => write_vectors(intervals, file),
-            _ => Ok(()),
-        });
-        if let Err(error) = &written {
-            report!("hmtt: {}", hmtt_format::escape::message(&format!("{error:#}")));
-        }
-        report::warn(&profile);
-        Finished { has_failed: written.is_err(), is_lost: !profile.is_complete() }
-    }
 }

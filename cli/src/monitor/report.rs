@@ -62,7 +62,7 @@ pub fn run(Report { file, top, json, annotate, dot, callgrind }: &Report) -> Res
         table(&profile, top).into_bytes()
     };
     standard_io::print(|output| output.write_all(&text))?;
-    warn(&profile);
+    warn(&profile, "");
     Ok(!profile.is_complete())
 }
 
@@ -74,9 +74,9 @@ fn read(path: &Path) -> Result<Profile> {
     profile.with_context(|| format!("{shown} is not a file of hmtt monitor run"))
 }
 
-/// Warns of what is missing in a profile.
-pub fn warn(profile: &Profile) {
+/// Warns of what is missing in a profile. `prefix`: start of each message.
+pub fn warn(profile: &Profile, prefix: &str) {
     for (count, what) in profile.losses() {
-        report!("hmtt: warning: {count} {what}");
+        report!("hmtt: warning: {prefix}{count} {what}");
     }
 }

@@ -3,11 +3,11 @@
 use std::ffi::OsString;
 
 use anyhow::Result;
-use hmtt_probe::control::Ending;
 use hmtt_probe::ptrace::{self, wait_for_end};
+use hmtt_translator::control::FirstEnd;
 use nix::sys::signal::{Signal, kill};
 
-use super::options::MonitorOptions;
+use super::options::{MonitorOptions, Prepared};
 use crate::tag::end::End;
 
 /// Run a program and count every basic block that it executes
@@ -27,26 +27,20 @@ pub struct Run {
 
 /// Runs the program until it ends, and ends as the program has ended. Returns whether something was lost.
 pub fn run(Run { options, program }: &Run) -> Result<bool> {
-    let prepared = options.prepare()?;
+    let Prepared { options, mut outputs } = options.prepare()?;
     let process = ptrace::launch(program)?;
     let pid = process.pid;
-    let followed = hmtt_translator::control::run(process, &prepared.options);
-    let outcome = followed.inspect_err(|_| {
+    let followed = hmtt_translator::control::run(process, &options, &mut outputs);
+    let FirstEnd { ending, goes_on } = followed.inspect_err(|_| {
         // This command started the process, and the user did not ask for another run.
         let _ = kill(pid, Signal::SIGKILL);
     })?;
-    let (ending, left) = (outcome.ending, outcome.left);
-    let finished = prepared.finish(outcome);
-    let end = match ending {
-        Ending::Exited(code) => End::Status(code),
-        Ending::Signaled(signal) => End::Signal(signal),
-        Ending::Detached if left.is_none() => End::Status(0),
-        // It is still this process's child, and its status is this command's.
-        Ending::Replaced | Ending::Detached => match wait_for_end(pid) {
-            Some(Ok(code)) => End::Status(code),
-            Some(Err(signal)) => End::Signal(signal),
-            None => End::Status(0),
-        },
+    let finished = outputs.finish();
+    // It is still this process's child, and its status is this command's.
+    let end = match goes_on.then(|| wait_for_end(pid)).flatten() {
+        Some(Ok(code)) => End::Status(code),
+        Some(Err(signal)) => End::Signal(signal),
+        None => End::from_ending(ending),
     };
     end.exit_if_failed(finished.has_failed);
     Ok(finished.is_lost)

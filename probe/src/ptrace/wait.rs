@@ -83,7 +83,7 @@ impl Status {
 }
 
 /// Whether a process can still report an event to this one.
-pub(crate) fn is_waitable(pid: Pid) -> bool {
+pub fn is_waitable(pid: Pid) -> bool {
     let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
     nix::sys::wait::waitid(nix::sys::wait::Id::Pid(pid), flags | WaitPidFlag::__WALL)
         != Err(Errno::ECHILD)

@@ -5,7 +5,7 @@
 //! | all others | in the cache, at once | |
 //! | that change mappings | in the cache if no code is concerned, otherwise natively | blocks are removed before |
 //! | that start threads or processes, execute programs, return from handlers | natively | registers of the original code are needed |
-//! | that register restartable sequences | not at all from the start on: they fail, as with a kernel without them | the kernel would not find that a thread in the cache is in a sequence |
+//! | that register restartable sequences | not at all, if no thread has made one before: they fail, as with a kernel without them | the kernel would not find that a thread in the cache is in a sequence |
 //! | that use `gs`, restrict system calls, or change the meaning of code | natively, and all threads leave the cache | the cache would not work any more |
 
 use std::ops::Range;
@@ -28,7 +28,7 @@ pub enum Need {
     },
     /// It is made in the original code.
     Native,
-    /// It fails with ENOSYS in a process that is followed from its start.
+    /// It fails with ENOSYS, unless a thread of the process has made it before.
     Unsupported,
     /// The process is no longer followed.
     Leave(&'static str),

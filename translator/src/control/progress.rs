@@ -6,6 +6,8 @@ use std::collections::HashMap;
 use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
+use nix::unistd::Pid;
+
 use super::Shared;
 use crate::monitor::progress::Snapshot;
 use crate::profile::Names;
@@ -14,6 +16,8 @@ use crate::shared::CHUNKS;
 /// Progress of a program.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Progress {
+    /// Number of the process.
+    pub pid: Pid,
     /// Blocks that were executed per second, as far as the monitor has read.
     pub blocks_per_second: f64,
     /// Largest part of a ring that was full, from 0 to 1.
@@ -67,12 +71,18 @@ impl Functions {
 }
 
 /// Reports each snapshot until the monitor has ended.
-pub(super) fn report(shared: &Shared, snapshots: &Receiver<Snapshot>, print: fn(&Progress)) {
+pub(super) fn report(
+    pid: Pid,
+    shared: &Shared,
+    snapshots: &Receiver<Snapshot>,
+    print: fn(&Progress),
+) {
     let mut functions = Functions::default();
     for Snapshot { elapsed, blocks, full_chunks, instructions } in snapshots {
         functions.learn(shared);
         let seconds = elapsed.max(Duration::from_millis(1)).as_secs_f64();
         print(&Progress {
+            pid,
             blocks_per_second: blocks as f64 / seconds,
             queue_fill: full_chunks as f64 / CHUNKS as f64,
             hottest: functions.hottest(&instructions),

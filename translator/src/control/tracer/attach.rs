@@ -1,17 +1,21 @@
-//! Follows a process that is running already.
+//! Takes over a process whose threads are stopped: one that is running already, a new child, or a program that was just
+//! started.
 //!
-//! All its threads are stopped. Each enters the cache, or stays native until its next system call if it is within one.
-//! A process whose threads use what generated code needs is refused before anything is changed.
+//! Each thread enters the cache, or stays native until its next system call if it is within one. A process whose threads
+//! use what generated code needs is refused before anything is changed.
+
+use std::collections::BTreeMap;
 
 use hmtt_probe::address::RunAddr;
-use hmtt_probe::ptrace::{Process, Status, StopState, detach, listen, wait};
-use nix::sys::wait::WaitPidFlag;
+use hmtt_probe::ptrace::{Process, Status, StopState, listen};
 use nix::unistd::Pid;
 
 use super::super::error::ControlError;
-use super::super::{Outcome, original};
-use super::{Options, Tracer, follow, prepare};
+use super::super::original;
+use super::Tracer;
 
+/// `cs` of 64-bit code.
+const CS: u64 = 0x33;
 /// `PTRACE_GET_SYSCALL_USER_DISPATCH_CONFIG` (ptrace(2)), and its structure's mode "off".
 const GET_USER_DISPATCH: libc::c_uint = 0x4210;
 const DISPATCH_OFF: u64 = 0;
@@ -26,35 +30,31 @@ struct UserDispatch {
     len: u64,
 }
 
-/// Follows a process to which this one has attached, and whose threads are stopped, until it ends or a signal to the
-/// controller arrives.
-///
-/// # Errors
-/// [`ControlError`] if the process cannot be followed. It then runs on natively.
-pub fn attach(mut process: Process, options: &Options) -> Result<Outcome, ControlError> {
-    let checked = check(&mut process);
-    let prepared = checked.and_then(|near| prepare(&mut process, near, options));
-    match prepared {
-        Ok((shared, mapped)) => {
-            let stopped = std::mem::take(&mut process.threads);
-            let (tracer, received) = Tracer::new(process, shared, mapped, options);
-            follow(tracer, options, received, |tracer| tracer.take_over(stopped))
-        }
-        Err(error) => {
-            process.detach()?;
-            Err(error)
-        }
-    }
+/// `PTRACE_GET_RSEQ_CONFIGURATION` (ptrace(2)).
+const GET_SEQUENCES: libc::c_uint = 0x420f;
+
+/// Configuration of restartable sequences (Linux, `include/uapi/linux/ptrace.h`).
+#[repr(C)]
+#[derive(Default)]
+struct Sequences {
+    address: u64,
+    size: u32,
+    signature: u32,
+    flags: u32,
+    padding: u32,
 }
 
-/// Refuses a process that cannot be followed. Returns an address near its code.
-fn check(process: &mut Process) -> Result<RunAddr, ControlError> {
+/// Refuses a stopped process that cannot be followed. Returns an address near its code.
+///
+/// # Errors
+/// [`ControlError`] with the reason.
+pub fn check(process: &mut Process) -> Result<RunAddr, ControlError> {
     let pid = process.pid;
     let stopped = process.stopped()?;
     let mut near = RunAddr(0);
     for thread in stopped.threads.keys().copied() {
         let registers = stopped.registers(thread)?;
-        if registers.cs != super::CS {
+        if registers.cs != CS {
             return Err(ControlError::Bits32);
         }
         let uses_gs = registers.gs_base != 0 || registers.gs != 0;
@@ -82,6 +82,15 @@ fn dispatches(thread: Pid) -> bool {
     result == 0 && found.mode != DISPATCH_OFF
 }
 
+/// Whether a stopped thread has registered restartable sequences, which kernels before 5.13 cannot tell.
+fn has_sequences(thread: Pid) -> bool {
+    let mut found = Sequences::default();
+    let size = size_of::<Sequences>();
+    // SAFETY: the kernel writes a structure of the given size.
+    let result = unsafe { libc::ptrace(GET_SEQUENCES, thread.as_raw(), size, &raw mut found) };
+    result < 0 || found.address != 0
+}
+
 /// Whether a thread has a shadow stack: the kernel lists the features of threads (Linux,
 /// `Documentation/arch/x86/shstk.rst`).
 fn has_shadow_stack(pid: Pid, thread: Pid) -> bool {
@@ -94,17 +103,11 @@ fn has_shadow_stack(pid: Pid, thread: Pid) -> bool {
 
 impl Tracer {
     /// Takes over the threads of a process that were stopped.
-    fn take_over(
-        &mut self,
-        stopped: std::collections::BTreeMap<Pid, StopState>,
-    ) -> Result<(), ControlError> {
+    pub fn take_over(&mut self, stopped: BTreeMap<Pid, StopState>) -> Result<(), ControlError> {
         self.pending.extend(std::mem::take(&mut self.process.queued_events));
-        self.seen.children += self.process.forked.len() as u64;
-        for child in std::mem::take(&mut self.process.forked) {
-            let _ = wait(Some(child.pid), WaitPidFlag::__WALL);
-            let _ = detach(child.pid, None);
-        }
         stopped.keys().for_each(|thread| self.add_thread(*thread));
+        // The C library aborts if one thread cannot register and another one has.
+        self.refuses_sequences = !stopped.keys().any(|thread| has_sequences(*thread));
         for (thread, state) in stopped {
             super::unless_ended(self.take_over_thread(thread, state))?;
         }

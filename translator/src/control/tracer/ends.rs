@@ -1,19 +1,26 @@
 //! Lets a process go on natively.
 
-use hmtt_probe::control::Ending;
-use hmtt_probe::ptrace::{Process, PtraceError, SignalNumber, Status, StopState, wait};
-use nix::sys::wait::WaitPidFlag;
+use hmtt_probe::ptrace::{Process, PtraceError, SignalNumber, Status, StopState};
 use nix::unistd::Pid;
 
 use super::super::error::ControlError;
 use super::{Tracer, unless_ended};
 
+/// What leaving a process has led to.
+pub enum Left {
+    /// It goes on natively.
+    Detached,
+    /// It has ended, or has executed another program, which is reported later. Events that were received meanwhile.
+    Ending(Vec<Status>),
+}
+
 impl Tracer {
-    /// Stops all threads, moves them out of the cache, removes the shared memory and detaches.
+    /// Stops all threads, moves them out of the cache, removes the shared memory and detaches. Children that were started
+    /// meanwhile are in [`Process::forked`], at their first stop.
     ///
     /// # Errors
     /// [`ControlError`] if threads cannot be stopped. Those that are in the cache stay there.
-    pub(super) fn leave(&mut self) -> Result<Ending, ControlError> {
+    pub fn leave(&mut self) -> Result<Left, ControlError> {
         self.process.queued_events.extend(self.pending.drain(..));
         let stopped = std::mem::take(&mut self.process.threads);
         let is_over = match self.process.stop_beside(stopped) {
@@ -24,14 +31,9 @@ impl Tracer {
         for (thread, registers) in std::mem::take(&mut self.process.last_registers) {
             self.finish_last(thread, &registers);
         }
-        self.seen.children += self.process.forked.len() as u64;
-        for child in std::mem::take(&mut self.process.forked) {
-            let _ = wait(Some(child.pid), WaitPidFlag::__WALL);
-            let _ = hmtt_probe::ptrace::detach(child.pid, None);
-        }
         let queued = std::mem::take(&mut self.process.queued_events);
         if is_over {
-            return self.end_of(queued);
+            return Ok(Left::Ending(queued));
         }
         let states: Vec<(Pid, StopState)> =
             self.process.threads.iter().map(|(thread, state)| (*thread, *state)).collect();
@@ -44,7 +46,7 @@ impl Tracer {
         process.detach()?;
         let rest: Vec<Pid> = self.threads.keys().copied().collect();
         rest.into_iter().for_each(|thread| self.finish_ring(thread, None));
-        Ok(Ending::Detached)
+        Ok(Left::Detached)
     }
 
     /// Moves a stopped thread out of the cache.
@@ -80,23 +82,5 @@ impl Tracer {
                 return;
             }
         }
-    }
-
-    /// Waits for the end of a process that has ended while it was being stopped.
-    fn end_of(&mut self, queued: Vec<Status>) -> Result<Ending, ControlError> {
-        self.pending.extend(queued);
-        while self.ending.is_none() {
-            let status = match self.pending.pop_front() {
-                Some(status) => Ok(status),
-                None => wait(None, WaitPidFlag::__WALL | WaitPidFlag::__WNOTHREAD),
-            };
-            match status {
-                Ok(status) => unless_ended(self.handle(status))?,
-                Err(nix::errno::Errno::EINTR) => {}
-                Err(_) => break,
-            }
-        }
-        self.shared.end();
-        Ok(self.ending.unwrap_or(Ending::Detached))
     }
 }

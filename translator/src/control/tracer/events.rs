@@ -19,16 +19,8 @@ fn belongs_to(thread: Pid, pid: Pid) -> bool {
 }
 
 impl Tracer {
-    /// Lets the process begin in the cache.
-    pub(super) fn start(&mut self) -> Result<(), ControlError> {
-        let pid = self.process.pid;
-        self.process.threads.clear();
-        self.add_thread(pid);
-        self.enter(pid)?;
-        self.continue_thread(pid, None)
-    }
-
-    pub(super) fn handle(&mut self, status: Status) -> Result<(), ControlError> {
+    /// Handles an event of a thread. Children that are not followed are handled too.
+    pub fn handle(&mut self, status: Status) -> Result<(), ControlError> {
         let Some(thread) = status.thread() else { return Ok(()) };
         if !self.threads.contains_key(&thread) && !self.is_adopted(thread, status)? {
             return Ok(());
@@ -88,8 +80,7 @@ impl Tracer {
                 self.process.threads.insert(thread, StopState::InSyscall);
                 return Ok(());
             }
-            // The C library of a process that has such a thread aborts if another one fails to register.
-            if need == Need::Unsupported && self.is_from_start {
+            if need == Need::Unsupported && self.refuses_sequences {
                 let skipped = libc::user_regs_struct { orig_rax: NO_CALL, ..registers };
                 self.process.thread_at_event(thread).set_registers(skipped)?;
             }
@@ -126,7 +117,7 @@ impl Tracer {
     }
 
     /// Stops the threads that the translator has handed over.
-    pub(super) fn serve_requests(&mut self) -> Result<(), ControlError> {
+    pub fn serve_requests(&mut self) -> Result<(), ControlError> {
         while let Some(Request { area, is_call }) = self.shared.next_request() {
             let mut threads = self.threads.iter_mut();
             let Some((thread, state)) = threads.find(|(_, one)| one.area == Some(area)) else {
@@ -174,7 +165,7 @@ impl Tracer {
         Ok(())
     }
 
-    /// The process has executed another program, natively: only its first thread is left.
+    /// The process has executed another program, natively: only its first thread is left, which stays stopped.
     fn handle_exec(&mut self, thread: Pid) -> Result<(), ControlError> {
         let caller = self.threads.iter().find(|(_, one)| one.call.is_some() && one.area.is_some());
         let caller = caller.map_or(thread, |(caller, _)| *caller);
@@ -183,6 +174,6 @@ impl Tracer {
         let others: Vec<Pid> = self.threads.keys().copied().collect();
         others.into_iter().for_each(|other| self.finish_ring(other, None));
         self.ending = Some(Ending::Replaced);
-        Ok(detach(thread, None)?)
+        Ok(())
     }
 }

@@ -1,0 +1,197 @@
+//! Writes the results of the processes that are followed.
+//!
+//! The first program of the first process writes the file that the user names, `FILE`. With `--follow`, each other program
+//! of a process writes `FILE.PID`, and further programs of one process write `FILE.PID.2` and so on. A file is created
+//! before its program is followed, and removed if the program is not followed after all.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use hmtt_format::escape;
+use hmtt_format::profile::Profile;
+use hmtt_probe::control::TagError;
+use hmtt_translator::control::{ControlError, Observer, Outcome, Output};
+use hmtt_translator::monitor::intervals::Intervals;
+use nix::unistd::Pid;
+
+use super::report;
+use crate::tag::files::{Created, NewFiles};
+use crate::tag::warnings::{chain, shown};
+
+/// Which files are written.
+#[derive(Clone)]
+pub struct Files {
+    /// Path for the counts of the first process; `None` prints tables.
+    pub path: Option<PathBuf>,
+    /// Whether existing files are replaced.
+    pub overwrite: bool,
+    /// Whether basic-block vectors are written beside the counts.
+    pub has_vectors: bool,
+    /// Whether tables are printed if there is no path.
+    pub prints: bool,
+}
+
+/// Where the results of processes are written.
+pub struct Outputs {
+    files: Files,
+    /// Whether several processes may be followed. Messages then name the process.
+    is_tree: bool,
+    /// The output of the first process, until that is followed.
+    first: Option<ProfileOutput>,
+    /// Number of outputs that were named after each process.
+    names: BTreeMap<Pid, usize>,
+    finished: Arc<Mutex<Finished>>,
+}
+
+/// How writing the results went.
+#[derive(Default)]
+pub struct Finished {
+    /// Whether a file could not be written. The error is printed.
+    pub has_failed: bool,
+    /// Whether something was lost.
+    pub is_lost: bool,
+    /// Files besides the first, in the order in which their programs ended: process, program and path.
+    named: Vec<(Pid, PathBuf, PathBuf)>,
+}
+
+/// The files for the results of one program, which are removed when this is dropped.
+struct ProfileOutput {
+    counts: Option<Created>,
+    vectors: Option<Created>,
+    new_files: [NewFiles; 2],
+    prints: bool,
+}
+
+/// A path with a text appended.
+fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(suffix);
+    name.into()
+}
+
+/// A new file, which is removed again if following the program fails.
+fn new_file(created: Option<&Created>) -> NewFiles {
+    NewFiles::new(created.into_iter().filter_map(Created::removable).collect())
+}
+
+impl Files {
+    /// Creates the files of a program. `suffix`: the end of their names, before the suffix of vectors.
+    fn create(&self, suffix: &str) -> Result<ProfileOutput, TagError> {
+        let path = self.path.as_ref().map(|path| with_suffix(path, suffix));
+        let create = |path: &PathBuf| Created::new(path, self.overwrite);
+        let counts = path.as_ref().map(create).transpose()?;
+        let new_counts = new_file(counts.as_ref());
+        let beside = path.filter(|_| self.has_vectors).map(|path| with_suffix(&path, ".bb"));
+        let vectors = beside.as_ref().map(create).transpose()?;
+        let new_files = [new_counts, new_file(vectors.as_ref())];
+        Ok(ProfileOutput { counts, vectors, new_files, prints: self.prints })
+    }
+}
+
+/// Writes basic-block vectors, and warns of those for which there was no space.
+fn write_vectors(intervals: &Intervals, file: &Created, prefix: &str) -> Result<(), TagError> {
+    if intervals.dropped > 0 {
+        report!("hmtt: warning: {prefix}{} intervals were not kept", intervals.dropped);
+    }
+    file.write(&intervals.text)
+}
+
+impl ProfileOutput {
+    /// Writes or prints the counts, and warns of losses. `prefix`: start of each message. `heading`: that of a table.
+    /// Returns whether it has failed, and whether something was lost.
+    fn finish(self, outcome: Outcome, prefix: &str, heading: &str) -> (bool, bool) {
+        let ProfileOutput { counts, vectors, new_files, prints } = self;
+        new_files.into_iter().for_each(NewFiles::keep);
+        let Outcome { mut profile, ending, left } = outcome;
+        let intervals = profile.intervals.take();
+        if let Some(why) = left {
+            report!(
+                "hmtt: warning: {prefix}the program was followed only until {why}; it goes on natively"
+            );
+        }
+        let profile: Profile = profile.to_file(ending, left);
+        let written = match counts {
+            Some(file) => file.write(profile.to_json()),
+            None => {
+                if prints {
+                    let table = report::table(&profile, report::ROWS);
+                    report!("{heading}{}", table.trim_end());
+                }
+                Ok(())
+            }
+        };
+        let written = written.and_then(|()| match (&intervals, &vectors) {
+            (Some(intervals), Some(file)) => write_vectors(intervals, file, prefix),
+            _ => Ok(()),
+        });
+        if let Err(error) = &written {
+            report!("hmtt: {}", escape::message(&chain(error)));
+        }
+        report::warn(&profile, prefix);
+        (written.is_err(), !profile.is_complete())
+    }
+}
+
+impl Outputs {
+    /// Creates the files of the first process. `is_tree`: whether others may be followed.
+    ///
+    /// # Errors
+    /// [`TagError::Output`] if they cannot be created.
+    pub fn new(files: Files, is_tree: bool) -> Result<Self, TagError> {
+        let first = Some(files.create("")?);
+        let (names, finished) = Default::default();
+        Ok(Outputs { files, is_tree, first, names, finished })
+    }
+
+    /// The suffix of the files of another program of a process.
+    fn next_suffix(&mut self, pid: Pid) -> String {
+        let names = self.names.entry(pid).or_insert(0);
+        *names += 1;
+        match names {
+            1 => format!(".{pid}"),
+            more => format!(".{pid}.{more}"),
+        }
+    }
+
+    /// Prints which files were written besides the first. Returns how writing went.
+    pub fn finish(&self) -> Finished {
+        let mut finished = self.finished.lock().unwrap_or_else(PoisonError::into_inner);
+        for (pid, program, path) in &finished.named {
+            let (program, path) = (shown(program), shown(path));
+            report!("hmtt: profile of process {pid}, {program}: {path}");
+        }
+        std::mem::take(&mut finished)
+    }
+}
+
+impl Observer for Outputs {
+    fn begin(&mut self, pid: Pid, program: &Path) -> Result<Output, TagError> {
+        let (output, path) = match self.first.take() {
+            Some(first) => (first, None),
+            None => {
+                let suffix = self.next_suffix(pid);
+                let path = self.files.path.as_ref().map(|path| with_suffix(path, &suffix));
+                (self.files.create(&suffix)?, path)
+            }
+        };
+        let (program, finished) = (program.to_owned(), self.finished.clone());
+        let (prefix, heading) = match self.is_tree {
+            true => (format!("process {pid}: "), format!("process {pid}, {}:\n", shown(&program))),
+            false => Default::default(),
+        };
+        Ok(Box::new(move |outcome| {
+            let (has_failed, is_lost) = output.finish(outcome, &prefix, &heading);
+            let mut all = finished.lock().unwrap_or_else(PoisonError::into_inner);
+            all.has_failed |= has_failed;
+            all.is_lost |= is_lost;
+            all.named.extend(path.map(|path| (pid, program, path)));
+        }))
+    }
+
+    fn not_followed(&mut self, pid: Pid, program: &Path, error: &ControlError) {
+        let (program, why) = (shown(program), chain(error));
+        let why = escape::message(&why);
+        report!("hmtt: warning: process {pid}, {program}, continues natively: {why}");
+    }
+}

@@ -1,0 +1,201 @@
+//! Begins to follow programs: that of the first process, those of new processes, and those that processes execute.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use hmtt_probe::control::Ending;
+use hmtt_probe::ptrace::{
+    Process, PtraceError, Status, StopState, detach, interrupt, listen, resume, share_memory,
+    thread_group,
+};
+use nix::sys::signal::Signal;
+use nix::unistd::Pid;
+
+use super::super::Shared;
+use super::super::error::ControlError;
+use super::super::tracer::{self, Mapped, Tracer};
+use super::super::workers::Workers;
+use super::{Followed, Output, Processes, Tracee};
+
+/// What is prepared for a stopped process.
+pub struct Prepared {
+    shared: Arc<Shared>,
+    mapped: Mapped,
+    output: Output,
+}
+
+/// The program of a process, for messages.
+pub fn program(pid: Pid) -> PathBuf {
+    std::fs::read_link(format!("/proc/{pid}/exe")).unwrap_or_else(|_| "a program".into())
+}
+
+/// How a thread is stopped that has reported this event.
+fn stop_state(status: Status) -> StopState {
+    match status {
+        Status::Stopped(_, signal) => StopState::PendingSignal(signal),
+        Status::Event(_, signal, libc::PTRACE_EVENT_STOP) if signal != Signal::SIGTRAP => {
+            StopState::GroupStop
+        }
+        _ => StopState::AtInstruction,
+    }
+}
+
+/// The status of a process's end, if this event reports it.
+fn ending(status: Status) -> Option<Ending> {
+    match status {
+        Status::Exited(_, code) => Some(Ending::Exited(code)),
+        Status::Signaled(_, signal) => Some(Ending::Signaled(signal)),
+        _ => None,
+    }
+}
+
+impl Processes<'_> {
+    /// Prepares to follow a process whose threads are stopped.
+    pub fn prepare(&mut self, process: &mut Process) -> Result<Prepared, ControlError> {
+        process.check_filters()?;
+        let near = tracer::check(process)?;
+        let output = self.observer.begin(process.pid, &program(process.pid))?;
+        let (shared, mapped) = tracer::prepare(process, near, self.options)?;
+        Ok(Prepared { shared, mapped, output })
+    }
+
+    /// Follows a process whose threads are stopped.
+    pub fn start(&mut self, mut process: Process, prepared: Prepared) -> Result<(), ControlError> {
+        let pid = process.pid;
+        let Prepared { shared, mapped, output } = prepared;
+        let stopped = std::mem::take(&mut process.threads);
+        let (tracer, received) = Tracer::new(process, shared.clone(), mapped, self.options);
+        let workers = Workers::start(pid, &shared, received, self.options);
+        let output = Some(output);
+        let followed = Followed { tracer, workers, output, is_ending: false };
+        self.tracees.insert(pid, Tracee::Followed(Box::new(followed)));
+        self.release_forked(pid)?;
+        let Some(followed) = self.followed(pid) else { return Ok(()) };
+        let taken = followed.tracer.take_over(stopped);
+        self.handled(pid, taken)
+    }
+
+    /// Handles an event of a thread of no process that is traced here: a new process, or one that was left before.
+    pub fn handle_unknown(&mut self, thread: Pid, status: Status) -> Result<(), ControlError> {
+        if let Some(ending) = ending(status) {
+            if thread == self.first {
+                self.ended = Some(ending);
+            }
+            return Ok(());
+        }
+        let is_exit = matches!(status, Status::Event(_, _, libc::PTRACE_EVENT_EXIT));
+        let stop_state = stop_state(status);
+        if is_exit || thread_group(thread) != Some(thread) {
+            return Ok(resume(thread, stop_state.signal())?);
+        }
+        self.add_process(thread, stop_state)
+    }
+
+    /// Adds a new process that has not executed an instruction.
+    fn add_process(&mut self, pid: Pid, state: StopState) -> Result<(), ControlError> {
+        match self.sharer(pid) {
+            _ if self.is_leaving => Ok(detach(pid, state.signal())?),
+            Some(beside) => {
+                self.tracees.insert(pid, Tracee::Native { beside });
+                if let Some(followed) = self.followed(beside) {
+                    followed.tracer.seen.children += 1;
+                }
+                Ok(resume(pid, state.signal())?)
+            }
+            None => self.follow_program(pid, state),
+        }
+    }
+
+    /// The followed process that shares its memory with another one. If the kernel does not report that, the first one is
+    /// assumed.
+    fn sharer(&self, pid: Pid) -> Option<Pid> {
+        if share_memory(pid, pid).is_none() {
+            return Some(self.first);
+        }
+        let mut followed = self.tracees.iter().filter_map(|(of, tracee)| match tracee {
+            Tracee::Followed(followed) => Some((*of, followed)),
+            Tracee::Executing | Tracee::Native { .. } => None,
+        });
+        // The first thread may have ended before the others.
+        let shares = |thread: &Pid| share_memory(*thread, pid) == Some(true);
+        followed.find(|(_, one)| one.tracer.threads.keys().any(shares)).map(|(of, _)| of)
+    }
+
+    /// Follows the program of a process with one thread, which is stopped before an instruction. If that is not possible,
+    /// the process goes on natively.
+    fn follow_program(&mut self, pid: Pid, state: StopState) -> Result<(), ControlError> {
+        let path = program(pid);
+        let process = Process::from_traced(pid).map_err(ControlError::from);
+        let prepared = process.and_then(|mut process| {
+            process.risk_policy = self.risk_policy;
+            process.threads.insert(pid, state);
+            let prepared = self.prepare(&mut process)?;
+            Ok((process, prepared))
+        });
+        let error = match prepared {
+            Ok((process, prepared)) => return self.start(process, prepared),
+            Err(error) => error,
+        };
+        let is_over = matches!(error, ControlError::Ptrace(PtraceError::Ended(_)));
+        if !is_over {
+            self.observer.not_followed(pid, &path, &error);
+            if pid == self.first {
+                self.ended = Some(Ending::Detached);
+            }
+        }
+        Ok(detach(pid, state.signal())?)
+    }
+
+    /// Handles an event of a process that has executed a program.
+    pub fn handle_executing(
+        &mut self,
+        pid: Pid,
+        thread: Pid,
+        status: Status,
+    ) -> Result<(), ControlError> {
+        match (status, stop_state(status)) {
+            (Status::Exited(..) | Status::Signaled(..), _) => self.forget(pid, thread, status),
+            (Status::Event(_, _, libc::PTRACE_EVENT_STOP), StopState::GroupStop) => listen(thread)?,
+            (Status::Event(_, _, libc::PTRACE_EVENT_STOP), state) => {
+                self.tracees.remove(&pid);
+                self.follow_program(pid, state)?;
+            }
+            (_, state) => {
+                // Another stop has cancelled the requested one.
+                let _ = interrupt(thread);
+                resume(thread, state.signal())?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Handles an event of a process that runs natively, and shares the memory of another one.
+    pub fn handle_native(
+        &mut self,
+        pid: Pid,
+        thread: Pid,
+        status: Status,
+    ) -> Result<(), ControlError> {
+        match (status, stop_state(status)) {
+            (Status::Exited(..) | Status::Signaled(..), _) => self.forget(pid, thread, status),
+            (Status::Event(_, _, libc::PTRACE_EVENT_EXEC), _) if self.is_leaving => {
+                self.tracees.remove(&pid);
+                detach(pid, None)?;
+            }
+            (Status::Event(_, _, libc::PTRACE_EVENT_EXEC), _) => self.await_program(pid),
+            (Status::Event(_, _, libc::PTRACE_EVENT_STOP), StopState::GroupStop) => listen(thread)?,
+            (_, state) => resume(thread, state.signal())?,
+        }
+        Ok(())
+    }
+
+    /// A thread of a process that is not followed has ended; the process with its first one.
+    fn forget(&mut self, pid: Pid, thread: Pid, status: Status) {
+        if thread == pid {
+            self.tracees.remove(&pid);
+        }
+        if thread == self.first {
+            self.ended = ending(status);
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! The threads that help the tracer of a process: its translator and its monitor.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, channel, sync_channel};
+use std::thread::JoinHandle;
+
+use hmtt_format::tag_log::ClockPair;
+use hmtt_probe::control::{Ending, clock};
+use nix::unistd::Pid;
+
+use super::tracer::{Options, Seen};
+use super::translator::{Translation, serve};
+use super::{Outcome, Shared, progress};
+use crate::monitor::code::BlockCode;
+use crate::monitor::progress::Snapshots;
+use crate::monitor::{Counts, Finished, watch};
+use crate::profile::{BlockCount, NativeCode, Profile};
+
+/// The threads that help the tracer of a process.
+pub struct Workers {
+    shared: Arc<Shared>,
+    translator: JoinHandle<()>,
+    monitor: JoinHandle<Counts>,
+    begin: ClockPair,
+}
+
+impl Workers {
+    /// Starts the threads. `received`: messages of the tracer to the monitor.
+    pub fn start(
+        pid: Pid,
+        shared: &Arc<Shared>,
+        received: Receiver<Finished>,
+        options: &Options,
+    ) -> Self {
+        let (ready, started) = channel();
+        let translator_shared = shared.clone();
+        let translator = std::thread::spawn(move || {
+            serve(&translator_shared, || {
+                let _ = ready.send(());
+            });
+        });
+        // Nothing waits for this thread, which may wait for a terminal.
+        let snapshots = options.progress.map(|print| {
+            let (to, from) = sync_channel(1);
+            let shared = shared.clone();
+            std::thread::spawn(move || progress::report(pid, &shared, &from, print));
+            Snapshots::new(to)
+        });
+        let (monitor_shared, recording) = (shared.clone(), options.recording);
+        let monitor = std::thread::spawn(move || {
+            watch(&monitor_shared.rings, &received, recording, &*monitor_shared, snapshots)
+        });
+        // An error means that the translator has ended: the process then runs natively.
+        let _ = started.recv();
+        Workers { shared: shared.clone(), translator, monitor, begin: clock::pair() }
+    }
+
+    /// Ends the threads of a process that is no longer followed, whose tracer has been dropped.
+    pub fn finish(self, seen: Seen, ending: Ending) -> Outcome {
+        let Workers { shared, translator, monitor, begin } = self;
+        shared.end();
+        let counts = monitor.join().unwrap_or_default();
+        let _ = translator.join();
+        let Seen { mut seen, interrupted, left } = seen;
+        seen.tsc_hz = clock::rate(&begin, &clock::pair());
+        let profile = profile(&shared.translation(), counts, &interrupted, seen);
+        Outcome { profile, ending, left }
+    }
+}
+
+/// Puts together what all threads of the controller have found.
+fn profile(
+    translation: &Translation,
+    counts: Counts,
+    interrupted: &BTreeMap<(u32, u16), u64>,
+    seen: Profile,
+) -> Profile {
+    let Counts { counted, dropped, cut_threads } = counts;
+    let executed = counted.blocks.iter().enumerate().filter(|(_, one)| one.executions > 0);
+    let blocks = executed.filter_map(|(number, tally)| {
+        let number = number as u32;
+        let (block, files) = translation.block(number)?;
+        let code = BlockCode::new(block.start, &block.bytes);
+        let instructions = code.instructions;
+        let parts = interrupted.range((number, 0)..=(number, u16::MAX));
+        let unexecuted = parts
+            .map(|((_, done), times)| (instructions - u64::from(*done).min(instructions)) * times);
+        let contains =
+            |one: &&hmtt_probe::ptrace::Mapping| (one.start..one.end).contains(&block.start);
+        Some(BlockCount {
+            number,
+            code,
+            bytes: block.bytes.clone(),
+            tally: *tally,
+            unexecuted: unexecuted.sum(),
+            modelled: counted.models.blocks.get(number as usize).copied().unwrap_or_default(),
+            mapping: files.iter().find(contains).cloned(),
+        })
+    });
+    let native = translation.native().iter();
+    let native =
+        native.map(|((at, why), times)| NativeCode { at: *at, why: why.clone(), times: *times });
+    let mut calls = counted.calls;
+    calls.merge(&seen.calls);
+    Profile {
+        blocks: blocks.collect(),
+        native: native.collect(),
+        edges: counted.edges,
+        unbalanced: counted.unbalanced,
+        superblocks: counted.superblocks,
+        calls,
+        models: counted.models,
+        intervals: counted.intervals,
+        dropped,
+        invalid: counted.invalid,
+        cut_threads,
+        ..seen
+    }
+}
