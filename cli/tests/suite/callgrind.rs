@@ -30,6 +30,25 @@ pub fn calls_of_library(
 /// Each repetition of a string instruction counts.
 pub fn instructions(name: &str, program: &Path, words: &[&str]) -> Option<BTreeMap<u64, u64>> {
     let text = run(name, program, words)?;
+    Some(parse_instructions(&text, program))
+}
+
+/// Returns how often each instruction of a program was executed in each process, with the process's number and command. The
+/// first word starts the program. A child that does not execute a program has its parent's counts at its start too.
+pub fn instructions_of_all(
+    name: &str,
+    program: &Path,
+    words: &[&str],
+) -> Option<BTreeMap<u64, (String, BTreeMap<u64, u64>)>> {
+    let parse = |text: &String| {
+        let value = |name| text.lines().find_map(|line| line.strip_prefix(name)).unwrap().trim();
+        let command = value("cmd:").to_owned();
+        (value("pid:").parse().unwrap(), (command, parse_instructions(text, program)))
+    };
+    Some(run_all(name, words)?.iter().map(parse).collect())
+}
+
+fn parse_instructions(text: &str, program: &Path) -> BTreeMap<u64, u64> {
     let (path, mut object, mut is_inclusive) = (program.canonicalize().unwrap(), "", false);
     let mut counts = BTreeMap::new();
     for line in text.lines() {
@@ -46,7 +65,7 @@ pub fn instructions(name: &str, program: &Path, words: &[&str]) -> Option<BTreeM
             }
         }
     }
-    Some(counts)
+    counts
 }
 
 /// Runs callgrind and returns its output. The linker's stubs are kept as separate code; otherwise callgrind adds what
@@ -67,25 +86,32 @@ fn run(name: &str, program: &Path, words: &[&str]) -> Option<String> {
 /// Returns the calls of each process that a program starts, in no order. The first argument of the program is what it
 /// starts.
 pub fn calls_of_started(name: &str, words: &[&str]) -> Option<Vec<BTreeMap<u64, u64>>> {
-    let folder = tempfile::tempdir().unwrap();
-    let output = format!("--callgrind-out-file={}", folder.path().join("%p").display());
-    let mut command = Command::new("valgrind");
-    command.args(["--tool=callgrind", "--dump-instr=yes", "--compress-strings=no"]);
-    command.args(["--compress-pos=no", "--trace-children=yes", &output]).args(words);
-    if let Err(error) = command.output() {
-        skipped(format!("{name}: valgrind: {error}"));
-        return None;
-    }
+    let texts = run_all(name, words)?;
     let started = Path::new(words[1]).canonicalize().unwrap();
-    let files = std::fs::read_dir(folder.path()).unwrap().flatten();
-    let texts = files.map(|entry| std::fs::read_to_string(entry.path()).unwrap());
     let command = format!("{} ", words[1]);
     let is_it = |text: &String| {
         let mut commands = text.lines().filter_map(|line| line.strip_prefix("cmd:"));
         commands.any(|words| words.trim_start().starts_with(&command))
     };
-    let texts = texts.filter(is_it);
+    let texts = texts.into_iter().filter(is_it);
     Some(texts.map(|text| parse(&text, started.to_str().unwrap())).collect())
+}
+
+/// Runs callgrind on a program and the processes that it starts. Returns the output of each.
+fn run_all(name: &str, words: &[&str]) -> Option<Vec<String>> {
+    let folder = tempfile::tempdir().unwrap();
+    let output = format!("--callgrind-out-file={}", folder.path().join("%p").display());
+    let mut command = Command::new("valgrind");
+    command.args(["--tool=callgrind", "--dump-instr=yes", "--compress-strings=no"]);
+    command
+        .args(["--compress-pos=no", "--skip-plt=no", "--trace-children=yes", &output])
+        .args(words);
+    if let Err(error) = command.output() {
+        skipped(format!("{name}: valgrind: {error}"));
+        return None;
+    }
+    let files = std::fs::read_dir(folder.path()).unwrap().flatten();
+    Some(files.map(|entry| std::fs::read_to_string(entry.path()).unwrap()).collect())
 }
 
 /// Parses the format of callgrind's manual: `ob=` and `cob=` name the files of callers and callees, and `calls=` the

@@ -3,6 +3,7 @@
 
 mod attach;
 mod counts;
+mod follow;
 mod kill;
 mod models;
 mod reports;

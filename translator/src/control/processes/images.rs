@@ -97,9 +97,6 @@ impl Processes<'_> {
             _ if self.is_leaving => Ok(detach(pid, state.signal())?),
             Some(beside) => {
                 self.tracees.insert(pid, Tracee::Native { beside });
-                if let Some(followed) = self.followed(beside) {
-                    followed.tracer.seen.children += 1;
-                }
                 Ok(resume(pid, state.signal())?)
             }
             None => self.follow_program(pid, state),
@@ -179,7 +176,7 @@ impl Processes<'_> {
         match (status, stop_state(status)) {
             (Status::Exited(..) | Status::Signaled(..), _) => self.forget(pid, thread, status),
             (Status::Event(_, _, libc::PTRACE_EVENT_EXEC), _) if self.is_leaving => {
-                self.tracees.remove(&pid);
+                self.remove_native(pid);
                 detach(pid, None)?;
             }
             (Status::Event(_, _, libc::PTRACE_EVENT_EXEC), _) => self.await_program(pid),
@@ -189,10 +186,19 @@ impl Processes<'_> {
         Ok(())
     }
 
+    /// Removes a process that is not followed. One that has never been followed is counted.
+    pub fn remove_native(&mut self, pid: Pid) {
+        if let Some(Tracee::Native { beside }) = self.tracees.remove(&pid)
+            && let Some(followed) = self.followed(beside)
+        {
+            followed.tracer.seen.children += 1;
+        }
+    }
+
     /// A thread of a process that is not followed has ended; the process with its first one.
     fn forget(&mut self, pid: Pid, thread: Pid, status: Status) {
         if thread == pid {
-            self.tracees.remove(&pid);
+            self.remove_native(pid);
         }
         if thread == self.first {
             self.ended = ending(status);

@@ -133,7 +133,7 @@ impl Processes<'_> {
 
     /// Stops a process that is not followed, and detaches from it.
     fn release_native(&mut self, pid: Pid) {
-        self.tracees.remove(&pid);
+        self.remove_native(pid);
         let begin = Instant::now();
         let pending = self.pending.iter().position(|status| status.thread() == Some(pid));
         let mut stopped = pending.and_then(|at| self.pending.remove(at));
