@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
@@ -11,12 +11,15 @@ use nix::unistd::Pid;
 use serde_json::Value;
 
 use super::counts::executions;
-use super::{STARTS, hmtt_monitor};
+use super::{RESTRICTS, STARTS, hmtt_monitor};
 use crate::tag::build;
 use crate::{callgrind, skipped};
 
 /// Starts processes in many ways.
 const FOLLOWS: &str = include_str!("follows.c");
+/// A 32-bit program that ends with status 5.
+const BITS_32: &str =
+    r#"__asm__(".globl _start\n_start: mov $1, %eax\nmov $5, %ebx\nint $0x80\n");"#;
 /// Several processes at the same time, some of which execute other programs.
 const SCRIPT: &str = "for i in 1 2 3 4 5 6; do (echo $i; exit $i) | cat; x=$(printf '%d' $i | tr 1-9 a-i); echo $x $?; done; \
                       { sleep 0.05; echo late; } & wait; exit 7";
@@ -268,16 +271,130 @@ fn existing_files_are_replaced_only_if_asked() {
     assert_eq!(std::fs::read_to_string(other).unwrap(), "kept\n");
 }
 
-/// Sends a signal to the controller some time after its start. Returns what the processes have written, to their end.
+/// Runs a command of bash with all its processes monitored. Returns its status and what `hmtt` says.
+fn run_bash(script: &str) -> (Option<i32>, String) {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("profile");
+    let mut command = hmtt_monitor(&["run", "-f", "-o", file.to_str().unwrap(), "--"]);
+    let output = command.args(["bash", "-c", script]).output().unwrap();
+    (output.status.code(), String::from_utf8(output.stderr).unwrap())
+}
+
+#[test]
+fn a_32_bit_program_goes_on_natively_with_a_warning() {
+    let flags = ["-m32", "-nostdlib", "-static"];
+    let Some(program) = build("monitor-bits-32", BITS_32, &flags) else { return };
+    let program = program.display();
+    let (status, text) = run_bash(&format!("{program}; [ $? = 5 ] && /bin/true; exit 3"));
+    let warnings = || text.lines().filter(|line| line.contains("continues natively"));
+    assert_eq!((status, warnings().count()), (Some(3), 1), "{text}");
+    assert!(warnings().all(|line| line.contains("bits-32") && line.contains("32-bit program")));
+    assert!(text.contains("/true: "), "{text}");
+    let (status, text) = run_bash(&format!("exec {program}"));
+    assert_eq!(status, Some(5), "{text}");
+    assert!(text.contains("continues natively: it is a 32-bit program"), "{text}");
+}
+
+#[test]
+fn other_processes_are_followed_after_one_was_left() {
+    let Some(program) = build("monitor-restricts", RESTRICTS, &["-w"]) else { return };
+    let script = format!("{0} gs; {0} seccomp; /bin/true; exit 3", program.display());
+    let (status, text) = run_bash(&script);
+    assert_eq!(status, Some(3), "{text}");
+    for why in ["it uses gs", "it restricts its system calls by seccomp"] {
+        let left = text.lines().find(|line| line.contains(why)).unwrap();
+        assert!(left.starts_with("hmtt: warning: process "), "{text}");
+    }
+    assert!(text.contains("/true: "), "{text}");
+}
+
+#[test]
+fn processes_without_space_for_the_cache_go_on_natively() {
+    let (status, text) = run_bash("(ulimit -v 1000000; exec true) && exit 3");
+    assert_eq!(status, Some(3), "{text}");
+    assert!(text.contains("/true, continues natively: "), "{text}");
+}
+
+/// Attaches to a process with its children until `end` has been called. Returns whether that process still ran.
+fn attach(program: &mut Child, file: &Path, end: impl FnOnce(Pid)) -> bool {
+    let mut command = hmtt_monitor(&["attach", "-f", "--overwrite", "-o"]);
+    command.arg(file).arg(program.id().to_string()).stderr(Stdio::piped());
+    let mut monitor = command.spawn().unwrap();
+    let status = format!("/proc/{}/status", program.id());
+    let tracer = format!("TracerPid:\t{}\n", monitor.id());
+    while !std::fs::read_to_string(&status).is_ok_and(|text| text.contains(&tracer)) {
+        let is_over =
+            program.try_wait().unwrap().is_some() || monitor.try_wait().unwrap().is_some();
+        if is_over {
+            monitor.wait().unwrap();
+            return false;
+        }
+        std::thread::yield_now();
+    }
+    end(Pid::from_raw(monitor.id().cast_signed()));
+    let output = monitor.wait_with_output().unwrap();
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{error}");
+    true
+}
+
+#[test]
+fn a_running_process_and_its_later_children_are_followed_until_the_monitor_detaches() {
+    /// Attachments, few enough that memory that cannot be removed leaves addresses for the next.
+    const TIMES: u64 = 8;
+    let script = "for i in $(seq 300); do (exit 3) | cat; x=$(echo $i | tr 0-9 a-j); echo $x $?; done; exit 6";
+    let plain = Command::new("bash").args(["-c", script]).output().unwrap();
+    let mut command = Command::new("bash");
+    let mut running = command.args(["-c", script]).stdout(Stdio::piped()).spawn().unwrap();
+    // What it writes is less than a pipe holds.
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("profile");
+    for number in 0..TIMES {
+        let pid = running.id().to_string();
+        let is_running = attach(&mut running, &file, |monitor| {
+            let (begin, before) = (Instant::now(), profiles(folder.path()).len());
+            let grown = || profiles(folder.path()).len() > before + 8;
+            while begin.elapsed() < Duration::from_secs(5) && !grown() {
+                std::thread::sleep(Duration::from_millis(3 + number));
+            }
+            if number % 2 == 0 {
+                kill(monitor, Signal::SIGINT).unwrap();
+            } else {
+                hmtt_monitor(&["detach", &pid]).stderr(Stdio::null()).status().unwrap();
+            }
+        });
+        if !is_running {
+            break;
+        }
+    }
+    let output = running.wait_with_output().unwrap();
+    assert_eq!(seen(&output), seen(&plain));
+    let images: Vec<Image> = profiles(folder.path()).iter().map(|one| Image::read(one)).collect();
+    assert!(images.iter().any(|image| image.has("/tr")), "{}", images.len());
+    assert!(images.iter().filter(|image| image.has("/cat")).count() > 2);
+}
+
+/// Waits until the controller has started the program. Before that, it may be the end of both.
+fn wait_for_program(monitor: &Child) {
+    let children = format!("/proc/{0}/task/{0}/children", monitor.id());
+    let own = Path::new(env!("CARGO_BIN_EXE_hmtt")).canonicalize().unwrap();
+    loop {
+        let child = std::fs::read_to_string(&children).unwrap();
+        let program = std::fs::read_link(format!("/proc/{}/exe", child.trim()));
+        if program.is_ok_and(|program| program != own) {
+            return;
+        }
+        std::thread::yield_now();
+    }
+}
+
+/// Sends a signal to the controller some time after it has started the program. Returns what the processes have written, to their end.
 fn output_after(words: &[&str], file: &Path, signal: Signal, after: Duration) -> String {
     let mut command = hmtt_monitor(&["run", "-f", "--overwrite", "-o"]);
     command.arg(file).arg("--").args(words).stdout(Stdio::piped()).stderr(Stdio::null());
     let mut monitor = command.spawn().unwrap();
-    let children = format!("/proc/{0}/task/{0}/children", monitor.id());
-    while std::fs::read_to_string(&children).unwrap().is_empty() {
-        std::thread::yield_now();
-    }
-    std::thread::sleep(Duration::from_millis(5) + after);
+    wait_for_program(&monitor);
+    std::thread::sleep(after);
     let _ = kill(Pid::from_raw(monitor.id().cast_signed()), signal);
     let mut text = String::new();
     // All processes have the other end of this pipe.
