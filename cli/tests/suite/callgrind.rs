@@ -8,6 +8,9 @@ use hmtt_probe::elf::Image;
 
 use crate::{scratch, skipped};
 
+/// How often each instruction was executed, by its file address.
+pub type Executions = BTreeMap<u64, u64>;
+
 /// Returns the calls of a program's own functions by the file addresses that were called; `None` if the test is
 /// skipped.
 pub fn calls(name: &str, program: &Path, words: &[&str]) -> Option<BTreeMap<u64, u64>> {
@@ -39,7 +42,7 @@ pub fn instructions_of_all(
     name: &str,
     program: &Path,
     words: &[&str],
-) -> Option<BTreeMap<u64, (String, BTreeMap<u64, u64>)>> {
+) -> Option<BTreeMap<u64, (String, Executions)>> {
     let parse = |text: &String| {
         let value = |name| text.lines().find_map(|line| line.strip_prefix(name)).unwrap().trim();
         let command = value("cmd:").to_owned();

@@ -69,9 +69,10 @@ impl Processes<'_> {
         let output = Some(output);
         let followed = Followed { tracer, workers, output, is_ending: false };
         self.tracees.insert(pid, Tracee::Followed(Box::new(followed)));
-        self.release_forked(pid)?;
         let Some(followed) = self.followed(pid) else { return Ok(()) };
         let taken = followed.tracer.take_over(stopped);
+        // Its threads are known from here on, with which children may share their memory.
+        self.release_forked(pid)?;
         self.handled(pid, taken)
     }
 

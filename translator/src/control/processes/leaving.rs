@@ -54,8 +54,8 @@ impl Processes<'_> {
                 (Some(followed), Status::Stopped(..)) => {
                     followed.tracer.process.queued_events.push(status);
                 }
-                // Its end is found again below.
-                (Some(followed), _) => super::unless_ended(followed.tracer.handle(status))?,
+                // An error is found again below.
+                (Some(followed), _) => drop(followed.tracer.handle(status)),
             }
         }
         let Some(followed) = self.followed(pid) else { return Ok(()) };
