@@ -7,7 +7,7 @@ mod thread;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::Sender;
 
 use hmtt_probe::address::RunAddr;
 use hmtt_probe::control::Ending;
@@ -107,15 +107,15 @@ pub(super) struct Seen {
 }
 
 impl Tracer {
-    /// A tracer without threads. Also returns where the monitor receives messages.
+    /// A tracer without threads. `finished`: where the monitor receives messages.
     pub fn new(
         process: Process,
         shared: Arc<Shared>,
         mapped: Mapped,
         options: &Options,
-    ) -> (Self, Receiver<Finished>) {
-        let (finished, received) = channel();
-        let tracer = Tracer {
+        finished: Sender<Finished>,
+    ) -> Self {
+        Tracer {
             process,
             shared,
             refuses_sequences: false,
@@ -128,8 +128,7 @@ impl Tracer {
             left: None,
             ending: None,
             mapped,
-        };
-        (tracer, received)
+        }
     }
 
     /// What it knows when the process is no longer followed. The monitor then ends too.

@@ -1,9 +1,10 @@
 //! The threads that help the tracer of a process: its translator and its monitor.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, channel, sync_channel};
-use std::thread::JoinHandle;
+use std::sync::mpsc::{Sender, channel, sync_channel};
+use std::thread::{Builder, JoinHandle};
 
 use hmtt_format::tag_log::ClockPair;
 use hmtt_probe::control::{Ending, clock};
@@ -26,34 +27,40 @@ pub struct Workers {
 }
 
 impl Workers {
-    /// Starts the threads. `received`: messages of the tracer to the monitor.
+    /// Starts the threads. Also returns where the tracer sends messages to the monitor.
+    ///
+    /// # Errors
+    /// The error of starting a thread: there are too many.
     pub fn start(
         pid: Pid,
         shared: &Arc<Shared>,
-        received: Receiver<Finished>,
         options: &Options,
-    ) -> Self {
+    ) -> io::Result<(Self, Sender<Finished>)> {
+        let (finished, received) = channel();
         let (ready, started) = channel();
         let translator_shared = shared.clone();
-        let translator = std::thread::spawn(move || {
+        let translator = Builder::new().spawn(move || {
             serve(&translator_shared, || {
                 let _ = ready.send(());
             });
-        });
+        })?;
         // Nothing waits for this thread, which may wait for a terminal.
         let snapshots = options.progress.map(|print| {
             let (to, from) = sync_channel(1);
             let shared = shared.clone();
-            std::thread::spawn(move || progress::report(pid, &shared, &from, print));
+            // Without the thread there are no reports.
+            let _ = Builder::new().spawn(move || progress::report(pid, &shared, &from, print));
             Snapshots::new(to)
         });
         let (monitor_shared, recording) = (shared.clone(), options.recording);
-        let monitor = std::thread::spawn(move || {
+        let monitor = Builder::new().spawn(move || {
             watch(&monitor_shared.rings, &received, recording, &*monitor_shared, snapshots)
         });
+        let monitor = monitor.inspect_err(|_| shared.end())?;
         // An error means that the translator has ended: the process then runs natively.
         let _ = started.recv();
-        Workers { shared: shared.clone(), translator, monitor, begin: clock::pair() }
+        let begin = clock::pair();
+        Ok((Workers { shared: shared.clone(), translator, monitor, begin }, finished))
     }
 
     /// Ends the threads of a process that is no longer followed, whose tracer has been dropped.

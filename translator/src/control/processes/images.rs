@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::mpsc::Sender;
 
 use hmtt_probe::control::Ending;
 use hmtt_probe::ptrace::{
@@ -16,12 +17,16 @@ use super::super::error::ControlError;
 use super::super::tracer::{self, Mapped, Tracer};
 use super::super::workers::Workers;
 use super::{Followed, Output, Processes, Tracee};
+use crate::monitor::Finished;
 
 /// What is prepared for a stopped process.
 pub struct Prepared {
     shared: Arc<Shared>,
     mapped: Mapped,
     output: Output,
+    workers: Workers,
+    /// Where the monitor receives messages.
+    finished: Sender<Finished>,
 }
 
 /// The program of a process, for messages.
@@ -56,16 +61,18 @@ impl Processes<'_> {
         let near = tracer::check(process)?;
         let output = self.observer.begin(process.pid, &program(process.pid))?;
         let (shared, mapped) = tracer::prepare(process, near, self.options)?;
-        Ok(Prepared { shared, mapped, output })
+        let started = Workers::start(process.pid, &shared, self.options);
+        let failed = |source| ControlError::System { operation: "start a thread", source };
+        let (workers, finished) = started.map_err(failed)?;
+        Ok(Prepared { shared, mapped, output, workers, finished })
     }
 
     /// Follows a process whose threads are stopped.
     pub fn start(&mut self, mut process: Process, prepared: Prepared) -> Result<(), ControlError> {
         let pid = process.pid;
-        let Prepared { shared, mapped, output } = prepared;
+        let Prepared { shared, mapped, output, workers, finished } = prepared;
         let stopped = std::mem::take(&mut process.threads);
-        let (tracer, received) = Tracer::new(process, shared.clone(), mapped, self.options);
-        let workers = Workers::start(pid, &shared, received, self.options);
+        let tracer = Tracer::new(process, shared, mapped, self.options, finished);
         let output = Some(output);
         let followed = Followed { tracer, workers, output, is_ending: false };
         self.tracees.insert(pid, Tracee::Followed(Box::new(followed)));

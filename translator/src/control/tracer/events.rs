@@ -41,8 +41,8 @@ impl Tracer {
         }
     }
 
-    /// Adds a new thread of the process at its first stop. A new process goes on natively, as it was started, and is
-    /// not followed. Returns whether the event is to be handled.
+    /// Adds a new thread of the process at its first stop. A new process, which comes here only if children are not
+    /// followed, goes on natively, as it was started. Returns whether the event is to be handled.
     fn is_adopted(&mut self, thread: Pid, status: Status) -> Result<bool, ControlError> {
         let signal = match status {
             Status::Exited(..) | Status::Signaled(..) => return Ok(false),
