@@ -1,6 +1,8 @@
 //! Lets a process go on natively.
 
-use hmtt_probe::ptrace::{Process, PtraceError, SignalNumber, Status, StopState};
+use hmtt_probe::ptrace::{
+    Process, PtraceError, SignalNumber, Status, StopState, interrupt, resume,
+};
 use nix::unistd::Pid;
 
 use super::super::error::ControlError;
@@ -23,8 +25,9 @@ impl Tracer {
     pub fn leave(&mut self) -> Result<Left, ControlError> {
         self.process.queued_events.extend(self.pending.drain(..));
         let stopped = std::mem::take(&mut self.process.threads);
-        let is_over = match self.process.stop_beside(stopped) {
-            Ok(_) => false,
+        let stopped = self.process.stop_beside(stopped).map(drop);
+        let is_over = match stopped.and_then(|()| self.finish_call()) {
+            Ok(()) => false,
             Err(PtraceError::Ended(_)) => true,
             Err(error) => return Err(error.into()),
         };
@@ -47,6 +50,23 @@ impl Tracer {
         let rest: Vec<Pid> = self.threads.keys().copied().collect();
         rest.into_iter().for_each(|thread| self.finish_ring(thread, None));
         Ok(Left::Detached)
+    }
+
+    /// If all threads are at the start or end of a system call, or within one, none can remove the shared memory. One of
+    /// them then continues until it has made its call, or is interrupted in it.
+    fn finish_call(&mut self) -> Result<(), PtraceError> {
+        let is_at_call = |state: &StopState| state.signal() == Some(SignalNumber::SYSTEM_CALL);
+        let threads = &self.process.threads;
+        let can_call =
+            threads.values().any(|state| *state != StopState::InSyscall && !is_at_call(state));
+        let at_call = threads.iter().find(|(_, state)| is_at_call(state));
+        let Some(thread) = at_call.map(|(thread, _)| *thread).filter(|_| !can_call) else {
+            return Ok(());
+        };
+        self.process.threads.remove(&thread);
+        interrupt(thread)?;
+        resume(thread, None)?;
+        self.process.stop_others().map(drop)
     }
 
     /// Moves a stopped thread out of the cache.
