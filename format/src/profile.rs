@@ -12,7 +12,7 @@ pub use parts::{
 };
 
 /// Version of the file. Any change that a reader must know of increments it.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 /// Value of the key `kind`.
 pub const KIND: &str = "hmtt-monitor";
 
@@ -75,6 +75,10 @@ pub struct Profile {
     pub version: u32,
     /// [`KIND`].
     pub kind: String,
+    /// Path of the program, when it was followed first.
+    pub program: String,
+    /// Number of the process.
+    pub process: i32,
     /// How the program has ended.
     pub ending: Ending,
     /// Why it was followed no longer.
@@ -82,6 +86,8 @@ pub struct Profile {
     pub left: Option<String>,
     /// What was recorded.
     pub recorded: Recorded,
+    /// Processor time of its threads while it was followed, in nanoseconds, without those that ended without a last report.
+    pub processor_ns: u64,
     /// Threads that were in the cache.
     pub monitored_threads: u64,
     /// Threads that never were, because too many were at the same time.
@@ -235,7 +241,11 @@ mod tests {
             edges: vec![IndirectEdge { from: 1, to: 3, times: 4 }],
             superblocks: vec![Superblock { blocks: vec![1, 3, 1], ..Superblock::default() }],
             system_calls: vec![SystemCall { thread: 7, name: "read".into(), ..Default::default() }],
-            native: vec![Native { code_address: 9, reason: "it uses gs".into(), times: 1 }],
+            native: vec![Native {
+                code_address: 9,
+                reason: "it uses gs".into(),
+                ..Default::default()
+            }],
             ..Profile::default()
         }
     }
@@ -257,8 +267,8 @@ mod tests {
         assert_eq!(refused("7"), "it is no profile");
         assert_eq!(refused("{}"), "its kind is not hmtt-monitor");
         let other = refused("{\"kind\":\"hmtt-monitor\",\"version\":1}");
-        assert_eq!(other, "its version is 1, and this hmtt reads version 3");
-        assert_eq!(refused("{\"kind\":\"hmtt-monitor\",\"version\":3}"), "it is no profile");
+        assert_eq!(other, "its version is 1, and this hmtt reads version 4");
+        assert_eq!(refused("{\"kind\":\"hmtt-monitor\",\"version\":4}"), "it is no profile");
         let changed = |change: fn(&mut Profile)| {
             let mut profile = profile();
             change(&mut profile);

@@ -7,6 +7,8 @@ mod names;
 
 pub(crate) use names::Names;
 
+use std::path::PathBuf;
+
 use hmtt_probe::address::RunAddr;
 use hmtt_probe::ptrace::Mapping;
 
@@ -44,13 +46,28 @@ pub struct NativeCode {
     pub at: RunAddr,
     /// Why the instruction there is not translated.
     pub why: String,
-    /// How often threads came there.
+    /// What is known of threads that came there.
+    pub used: NativeUse,
+}
+
+/// What is known of threads that came to an address that is not translated.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NativeUse {
+    /// How often they came.
     pub times: u64,
+    /// Their processor time until they were in the cache again, in nanoseconds.
+    pub processor_ns: u64,
 }
 
 /// What a process has executed.
 #[derive(Clone, Debug, Default)]
 pub struct Profile {
+    /// Path of the program.
+    pub program: PathBuf,
+    /// Number of the process.
+    pub process: i32,
+    /// Processor time of threads, in nanoseconds.
+    pub processor_ns: u64,
     /// Blocks that were executed, by number.
     pub blocks: Vec<BlockCount>,
     /// Code that ran natively.

@@ -186,6 +186,8 @@ pub struct Native {
     pub reason: String,
     /// How often threads came there.
     pub times: u64,
+    /// Processor time of threads from there until they were in the cache again, in nanoseconds.
+    pub processor_ns: u64,
 }
 
 /// Results of models of a processor.

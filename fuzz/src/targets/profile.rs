@@ -77,6 +77,7 @@ fn extend(profile: &mut Profile, bytes: &mut Bytes<'_>) -> Option<()> {
             code_address: number(bytes)?,
             reason: name(bytes)?,
             times: number(bytes)?,
+            processor_ns: number(bytes)?,
         }),
         3 => profile.unbalanced_blocks = None,
         4 => {

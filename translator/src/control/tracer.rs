@@ -6,6 +6,7 @@ mod events;
 mod thread;
 
 use std::collections::{BTreeMap, VecDeque};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
@@ -106,6 +107,11 @@ pub(super) struct Seen {
     pub left: Option<&'static str>,
 }
 
+/// The program of a process, for messages.
+pub fn program(pid: Pid) -> PathBuf {
+    std::fs::read_link(format!("/proc/{pid}/exe")).unwrap_or_else(|_| "a program".into())
+}
+
 impl Tracer {
     /// A tracer without threads. `finished`: where the monitor receives messages.
     pub fn new(
@@ -115,6 +121,7 @@ impl Tracer {
         options: &Options,
         finished: Sender<Finished>,
     ) -> Self {
+        let (pid, program) = (process.pid, program(process.pid));
         Tracer {
             process,
             shared,
@@ -124,7 +131,7 @@ impl Tracer {
             pending: VecDeque::new(),
             finished,
             interrupted: BTreeMap::new(),
-            seen: Profile::default(),
+            seen: Profile { program, process: pid.as_raw(), ..Profile::default() },
             left: None,
             ending: None,
             mapped,

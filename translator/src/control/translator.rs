@@ -18,6 +18,7 @@ use super::memory::CodeMemory;
 use super::{Request, Shared};
 use crate::cache::{Answer, BlockInfo, Cache, CacheError, Entry, Numbered};
 use crate::layout::{area, header};
+use crate::profile::NativeUse;
 use crate::shared::{Area, THREADS, wait, wake};
 use crate::state::Point;
 use robust::Robust;
@@ -38,7 +39,7 @@ pub struct Translation {
     /// The files that were mapped when each block was translated, by number.
     files: Vec<Files>,
     /// Addresses at which threads became native, with the reason, and how often.
-    native: BTreeMap<(RunAddr, String), u64>,
+    native: BTreeMap<(RunAddr, String), NativeUse>,
 }
 
 impl Translation {
@@ -81,8 +82,17 @@ impl Translation {
     }
 
     /// Addresses at which threads became native, with the reason, and how often.
-    pub fn native(&self) -> &BTreeMap<(RunAddr, String), u64> {
+    pub fn native(&self) -> &BTreeMap<(RunAddr, String), NativeUse> {
         &self.native
+    }
+
+    /// Adds processor time that a thread has used since it became native at an address.
+    pub fn add_native_time(&mut self, at: RunAddr, nanoseconds: u64) {
+        let from = (at, String::new());
+        let found = self.native.range_mut(from..).next().filter(|((found, _), _)| *found == at);
+        if let Some((_, used)) = found {
+            used.processor_ns += nanoseconds;
+        }
     }
 
     /// The block at an address.
@@ -99,7 +109,7 @@ impl Translation {
         if let Err(error) = &entry
             && self.native.len() < NATIVE
         {
-            *self.native.entry((at, error.to_string())).or_default() += 1;
+            self.native.entry((at, error.to_string())).or_default().times += 1;
         }
         entry
     }

@@ -107,7 +107,7 @@ fn profile(
     });
     let native = translation.native().iter();
     let native =
-        native.map(|((at, why), times)| NativeCode { at: *at, why: why.clone(), times: *times });
+        native.map(|((at, why), used)| NativeCode { at: *at, why: why.clone(), used: *used });
     let mut calls = counted.calls;
     calls.merge(&seen.calls);
     Profile {

@@ -23,7 +23,8 @@ impl Counted {
         let native = |one: &super::NativeCode| Native {
             code_address: one.at.0,
             reason: one.why.clone(),
-            times: one.times,
+            times: one.used.times,
+            processor_ns: one.used.processor_ns,
         };
         let edges = self.edges.iter();
         let edges = edges.filter(|(_, times)| *times > 0).map(|(edge, times)| IndirectEdge {
@@ -36,6 +37,9 @@ impl Counted {
         Profile {
             version: VERSION,
             kind: KIND.into(),
+            program: self.program.display().to_string(),
+            process: self.process,
+            processor_ns: self.processor_ns,
             ending: match ending {
                 control::Ending::Exited(code) => Ending::Exited(code),
                 control::Ending::Signaled(signal) => Ending::Signaled(signal.0),

@@ -221,13 +221,14 @@ fn native(text: &mut String, profile: &Profile, top: usize) {
     if !profile.native.is_empty() {
         let _ = writeln!(
             text,
-            "\n{:>16} {:>18}  ran natively from here to the next system call",
-            "times", "address"
+            "\n{:>16} {:>6} {:>18}  ran natively from here to the next system call",
+            "times", "time %", "address"
         );
     }
     for one in profile.native.iter().take(top) {
         let (times, at, reason) = (one.times, one.code_address, escape::name(&one.reason));
-        let _ = writeln!(text, "{times:>16} {at:>#18x}  {reason}");
+        let share = 100.0 * one.processor_ns as f64 / profile.processor_ns.max(1) as f64;
+        let _ = writeln!(text, "{times:>16} {share:>6.2} {at:>#18x}  {reason}");
     }
 }
 

@@ -1,6 +1,5 @@
 //! Begins to follow programs: that of the first process, those of new processes, and those that processes execute.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
@@ -14,7 +13,7 @@ use nix::unistd::Pid;
 
 use super::super::Shared;
 use super::super::error::ControlError;
-use super::super::tracer::{self, Mapped, Tracer};
+use super::super::tracer::{self, Mapped, Tracer, program};
 use super::super::workers::Workers;
 use super::{Followed, Output, Processes, Tracee};
 use crate::monitor::Finished;
@@ -27,11 +26,6 @@ pub struct Prepared {
     workers: Workers,
     /// Where the monitor receives messages.
     finished: Sender<Finished>,
-}
-
-/// The program of a process, for messages.
-pub fn program(pid: Pid) -> PathBuf {
-    std::fs::read_link(format!("/proc/{pid}/exe")).unwrap_or_else(|_| "a program".into())
 }
 
 /// How a thread is stopped that has reported this event.

@@ -11,8 +11,7 @@ use nix::sys::wait::WaitPidFlag;
 use nix::unistd::Pid;
 
 use super::super::error::ControlError;
-use super::super::tracer::Left;
-use super::images::program;
+use super::super::tracer::{Left, program};
 use super::{Processes, Tracee};
 
 /// Longest time for which a native process is waited for until it stops. It may be blocked by a child.

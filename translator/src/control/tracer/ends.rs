@@ -85,6 +85,7 @@ impl Tracer {
                 native.map(|one| one.pointer)
             }
         };
+        self.add_processor_time(thread);
         self.finish_ring(thread, pointer);
         let at_event = self.process.thread_at_event(thread);
         let mut registers = at_event.registers()?;

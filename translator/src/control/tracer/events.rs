@@ -141,6 +141,7 @@ impl Tracer {
 
     /// Reads the ring of a thread that ends with these registers.
     pub(super) fn finish_last(&mut self, thread: Pid, registers: &libc::user_regs_struct) {
+        self.add_processor_time(thread);
         let Some(state) = self.threads.get(&thread) else { return };
         let (mut pointer, mut registers) = (state.pointer, *registers);
         if !state.is_native {
@@ -169,6 +170,7 @@ impl Tracer {
     fn handle_exec(&mut self, thread: Pid) -> Result<(), ControlError> {
         let caller = self.threads.iter().find(|(_, one)| one.call.is_some() && one.area.is_some());
         let caller = caller.map_or(thread, |(caller, _)| *caller);
+        self.add_processor_time(thread);
         let pointer = self.threads.get(&caller).map(|one| one.pointer);
         self.finish_ring(caller, pointer);
         let others: Vec<Pid> = self.threads.keys().copied().collect();

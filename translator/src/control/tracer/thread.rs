@@ -33,8 +33,19 @@ pub struct Thread {
     pub called_at: u64,
     /// Whether it was stopped to be made native, and is about to make a system call.
     pub request: Option<bool>,
+    /// Its processor time when it was added, and when it became native in code that is not translated, with the address of
+    /// that code.
+    pub processor_ns: u64,
+    pub native_since: Option<(RunAddr, u64)>,
     /// Address of the system call at the end of the last block, if the thread became native only for that.
     pub only_call: Option<u64>,
+}
+
+/// Processor time of a thread in nanoseconds (Linux, `Documentation/scheduler/sched-stats.rst`); 0 if it has ended.
+fn processor_time(pid: Pid, thread: Pid) -> u64 {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/task/{thread}/schedstat"));
+    let first = text.ok().and_then(|text| text.split_whitespace().next()?.parse().ok());
+    first.unwrap_or(0)
 }
 
 impl Tracer {
@@ -43,7 +54,8 @@ impl Tracer {
         let rings = &self.shared.rings;
         let is_free = |number: &usize| !rings.used[*number].load(Ordering::SeqCst);
         let number = (0..THREADS).find(is_free);
-        let mut added = Thread { area: number, is_native: true, ..Thread::default() };
+        let processor_ns = processor_time(self.process.pid, thread);
+        let mut added = Thread { area: number, is_native: true, processor_ns, ..Thread::default() };
         match number {
             Some(number) => {
                 added.pointer = rings.areas.area(number).prepare();
@@ -55,6 +67,17 @@ impl Tracer {
             None => self.seen.native_threads += 1,
         }
         self.threads.insert(thread, added);
+    }
+
+    /// Adds the processor time of a thread that is followed no longer.
+    pub fn add_processor_time(&mut self, thread: Pid) {
+        let now = processor_time(self.process.pid, thread);
+        let Some(state) = self.threads.get_mut(&thread) else { return };
+        self.seen.processor_ns += now.saturating_sub(state.processor_ns);
+        state.processor_ns = now;
+        if let Some((at, since)) = state.native_since.take() {
+            self.shared.translation().add_native_time(at, now.saturating_sub(since));
+        }
     }
 
     /// A thread has ended, or is native for good: its ring is read to the end. `pointer`: the ring's pointer, if known.
@@ -87,7 +110,18 @@ impl Tracer {
             .take()
             .is_some_and(|call| (1..=MAX_CALL_BYTES).contains(&registers.rip.wrapping_sub(call)));
         let mut translation = self.shared.translation();
-        let Ok(entry) = translation.entry(RunAddr(registers.rip)) else { return Ok(()) };
+        let entry = translation.entry(RunAddr(registers.rip));
+        let now = match (&entry, state.native_since) {
+            (Ok(_), None) => 0,
+            _ => processor_time(self.process.pid, thread),
+        };
+        if let Some((at, since)) = state.native_since.take() {
+            translation.add_native_time(at, now.saturating_sub(since));
+        }
+        let Ok(entry) = entry else {
+            state.native_since = Some((RunAddr(registers.rip), now));
+            return Ok(());
+        };
         let area = self.shared.rings.areas.area(number);
         if !follows {
             state.pointer = area.mark_start(state.pointer);
