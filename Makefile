@@ -55,6 +55,7 @@ bench: setup
 	cargo run --quiet --release -p hmtt-tests --bin bench_tags
 	cargo run --quiet --release -p hmtt-tests --bin bench_tagged
 	cargo run --quiet --release -p hmtt-tests --bin bench_monitored
+	cargo run --quiet --release -p hmtt-tests --bin bench_queue
 	cargo run --quiet --release -p hmtt-tests --bin bench
 
 # Fuzzes for SECONDS each: random commands against a model of the pins, settings and switches against a model of the

@@ -18,7 +18,10 @@ const ALLOWED: [(&str, &[&str]); 10] = [
     ("hmtt-translator", &["hmtt-format", "hmtt-probe"]),
     ("hmtt-cli", &["hmtt-format", "hmtt", "hmtt-host", "hmtt-probe", "hmtt-translator"]),
     ("hmtt-test-support", &["hmtt-format", "hmtt"]),
-    ("hmtt-tests", &["hmtt-format", "hmtt", "hmtt-sim", "hmtt-test-support"]),
+    (
+        "hmtt-tests",
+        &["hmtt-format", "hmtt", "hmtt-sim", "hmtt-probe", "hmtt-translator", "hmtt-test-support"],
+    ),
 ];
 
 /// The direct dependencies of the receiver, the only program that needs a privilege.
