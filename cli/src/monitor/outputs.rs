@@ -170,7 +170,11 @@ impl Observer for Outputs {
         let (output, path) = match self.first.take() {
             Some(first) => (first, None),
             None => {
-                let suffix = self.next_suffix(pid);
+                let suffix = match &self.files.path {
+                    // All programs write to the same device or pipe.
+                    Some(path) if !path.is_file() => String::new(),
+                    _ => self.next_suffix(pid),
+                };
                 let path = self.files.path.as_ref().map(|path| with_suffix(path, &suffix));
                 (self.files.create(&suffix)?, path)
             }

@@ -12,7 +12,7 @@
 
 use nix::errno::Errno;
 use nix::sys::ptrace;
-use nix::sys::signal::Signal;
+use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use super::seccomp;
@@ -123,11 +123,22 @@ impl Stopped<'_> {
         set_mask(thread, mask)?;
         self.set_registers(thread, before)?;
         self.write(site.address, &original_bytes)?;
+        self.send_stop_again(thread);
         match result? {
             result @ ERRORS.. => Err(PtraceError::new(self.pid, operation)(Errno::from_raw(
                 (result as i64).wrapping_neg() as i32,
             ))),
             result => Ok(result),
+        }
+    }
+
+    /// Sends SIGSTOP again if the thread was about to get it before the call or during it: it is not at that stop any more.
+    fn send_stop_again(&mut self, thread: Pid) {
+        let signal = self.threads.get(&thread).and_then(|state| state.signal());
+        if signal.is_some_and(|signal| signal == Signal::SIGSTOP)
+            && kill(self.pid, Signal::SIGSTOP).is_ok()
+        {
+            self.process.threads.insert(thread, StopState::AtInstruction);
         }
     }
 

@@ -31,6 +31,7 @@ use hmtt_probe::ptrace::{
 };
 use nix::errno::Errno;
 use nix::sys::ptrace;
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::signal::Signal;
 use nix::sys::wait::WaitPidFlag;
 use nix::unistd::Pid;
@@ -143,8 +144,17 @@ pub fn attach(
     }
 }
 
+/// Allows as many open files as possible: a followed process takes four. Programs that this process starts later would
+/// inherit that, but the first one runs already.
+fn raise_file_limit() {
+    if let Ok((_, most)) = getrlimit(Resource::RLIMIT_NOFILE) {
+        let _ = setrlimit(Resource::RLIMIT_NOFILE, most, most);
+    }
+}
+
 impl<'o> Processes<'o> {
     fn new(process: &Process, options: &'o Options, observer: &'o mut dyn Observer) -> Self {
+        raise_file_limit();
         Processes {
             options,
             observer,

@@ -14,6 +14,7 @@ use crate::tag::build;
 use crate::{callgrind, skipped};
 
 /// Starts processes in many ways.
+const STOPS: &str = include_str!("stops.c");
 const FOLLOWS: &str = include_str!("follows.c");
 /// A 32-bit program that ends with status 5.
 const BITS_32: &str =
@@ -101,6 +102,13 @@ fn processes_that_are_started_in_any_way_are_counted() {
     assert_eq!(natives.iter().sum::<u64>(), 2);
     let replaced = images.iter().filter(|one| one.counts["ending"] == "replaced");
     assert_eq!(replaced.count(), 3);
+}
+
+#[test]
+fn processes_that_threads_start_at_once_can_be_stopped_and_killed() {
+    let Some(program) = build("monitor-stops", STOPS, &["-w", "-pthread"]) else { return };
+    let images = run_followed("stops", &["timeout", "60", program.to_str().unwrap()]);
+    assert!(images.len() > 1);
 }
 
 #[test]

@@ -94,17 +94,15 @@ impl Backing {
         let flags = u64::from(libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING);
         let call = (libc::SYS_memfd_create, operation);
         let descriptor = process.call_with_text(call, &text, |text| [text.0, flags, 0, 0, 0, 0])?;
-        let taken = copy_descriptor(pid, descriptor)
-            .map_err(|source| TagError::Shared {
-                pid,
-                operation: "copy its descriptor of memory to share",
-                source,
-            })
-            .and_then(|file| match check(&file, &name) {
-                Ok(()) => Ok(file),
-                Err(found) => Err(false_answer(pid, operation, found)),
-            });
-        let file = taken?;
+        let file = match copy_descriptor(pid, descriptor) {
+            Ok(file) => file,
+            Err(source) => {
+                let _ = process.call((libc::SYS_close, "close it"), [descriptor, 0, 0, 0, 0, 0]);
+                let operation = "copy its descriptor of memory to share";
+                return Err(TagError::Shared { pid, operation, source });
+            }
+        };
+        check(&file, &name).map_err(|found| false_answer(pid, operation, found))?;
         let backing = Backing { pid, descriptor, file, bytes };
         if let Err(source) = backing.size(seals) {
             let _ = backing.close(process);

@@ -111,13 +111,13 @@ impl Processes<'_> {
         if share_memory(pid, pid).is_none() {
             return Some(self.first);
         }
-        let mut followed = self.tracees.iter().filter_map(|(of, tracee)| match tracee {
-            Tracee::Followed(followed) => Some((*of, followed)),
-            Tracee::Executing | Tracee::Native { .. } => None,
-        });
-        // The first thread may have ended before the others.
-        let shares = |thread: &Pid| share_memory(*thread, pid) == Some(true);
-        followed.find(|(_, one)| one.tracer.threads.keys().any(shares)).map(|(of, _)| of)
+        let shares = |thread: &Pid| *thread != pid && share_memory(*thread, pid) == Some(true);
+        self.tracees.iter().find_map(|(of, tracee)| match tracee {
+            // The first thread may have ended before the others.
+            Tracee::Followed(one) => one.tracer.threads.keys().any(shares).then_some(*of),
+            Tracee::Native { beside } => shares(of).then_some(*beside),
+            Tracee::Executing => None,
+        })
     }
 
     /// Follows the program of a process with one thread, which is stopped before an instruction. If that is not possible,

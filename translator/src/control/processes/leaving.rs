@@ -83,6 +83,9 @@ impl Processes<'_> {
         let follow = self.options.follow;
         let Some(followed) = self.followed(pid) else { return Ok(()) };
         let forked = std::mem::take(&mut followed.tracer.process.forked);
+        if forked.is_empty() {
+            return Ok(());
+        }
         if follow {
             let new = forked.into_iter().map(|child| child.pid);
             let new: Vec<Pid> = new.filter(|child| self.owner(*child).is_none()).collect();
@@ -97,22 +100,34 @@ impl Processes<'_> {
         Ok(())
     }
 
-    /// Waits for the first stop of new processes, and handles it.
+    /// Waits for the first stop of new processes, and handles it. This may settle others.
     fn settle_expected(&mut self) -> Result<(), ControlError> {
         let is_process = |new: &Pid| is_waitable(*new) && thread_group(*new) == Some(*new);
-        let new: Vec<Pid> = self.expected.iter().copied().filter(is_process).collect();
-        for process in new {
-            let status = loop {
-                match wait(Some(process), WaitPidFlag::__WALL) {
-                    Err(Errno::EINTR) => {}
-                    other => break other,
-                }
-            };
-            if let Ok(status) = status {
+        while let Some(process) = self.expected.iter().copied().find(is_process) {
+            self.expected.remove(&process);
+            if let Some(status) = self.next_stop(process) {
                 self.handle(status)?;
             }
         }
         Ok(())
+    }
+
+    /// The next event of a process that is about to stop; `None` if there is none for a while, or the process is gone.
+    fn next_stop(&mut self, pid: Pid) -> Option<Status> {
+        let pending = self.pending.iter().position(|status| status.thread() == Some(pid));
+        if let Some(at) = pending {
+            return self.pending.remove(at);
+        }
+        let begin = Instant::now();
+        while begin.elapsed() < PATIENCE {
+            match wait(Some(pid), WaitPidFlag::__WALL | WaitPidFlag::WNOHANG) {
+                Ok(Status::StillAlive) => std::thread::sleep(PAUSE),
+                Ok(status) => return Some(status),
+                Err(Errno::EINTR) => {}
+                Err(_) => return None,
+            }
+        }
+        None
     }
 
     /// Detaches from processes that run natively and share the memory of a process, or from all, and from those that
@@ -133,18 +148,8 @@ impl Processes<'_> {
     /// Stops a process that is not followed, and detaches from it.
     fn release_native(&mut self, pid: Pid) {
         self.remove_native(pid);
-        let begin = Instant::now();
-        let pending = self.pending.iter().position(|status| status.thread() == Some(pid));
-        let mut stopped = pending.and_then(|at| self.pending.remove(at));
         let _ = interrupt(pid);
-        while stopped.is_none() && begin.elapsed() < PATIENCE {
-            match wait(Some(pid), WaitPidFlag::__WALL | WaitPidFlag::WNOHANG) {
-                Ok(Status::StillAlive) => std::thread::sleep(PAUSE),
-                Ok(status) => stopped = Some(status),
-                Err(Errno::EINTR) => {}
-                Err(_) => return,
-            }
-        }
+        let stopped = self.next_stop(pid);
         let Some(status) = stopped else { return };
         if pid == self.first {
             self.ended = match status {
