@@ -20,7 +20,7 @@ __attribute__((noipa)) unsigned heavy(unsigned n) {
 }
 __attribute__((noipa)) unsigned light(unsigned n) {
     unsigned sum = n;
-    for (unsigned i = 0; i < 10000; i++) { sum = sum * 69069 + 5 + (sum >> 9); sum ^= sum << 5; sink = sum; }
+    for (unsigned i = 0; i < 4000; i++) { sum = sum * 69069 + 5 + (sum >> 9); sum ^= sum << 5; sink = sum; }
     return tiny(sum);
 }
 int main(int argc, char **argv) {
