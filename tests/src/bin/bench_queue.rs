@@ -16,7 +16,7 @@ use hmtt_probe::address::RunAddr;
 use hmtt_probe::control::Memory;
 use hmtt_translator::layout::{area, header, ring};
 use hmtt_translator::monitor::code::{BlockCode, End, Numbered};
-use hmtt_translator::monitor::tally::{Recording, Stream, Tally};
+use hmtt_translator::monitor::tally::Recording;
 use hmtt_translator::monitor::{Finished, watch};
 use hmtt_translator::shared::{Areas, BYTES, CHUNKS, Rings, wake};
 
@@ -27,8 +27,6 @@ const CHUNK: usize = ring::CHUNK_BYTES as usize / 4;
 const PATTERN: usize = 8 * CHUNK;
 const TURNS: usize = 100;
 const NUMBERS: f64 = (PATTERN * TURNS) as f64;
-/// Numbers that the monitor takes at once.
-const BATCH: usize = 1 << 12;
 /// Numbers of the queue.
 const QUEUE: usize = (12 << 20) / 4;
 const RUNS: usize = 3;
@@ -63,21 +61,6 @@ fn pattern() -> Vec<u32> {
         number
     };
     (0..PATTERN).map(step).collect()
-}
-
-/// Time that the monitor takes for all numbers if they are there.
-fn monitor_alone(pattern: &[u32], recording: Recording) -> f64 {
-    let bytes: Vec<u8> = pattern.iter().flat_map(|number| number.to_le_bytes()).collect();
-    let (mut tally, mut stream) = (Tally::new(recording), Stream::default());
-    let begin = Instant::now();
-    for _ in 0..TURNS {
-        for part in bytes.chunks(4 * BATCH) {
-            tally.read(&mut stream, part, &blocks);
-        }
-    }
-    let taken = begin.elapsed().as_secs_f64();
-    black_box(tally.result(&blocks));
-    taken
 }
 
 /// Time that a thread takes to write all numbers to a ring, until the monitor has counted them.
@@ -197,8 +180,6 @@ fn main() -> Result<()> {
     let best = |run: &dyn Fn() -> Result<f64>| -> Result<f64> {
         (0..RUNS).try_fold(f64::INFINITY, |best, _| Ok(f64::min(best, run()?)))
     };
-    print("monitor alone, counts", best(&|| Ok(monitor_alone(&pattern, counts)))?);
-    print("monitor alone, edges", best(&|| Ok(monitor_alone(&pattern, edges)))?);
     print("rings, counts", best(&|| rings(&pattern, counts))?);
     print("rings, edges", best(&|| rings(&pattern, edges))?);
     print("the patent's queue, counts", best(&|| Ok(queue(&pattern)))?);

@@ -95,9 +95,9 @@ impl<M: CacheMemory> Cache<M> {
 
     /// Makes a jump lead to an address. `at`: address of its displacement, and whether its opcode is one byte. `to`: the
     /// address, and one of the same arena that is right as well. `state` is the state at the jump.
-    fn lead(&mut self, space: usize, at: (u64, bool), to: [u64; 2], state: Point) {
+    fn lead(&mut self, index: usize, at: (u64, bool), to: [u64; 2], state: Point) {
         let ((at, is_short), [target, otherwise]) = (at, to);
-        let space = &mut self.spaces[space];
+        let space = &mut self.spaces[index];
         let found = space.displacement(at, target, &mut self.memory);
         // Without space for an island, the jump asks the controller each time.
         let found = found.or_else(|| space.displacement(at, otherwise, &mut self.memory));
@@ -105,6 +105,12 @@ impl<M: CacheMemory> Cache<M> {
         if let Some(island) = island {
             self.islands.insert(island, state);
         }
+        self.write_jump(index, (at, is_short), displacement);
+    }
+
+    /// Replaces a jump. `at`: address of its displacement, and whether its opcode is one byte.
+    pub(super) fn write_jump(&mut self, space: usize, at: (u64, bool), displacement: i32) {
+        let ((at, is_short), space) = (at, &self.spaces[space]);
         let [one, two, three, four] = displacement.to_le_bytes();
         let jump = [JUMP, one, two, three, four];
         let (from, bytes) = if is_short { (1, &jump[..]) } else { (0, &jump[1..]) };

@@ -7,7 +7,7 @@ use hmtt_probe::address::RunAddr;
 use super::record::{Body, PathRecord, Record};
 use super::{BlockInfo, Cache, CacheError, CacheMemory};
 use crate::block::{Block, End, Untranslatable, Why};
-use crate::emit::{JUMP, Leave};
+use crate::emit::Leave;
 
 /// Most blocks of a superblock.
 const MAX_BLOCKS: usize = 64;
@@ -134,11 +134,9 @@ impl<M: CacheMemory> Cache<M> {
     fn leave_between_blocks(&mut self, number: u32, body: &Body) {
         let Some(emitted) = self.emitted_again(number, body) else { return };
         for Leave { displacement, to } in emitted.leaves {
-            let space = &self.spaces[body.space];
-            let at = space.offset(displacement);
-            let distance = to.wrapping_sub(displacement + 4) as u32;
-            let [one, two, three, four] = distance.to_le_bytes();
-            self.memory.replace(space.number, at - 1, &[JUMP, one, two, three, four]);
+            // Both are in one arena.
+            let distance = to.wrapping_sub(displacement + 4) as i32;
+            self.write_jump(body.space, (displacement, true), distance);
         }
     }
 

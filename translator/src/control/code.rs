@@ -58,7 +58,7 @@ impl ProcessCode {
         self.pages.borrow_mut().clear();
     }
 
-    /// The executable mappings, and the number of their state.
+    /// The executable mappings.
     fn current(&self) -> Files {
         let mut maps = self.maps.borrow_mut();
         if let Some(current) = &maps.current {

@@ -61,7 +61,7 @@ impl Translation {
     /// Builds a superblock of blocks, by their numbers. Returns whether it is in use.
     pub fn build(&mut self, path: &[u32]) -> bool {
         let is_built = self.cache.add_superblock(path).is_ok();
-        self.record_blocks();
+        self.complete_request();
         is_built
     }
 
@@ -105,7 +105,7 @@ impl Translation {
             self.code.forget();
             entry = self.cache.entry(&self.code, at);
         }
-        self.record_blocks();
+        self.complete_request();
         if let Err(error) = &entry
             && self.native.len() < NATIVE
         {
@@ -121,12 +121,12 @@ impl Translation {
             self.code.forget();
             answer = self.cache.answer(&self.code, exit, target);
         }
-        self.record_blocks();
+        self.complete_request();
         answer
     }
 
-    /// Completes a request.
-    fn record_blocks(&mut self) {
+    /// Forgets the code that was read for a request, and notes the files of new blocks.
+    fn complete_request(&mut self) {
         self.code.forget_pages();
         while self.last_number() < self.cache.last_number() {
             self.files.push(self.code.files());

@@ -111,6 +111,7 @@ struct Recent<'a> {
     table: &'a Table,
     /// Executions of each number.
     own: Vec<u64>,
+    /// Executions, stops and taken jumps of each block.
     blocks: Vec<BlockTally>,
     /// The most frequent successor of each indirect block, and how often it followed.
     successors: HashMap<u32, (u32, u64)>,
@@ -128,27 +129,13 @@ impl Before {
         edges: &mut Edges,
     ) -> Recent<'t> {
         let mut counts: HashMap<Edge, u64> = edges.take_recent().collect();
-        let mut known = HashMap::with_capacity(sums.edges.len());
-        for (edge, times) in sums.edges {
-            *known.entry(edge).or_default() += times;
-        }
-        // The expected successor of an indirect block never changes.
-        for (edge, times) in &known {
-            *counts.entry(*edge).or_default() += since(*times, self.edges.get(edge).copied());
-        }
+        add_recent(sums.edges, &mut self.edges, &mut counts);
         let mut entered: HashMap<u32, u64> = HashMap::new();
         for (edge, times) in &counts {
             let most = entered.entry(edge.to).or_default();
             *most = (*most).max(*times);
         }
-        let mut inner: HashMap<Edge, u64> = HashMap::with_capacity(sums.inner_edges.len());
-        for (edge, times) in sums.inner_edges {
-            *inner.entry(edge).or_default() += times;
-        }
-        for (edge, times) in &inner {
-            *counts.entry(*edge).or_default() += since(*times, self.inner_edges.get(edge).copied());
-        }
-        (self.edges, self.inner_edges) = (known, inner);
+        add_recent(sums.inner_edges, &mut self.inner_edges, &mut counts);
         let mut successors: HashMap<u32, (u32, u64)> = HashMap::new();
         for (edge, times) in counts {
             let most = successors.entry(edge.from).or_insert((edge.to, times));
@@ -165,15 +152,30 @@ impl Before {
             let seen = seen.unwrap_or_default();
             BlockTally {
                 executions: now.executions.saturating_sub(seen.executions),
-                starts: now.starts.saturating_sub(seen.starts),
                 stops: now.stops.saturating_sub(seen.stops),
                 taken: now.taken.saturating_sub(seen.taken),
-                other_edges: now.other_edges.saturating_sub(seen.other_edges),
+                ..BlockTally::default()
             }
         });
         let blocks = blocks.collect();
         Recent { table, own, blocks, successors, entered }
     }
+}
+
+/// Adds what was added to counts of edges since the last time. `before`: the counts then, which are replaced.
+fn add_recent(
+    now: Vec<(Edge, u64)>,
+    before: &mut HashMap<Edge, u64>,
+    recent: &mut HashMap<Edge, u64>,
+) {
+    let mut all: HashMap<Edge, u64> = HashMap::with_capacity(now.len());
+    for (edge, times) in now {
+        *all.entry(edge).or_default() += times;
+    }
+    for (edge, times) in &all {
+        *recent.entry(*edge).or_default() += since(*times, before.get(edge).copied());
+    }
+    *before = all;
 }
 
 /// What was added to a count.
