@@ -18,7 +18,7 @@ mod outputs;
 mod process_output;
 mod process_tree;
 mod program;
-mod rules;
+pub mod rules;
 mod run;
 mod symbols;
 mod values;

@@ -8,11 +8,12 @@ mod parts;
 use serde::{Deserialize, Serialize};
 
 pub use parts::{
-    Block, BlockEnd, Cache, IndirectEdge, Models, Native, Predictor, Superblock, SystemCall,
+    Block, BlockEnd, Cache, IndirectEdge, Models, Native, Predictor, Selected, Superblock,
+    SystemCall,
 };
 
 /// Version of the file. Any change that a reader must know of increments it.
-pub const VERSION: u32 = 4;
+pub const VERSION: u32 = 5;
 /// Value of the key `kind`.
 pub const KIND: &str = "hmtt-monitor";
 
@@ -88,6 +89,9 @@ pub struct Profile {
     pub recorded: Recorded,
     /// Processor time of its threads while it was followed, in nanoseconds, without those that ended without a last report.
     pub processor_ns: u64,
+    /// Which functions the lists of blocks, edges and superblocks are about; all if it is not there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub selection: Option<Selected>,
     /// Threads that were in the cache.
     pub monitored_threads: u64,
     /// Threads that never were, because too many were at the same time.
@@ -235,6 +239,7 @@ mod tests {
             ending: Ending::Exited(3),
             left: Some("it uses gs".into()),
             recorded: Recorded::Edges,
+            selection: Some(Selected { include: vec!["f".into()], ..Selected::default() }),
             unbalanced_blocks: Some(1),
             dropped_numbers: 2,
             blocks: vec![first, second],
@@ -267,8 +272,8 @@ mod tests {
         assert_eq!(refused("7"), "it is no profile");
         assert_eq!(refused("{}"), "its kind is not hmtt-monitor");
         let other = refused("{\"kind\":\"hmtt-monitor\",\"version\":1}");
-        assert_eq!(other, "its version is 1, and this hmtt reads version 4");
-        assert_eq!(refused("{\"kind\":\"hmtt-monitor\",\"version\":4}"), "it is no profile");
+        assert_eq!(other, "its version is 1, and this hmtt reads version 5");
+        assert_eq!(refused("{\"kind\":\"hmtt-monitor\",\"version\":5}"), "it is no profile");
         let changed = |change: fn(&mut Profile)| {
             let mut profile = profile();
             change(&mut profile);

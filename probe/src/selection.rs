@@ -136,6 +136,12 @@ impl Selection {
         })
     }
 
+    /// Texts of the rules with an effect, in the order in which they apply.
+    pub fn texts(&self, effect: Effect) -> Vec<String> {
+        let rules = self.rules.iter().filter(|(of, _)| *of == effect);
+        rules.map(|(_, named)| named.text.clone()).collect()
+    }
+
     /// Restricts the selected functions of the program to those that start at these addresses of
     /// its file.
     pub fn only(self, starts: BTreeSet<u64>) -> Selection {

@@ -4,6 +4,7 @@
 
 mod file;
 mod names;
+mod selected;
 
 pub(crate) use names::Names;
 

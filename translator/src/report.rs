@@ -147,7 +147,7 @@ pub fn place(block: &Block) -> String {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use hmtt_format::profile::{IndirectEdge, Recorded};
 

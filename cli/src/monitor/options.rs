@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use anyhow::Result;
 use clap::ValueEnum;
 use hmtt_probe::ptrace;
+use hmtt_probe::selection::{Effect, Selection};
 use hmtt_translator::cache::Instrument;
 use hmtt_translator::control::{Options, Progress};
 use hmtt_translator::monitor::hot::Thresholds;
@@ -26,6 +27,13 @@ pub struct MonitorOptions {
     /// Follow children and the programs that processes execute; each has an output of its own
     #[arg(short, long)]
     follow: bool,
+    /// Write functions only that a rule selects: a name, a glob, regex=PATTERN, size>=BYTES, size<BYTES, list=FILE,
+    /// source=FILE, or library=FILE[/RULE]
+    #[arg(short, long, value_name = "RULE")]
+    include: Vec<String>,
+    /// Write no functions that a rule matches; rules as for --include
+    #[arg(short = 'x', long, value_name = "RULE")]
+    exclude: Vec<String>,
     /// What a thread does when its ring is full
     #[arg(long, value_enum, default_value_t = Full::Wait)]
     full: Full,
@@ -42,7 +50,7 @@ pub struct MonitorOptions {
     #[arg(long, value_name = "TIMES", default_value_t = Thresholds::default().edge, conflicts_with_all = ["no_superblocks", "counts_only"])]
     hot_edge: u64,
     /// Translate only and record nothing, which shows the cost of the translation itself
-    #[arg(long, conflicts_with_all = ["output", "counts_only", "full", "progress", "predictors", "icache", "hot_block", "hot_edge"])]
+    #[arg(long, conflicts_with_all = ["include", "exclude", "output", "counts_only", "full", "progress", "predictors", "icache", "hot_block", "hot_edge"])]
     translate_only: bool,
     /// Print a line to standard error each second: blocks per second, how full the rings are, and the hottest function
     #[arg(long)]
@@ -76,6 +84,14 @@ pub struct Prepared {
 }
 
 impl MonitorOptions {
+    /// The functions that are written; `None` for all.
+    fn selection(&self) -> Result<Option<Selection>> {
+        let include = self.include.iter().map(|rule| (Effect::Include, rule.as_str()));
+        let exclude = self.exclude.iter().map(|rule| (Effect::Exclude, rule.as_str()));
+        let rules: Vec<_> = include.chain(exclude).collect();
+        Ok(if rules.is_empty() { None } else { Some(Selection::parse(rules)?) })
+    }
+
     /// Blocks signals and creates the output file, before any other thread starts.
     pub fn prepare(&self) -> Result<Prepared> {
         let signals = block_signals()?;
@@ -85,6 +101,7 @@ impl MonitorOptions {
             overwrite: self.overwrite,
             has_vectors: self.bbv.is_some(),
             prints: !self.translate_only,
+            selection: self.selection()?,
         };
         let outputs = Outputs::new(files, self.follow)?;
         let models = ModelOptions { predictors: self.predictors, icache: self.icache };

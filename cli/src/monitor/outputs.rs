@@ -11,12 +11,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use hmtt_format::escape;
 use hmtt_format::profile::Profile;
 use hmtt_probe::control::TagError;
+use hmtt_probe::selection::Selection;
 use hmtt_translator::control::{ControlError, Observer, Outcome, Output};
 use hmtt_translator::monitor::intervals::Intervals;
 use nix::unistd::Pid;
 
 use super::report;
 use crate::tag::files::{Created, NewFiles};
+use crate::tag::rules::warn_of_unmatched;
 use crate::tag::warnings::{chain, shown};
 
 /// Which files are written.
@@ -30,6 +32,8 @@ pub struct Files {
     pub has_vectors: bool,
     /// Whether tables are printed if there is no path.
     pub prints: bool,
+    /// Functions that are written; all if there are no rules.
+    pub selection: Option<Selection>,
 }
 
 /// Where the results of processes are written.
@@ -61,6 +65,7 @@ struct ProfileOutput {
     vectors: Option<Created>,
     new_files: [NewFiles; 2],
     prints: bool,
+    selection: Option<Selection>,
 }
 
 /// A path with a text appended.
@@ -85,7 +90,8 @@ impl Files {
         let beside = path.filter(|_| self.has_vectors).map(|path| with_suffix(&path, ".bb"));
         let vectors = beside.as_ref().map(create).transpose()?;
         let new_files = [new_counts, new_file(vectors.as_ref())];
-        Ok(ProfileOutput { counts, vectors, new_files, prints: self.prints })
+        let (prints, selection) = (self.prints, self.selection.clone());
+        Ok(ProfileOutput { counts, vectors, new_files, prints, selection })
     }
 }
 
@@ -101,7 +107,7 @@ impl ProfileOutput {
     /// Writes or prints the counts, and warns of losses. `prefix`: start of each message. `heading`: that of a table.
     /// Returns whether it has failed, and whether something was lost.
     fn finish(self, outcome: Outcome, prefix: &str, heading: &str) -> (bool, bool) {
-        let ProfileOutput { counts, vectors, new_files, prints } = self;
+        let ProfileOutput { counts, vectors, new_files, prints, selection } = self;
         new_files.into_iter().for_each(NewFiles::keep);
         let Outcome { mut profile, ending, left } = outcome;
         let intervals = profile.intervals.take();
@@ -110,7 +116,7 @@ impl ProfileOutput {
                 "hmtt: warning: {prefix}the program was followed only until {why}; it goes on natively"
             );
         }
-        let profile: Profile = profile.to_file(ending, left);
+        let profile: Profile = profile.to_file(ending, left, selection.as_ref());
         let written = match counts {
             Some(file) => file.write(profile.to_json()),
             None => {
@@ -154,8 +160,11 @@ impl Outputs {
         }
     }
 
-    /// Prints which files were written besides the first. Returns how writing went.
+    /// Prints which files were written besides the first, and which rules match no function. Returns how writing went.
     pub fn finish(&self) -> Finished {
+        if let Some(rules) = &self.files.selection {
+            warn_of_unmatched(rules, true);
+        }
         let mut finished = self.finished.lock().unwrap_or_else(PoisonError::into_inner);
         for (pid, program, path) in &finished.named {
             let (program, path) = (shown(program), shown(path));

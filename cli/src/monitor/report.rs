@@ -49,7 +49,11 @@ pub fn run(Report { file, top, json, annotate, dot, callgrind }: &Report) -> Res
             None => analysis.annotation(function),
         };
         let Some(text) = text else {
-            bail!("no function {} was executed", hmtt_format::escape::name(function));
+            let name = hmtt_format::escape::name(function);
+            match profile.selection {
+                Some(_) => bail!("no function {name} was executed and selected"),
+                None => bail!("no function {name} was executed"),
+            }
         };
         text.into()
     } else if *callgrind {

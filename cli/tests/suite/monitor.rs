@@ -7,6 +7,7 @@ mod follow;
 mod kill;
 mod models;
 mod reports;
+mod selection;
 mod superblocks;
 mod system_calls;
 

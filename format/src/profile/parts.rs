@@ -49,6 +49,23 @@ impl BlockEnd {
     }
 }
 
+/// Which functions a profile is about, and what was executed besides.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Selected {
+    /// Rules that include functions, in the order in which they apply.
+    pub include: Vec<String>,
+    /// Rules that exclude functions, which apply after those.
+    pub exclude: Vec<String>,
+    /// Executed blocks that are not in the profile.
+    pub omitted_blocks: u64,
+    /// Their executions.
+    pub omitted_entries: u64,
+    /// Instructions that were executed in them.
+    pub omitted_instructions: u64,
+    /// Superblocks that contain such a block, which are not in the profile either.
+    pub omitted_superblocks: u64,
+}
+
 /// An executed block.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Block {
@@ -97,6 +114,13 @@ pub struct Block {
     /// Indirect edges into it beyond the limit of edges.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub other_edges: u64,
+    /// Direct and indirect edges into it from blocks that the selection omits. Of several blocks at one address, the first
+    /// one has the direct ones of all.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub from_omitted: u64,
+    /// Indirect edges from it to blocks that the selection omits.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub to_omitted: u64,
     /// Mispredictions of its last instruction, in the order of the profile's predictors.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub mispredictions: Vec<u64>,

@@ -30,7 +30,7 @@ pub struct Progress {
 /// Functions of blocks.
 #[derive(Default)]
 struct Functions {
-    names: Names,
+    names: Names<'static>,
     /// Name of the function of each block, in the order of their numbers.
     of_blocks: Vec<Option<String>>,
 }

@@ -6,8 +6,10 @@ use hmtt_format::profile::{
 };
 use hmtt_format::system_call;
 use hmtt_probe::control;
+use hmtt_probe::selection::Selection;
 
 use super::names::Names;
+use super::selected;
 use super::{BlockCount, Profile as Counted};
 use crate::monitor::calls::{CallCount, UNKNOWN};
 use crate::monitor::code::End;
@@ -18,8 +20,17 @@ const NANOSECONDS: u128 = 1_000_000_000;
 
 impl Counted {
     /// The profile of a program that is no longer followed. `left`: why it was followed no longer, if not to its end.
-    pub fn to_file(&self, ending: control::Ending, left: Option<&str>) -> Profile {
-        let mut names = Names::default();
+    /// `selection`: functions whose blocks are in it; all by default.
+    pub fn to_file(
+        &self,
+        ending: control::Ending,
+        left: Option<&str>,
+        selection: Option<&Selection>,
+    ) -> Profile {
+        let mut names =
+            selection.map_or_else(Names::default, |rules| Names::selected(rules, &self.program));
+        let (blocks, is_selected): (Vec<Block>, Vec<bool>) =
+            self.blocks.iter().map(|one| block(one, &mut names)).unzip();
         let native = |one: &super::NativeCode| Native {
             code_address: one.at.0,
             reason: one.why.clone(),
@@ -34,7 +45,7 @@ impl Counted {
         });
         let calls = self.calls.iter();
         let calls = calls.map(|(thread, number, count)| call(thread, number, count, self.tsc_hz));
-        Profile {
+        let profile = Profile {
             version: VERSION,
             kind: KIND.into(),
             program: self.program.display().to_string(),
@@ -56,12 +67,17 @@ impl Counted {
             invalid_numbers: self.invalid,
             cut_threads: self.cut_threads,
             unbalanced_blocks: self.unbalanced,
-            blocks: self.blocks.iter().map(|one| block(one, &mut names)).collect(),
+            blocks,
             edges: edges.collect(),
             superblocks: self.superblocks.iter().filter_map(|one| self.superblock(one)).collect(),
             system_calls: calls.collect(),
             native: self.native.iter().map(native).collect(),
             models: models(&self.models),
+            selection: None,
+        };
+        match selection {
+            Some(rules) => selected::select(profile, &is_selected, rules),
+            None => profile,
         }
     }
 
@@ -101,14 +117,16 @@ fn models(of: &Counts) -> Option<Models> {
     (!of.options.is_empty()).then_some(models)
 }
 
-fn block(one: &BlockCount, names: &mut Names) -> Block {
+/// A block, and whether it is selected.
+fn block(one: &BlockCount, names: &mut Names<'_>) -> (Block, bool) {
     let code = &one.code;
     let place = one.mapping.as_ref().map(|mapping| names.find(mapping, code.start));
-    let place = place.unwrap_or_default();
+    // Code whose memory was unmapped belongs to no known function.
+    let place = place.unwrap_or_else(|| names.nowhere());
     let path = one.mapping.as_ref().map(|mapping| mapping.original_path());
     let (function, offset) = place.function.unzip();
     let tally = &one.tally;
-    Block {
+    let block = Block {
         number: one.number,
         object: path.map(|path| path.display().to_string()).unwrap_or_default(),
         function,
@@ -141,7 +159,9 @@ fn block(one: &BlockCount, names: &mut Names) -> Block {
             one.modelled.mispredictions.to_vec()
         },
         cache_misses: one.modelled.cache_misses,
-    }
+        ..Block::default()
+    };
+    (block, place.is_selected)
 }
 
 fn call(thread: i32, number: u32, count: CallCount, tsc_hz: u64) -> SystemCall {

@@ -46,7 +46,9 @@ impl<'p> Analysis<'p> {
                 .iter()
                 .take(TARGETS)
                 .map(|(to, times)| format!("{} {:.1} %", place(to), percent(*times, whole)));
-            let mut text = shown.collect::<Vec<_>>().join(", ");
+            let omitted = (site.omitted > 0)
+                .then(|| format!("omitted functions {:.1} %", percent(site.omitted, whole)));
+            let mut text = shown.chain(omitted).collect::<Vec<_>>().join(", ");
             if site.targets.len() > TARGETS {
                 text += &format!(", {} others", site.targets.len() - TARGETS);
             }

@@ -18,13 +18,15 @@ impl Analysis<'_> {
         for block in &blocks {
             text += &node(block, most);
         }
+        let is_whole = self.profile.selection.is_none();
+        let unknown = if is_whole { "not executed" } else { "omitted" };
         let is_in = |block: &Block| block.function.as_deref() == Some(function);
         let (mut lines, mut others) = (BTreeMap::new(), BTreeSet::new());
         for edge in self.edges().into_iter().filter(|edge| is_in(edge.from)) {
             let to = match edge.to {
                 Some(to) if is_in(to) => format!("b{}", to.number),
                 other => {
-                    let name = other.map_or_else(|| "not executed".into(), function_of);
+                    let name = other.map_or_else(|| unknown.into(), function_of);
                     others.insert(name.clone());
                     format!("\"{name}\"")
                 }

@@ -54,6 +54,10 @@ impl<'p> Analysis<'p> {
             add(&mut function.entries, if is_first { block.entries } else { 0 });
             add(&mut function.returns, if is_return { block.entries } else { 0 });
             function.blocks += 1;
+            // Omitted blocks belong to other functions.
+            if let Some(calls) = function.calls.as_mut().filter(|_| is_first) {
+                add(calls, block.from_omitted);
+            }
         }
         for edge in self.edges() {
             let Some(to) = edge.to.filter(|to| to.offset == Some(0)) else { continue };
@@ -74,6 +78,16 @@ impl<'p> Analysis<'p> {
 mod tests {
     use super::*;
     use crate::report::tests::profile;
+
+    #[test]
+    fn edges_from_omitted_functions_are_calls() {
+        let mut profile = profile();
+        profile.edges.clear();
+        profile.blocks[4].from_omitted = 10;
+        let calls =
+            Analysis::new(&profile).functions().iter().map(|one| one.calls).collect::<Vec<_>>();
+        assert_eq!(calls, [Some(0), Some(10)]);
+    }
 
     #[test]
     fn functions_are_sorted_by_executed_instructions() {

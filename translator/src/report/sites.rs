@@ -13,12 +13,14 @@ pub struct IndirectSite<'p> {
     pub block: &'p Block,
     /// Blocks at its targets with how often, most first.
     pub targets: Vec<(&'p Block, u64)>,
+    /// How often it led to blocks that the selection omits.
+    pub omitted: u64,
 }
 
 impl IndirectSite<'_> {
     /// Transfers to all targets.
     pub fn times(&self) -> u64 {
-        sum(self.targets.iter().map(|(_, times)| *times))
+        sum(self.targets.iter().map(|(_, times)| *times)).saturating_add(self.omitted)
     }
 }
 
@@ -26,6 +28,10 @@ impl<'p> Analysis<'p> {
     /// Indirect sites by the number of transfers, most first.
     pub fn indirect_sites(&self) -> Vec<IndirectSite<'p>> {
         let mut all: HashMap<u32, Vec<(&'p Block, u64)>> = HashMap::new();
+        let leaves = |block: &&Block| block.end.is_indirect() && block.to_omitted > 0;
+        for block in self.profile.blocks.iter().filter(leaves) {
+            all.insert(block.number, Vec::new());
+        }
         for edge in &self.profile.edges {
             if let Some(to) = self.profile.block(edge.to) {
                 all.entry(edge.from).or_default().push((to, edge.times));
@@ -33,7 +39,8 @@ impl<'p> Analysis<'p> {
         }
         let site = |(from, mut targets): (u32, Vec<(&'p Block, u64)>)| {
             targets.sort_by_key(|(to, times)| (std::cmp::Reverse(*times), to.number));
-            Some(IndirectSite { block: self.profile.block(from)?, targets })
+            let block = self.profile.block(from)?;
+            Some(IndirectSite { block, targets, omitted: block.to_omitted })
         };
         let mut all: Vec<_> = all.into_iter().filter_map(site).collect();
         all.sort_by_cached_key(|site| (std::cmp::Reverse(site.times()), site.block.number));

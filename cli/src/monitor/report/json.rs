@@ -42,6 +42,7 @@ pub fn object(analysis: &Analysis<'_>, top: usize) -> String {
                 "times": times,
             })
         };
+        value["omitted"] = json!(site.omitted);
         value["targets"] = site.targets.iter().take(top).map(target).collect();
         value
     };

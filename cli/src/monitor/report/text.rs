@@ -49,6 +49,16 @@ fn summary(profile: &Profile) -> String {
     let mut text = format!(
         "{whole} instructions in {entered} executions of {blocks} blocks, {threads} threads\n"
     );
+    if let Some(one) = &profile.selection {
+        let (left_out, of) =
+            (one.omitted_instructions, whole.saturating_add(one.omitted_instructions));
+        let (entries, blocks) = (one.omitted_entries, one.omitted_blocks);
+        let share = percent(left_out, of);
+        let _ = writeln!(
+            text,
+            "omitted by the selection: {left_out} instructions ({share:.2} % of all) in {entries} executions of {blocks} blocks"
+        );
+    }
     for (count, what) in
         [(profile.native_threads, "threads"), (profile.native_children, "child processes")]
     {
@@ -134,6 +144,10 @@ fn indirect(text: &mut String, analysis: &Analysis<'_>, top: usize) {
         for (to, count) in site.targets.iter().take(TARGETS) {
             let share = percent(*count, times);
             let _ = writeln!(text, "{:45}{share:6.2} % {}", "", place(to));
+        }
+        if site.omitted > 0 {
+            let share = percent(site.omitted, times);
+            let _ = writeln!(text, "{:45}{share:6.2} % omitted functions", "");
         }
     }
 }

@@ -1,0 +1,135 @@
+//! Leaves only the blocks of selected functions in a profile.
+//!
+//! Invariant: the executions of the blocks at an address are still their starts, the edges into them and `from_omitted`;
+//! and what an indirect block leads to is still its edges and `to_omitted`.
+
+use std::collections::{HashMap, HashSet};
+
+use hmtt_format::profile::{Block, Profile, Selected};
+use hmtt_probe::selection::{Effect, Selection};
+
+use crate::report::{Analysis, sum};
+
+/// What leads from selected blocks to omitted ones, and back.
+#[derive(Default)]
+struct Crossings {
+    /// Direct edges from omitted blocks, by address.
+    direct: HashMap<u64, u64>,
+    /// Indirect edges from omitted blocks, by number of the target.
+    from: HashMap<u32, u64>,
+    /// Indirect edges to omitted blocks, by number of the source.
+    to: HashMap<u32, u64>,
+}
+
+/// The profile without blocks that are not selected, and with what they do to the others. `is_selected`: of each block.
+///
+/// Blocks at the address of a selected one are kept too, because edges lead to addresses.
+pub fn select(mut profile: Profile, is_selected: &[bool], rules: &Selection) -> Profile {
+    let blocks = profile.blocks.iter().zip(is_selected);
+    let addresses: HashSet<u64> =
+        blocks.filter(|(_, is)| **is).map(|(block, _)| block.code_address).collect();
+    let is_selected: Vec<bool> =
+        profile.blocks.iter().map(|block| addresses.contains(&block.code_address)).collect();
+    let is_selected = is_selected.as_slice();
+    let omitted = omitted(&profile, is_selected);
+    let mut crossings = crossings(&profile, is_selected);
+    let before = profile.superblocks.len();
+    let selected = |number: u32| {
+        let at = profile.blocks.binary_search_by_key(&number, |block| block.number);
+        at.is_ok_and(|at| is_selected[at])
+    };
+    profile.edges.retain(|edge| selected(edge.from) && selected(edge.to));
+    profile.superblocks.retain(|one| one.blocks.iter().all(|number| selected(*number)));
+    let kept = profile.blocks.into_iter().zip(is_selected).filter(|(_, is_selected)| **is_selected);
+    profile.blocks = kept.map(|(block, _)| block).collect();
+    for block in &mut profile.blocks {
+        let direct = crossings.direct.remove(&block.code_address).unwrap_or(0);
+        let indirect = crossings.from.get(&block.number).copied().unwrap_or(0);
+        block.from_omitted = direct.saturating_add(indirect);
+        block.to_omitted = crossings.to.get(&block.number).copied().unwrap_or(0);
+    }
+    profile.selection = Some(Selected {
+        include: rules.texts(Effect::Include),
+        exclude: rules.texts(Effect::Exclude),
+        omitted_superblocks: (before - profile.superblocks.len()) as u64,
+        ..omitted
+    });
+    profile
+}
+
+/// Sums over the blocks that are not selected.
+fn omitted(profile: &Profile, is_selected: &[bool]) -> Selected {
+    let blocks = profile.blocks.iter().zip(is_selected);
+    let blocks: Vec<&Block> =
+        blocks.filter(|(_, is_selected)| !**is_selected).map(|(block, _)| block).collect();
+    Selected {
+        omitted_blocks: blocks.len() as u64,
+        omitted_entries: sum(blocks.iter().map(|block| block.entries)),
+        omitted_instructions: sum(blocks.iter().map(|block| block.executed())),
+        ..Selected::default()
+    }
+}
+
+fn crossings(profile: &Profile, is_selected: &[bool]) -> Crossings {
+    let selected: HashMap<u32, bool> =
+        profile.blocks.iter().map(|block| block.number).zip(is_selected.iter().copied()).collect();
+    let mut crossings = Crossings::default();
+    for edge in Analysis::new(profile).edges() {
+        let Some(to) = edge.to else { continue };
+        let add = |sum: &mut u64| *sum = sum.saturating_add(edge.times);
+        match (selected[&edge.from.number], selected[&to.number], edge.from.end.is_indirect()) {
+            (false, true, true) => add(crossings.from.entry(to.number).or_default()),
+            (false, true, false) => add(crossings.direct.entry(to.code_address).or_default()),
+            (true, false, true) => add(crossings.to.entry(edge.from.number).or_default()),
+            _ => {}
+        }
+    }
+    crossings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::tests::profile;
+
+    #[test]
+    fn edges_and_crossings_add_up_to_executions() {
+        for selected in [[true, true, true, true, false], [false, false, false, false, true]] {
+            let rules = Selection::parse([(Effect::Include, "f")]).unwrap();
+            let part = select(profile(), &selected, &rules);
+            let edges = Analysis::new(&part).edges();
+            for block in &part.blocks {
+                let into = edges.iter().filter(|edge| edge.to == Some(block));
+                let into = sum(into.map(|edge| edge.times)) + block.starts + block.from_omitted;
+                assert_eq!(into, block.entries, "{}", block.number);
+                let out = sum(edges.iter().filter(|edge| edge.from == block).map(|one| one.times));
+                assert_eq!(out + block.stops + block.to_omitted, block.entries, "{}", block.number);
+            }
+            let selection = part.selection.unwrap();
+            let whole = profile();
+            let executed = |blocks: &[Block]| sum(blocks.iter().map(|block| block.executed()));
+            let sum = executed(&part.blocks) + selection.omitted_instructions;
+            assert_eq!(sum, executed(&whole.blocks));
+            assert_eq!(selection.omitted_blocks + part.blocks.len() as u64, 5);
+        }
+    }
+
+    #[test]
+    fn blocks_at_the_address_of_a_selected_one_are_kept() {
+        let mut whole = profile();
+        let again = Block { number: 9, function: Some("h".into()), ..whole.blocks[3].clone() };
+        whole.blocks.push(again);
+        let part = select(whole, &[false, false, false, true, false, false], &Selection::default());
+        let numbers: Vec<u32> = part.blocks.iter().map(|block| block.number).collect();
+        assert_eq!(numbers, [4, 9]);
+        assert_eq!(part.blocks[0].from_omitted, 1);
+    }
+
+    #[test]
+    fn direct_edges_from_omitted_blocks_are_counted_at_the_target() {
+        let rules = Selection::default();
+        let part = select(profile(), &[false, true, true, true, true], &rules);
+        let from: Vec<u64> = part.blocks.iter().map(|block| block.from_omitted).collect();
+        assert_eq!(from, [10, 0, 1, 0]);
+    }
+}
