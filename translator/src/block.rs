@@ -31,6 +31,9 @@ pub struct Block {
     pub operations: Vec<Operation>,
     /// How it ends.
     pub end: End,
+    /// Whether its bytes may change without a system call of the process. Such a block ends with its first store, which may
+    /// change what follows.
+    pub may_change: bool,
 }
 
 /// An instruction of a block.
@@ -122,8 +125,10 @@ impl Block {
 /// Why an instruction is not translated, but runs natively.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Why {
-    /// Its bytes cannot be read, or may change.
+    /// Its bytes cannot be read.
     NotReadable,
+    /// Its bytes have changed many times.
+    ChangesOften,
     /// It is not a valid instruction.
     Invalid,
     /// It uses `gs`, which generated code uses.
@@ -137,7 +142,8 @@ pub enum Why {
 impl std::fmt::Display for Why {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
-            Why::NotReadable => "its bytes cannot be read or may change",
+            Why::NotReadable => "its bytes cannot be read",
+            Why::ChangesOften => "its bytes change often",
             Why::Invalid => "it is not valid",
             Why::UsesGs => "it uses gs",
             Why::Transfer => "it is a transfer that is not translated",

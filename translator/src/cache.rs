@@ -4,6 +4,7 @@
 
 mod arena;
 mod bodies;
+mod changes;
 mod links;
 mod order;
 mod record;
@@ -99,6 +100,8 @@ pub struct BlockInfo {
     pub bytes: Box<[u8]>,
     /// Number of its instructions.
     pub instructions: u16,
+    /// Whether its original bytes may change without a system call of the process.
+    pub may_change: bool,
 }
 
 /// What a number in a ring stands for.
@@ -163,6 +166,8 @@ pub struct Cache<M> {
     sections: BTreeMap<u64, (u32, Form, Side)>,
     /// States at islands.
     islands: HashMap<u64, Point>,
+    /// How often the bytes of a block have changed, by its original address.
+    changes: HashMap<u64, u32>,
 }
 
 /// Which section of a block.
@@ -191,6 +196,7 @@ impl<M: CacheMemory> Cache<M> {
             heads: vec![0; lookup::ENTRIES as usize],
             sections: BTreeMap::new(),
             islands: HashMap::new(),
+            changes: HashMap::new(),
         };
         cache.new_space(near)?;
         let miss = RunAddr(cache.spaces[0].around.indirect);
@@ -252,6 +258,7 @@ impl<M: CacheMemory> Cache<M> {
             }
             Some(ExitKind::Native) => return Answer::Native(to),
             None if exit != area::INDIRECT => return Answer::Native(to),
+            Some(ExitKind::Changed) => self.remove_changed(code, to),
             Some(ExitKind::Direct { .. } | ExitKind::Left) | None => {}
         }
         // The stub has saved all registers that a landing expects in the area.

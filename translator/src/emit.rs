@@ -27,6 +27,7 @@ mod ends;
 mod entries;
 mod operations;
 mod paths;
+mod source;
 mod writer;
 
 use hmtt_probe::address::RunAddr;
@@ -101,6 +102,8 @@ pub enum ExitKind {
     Native,
     /// A transfer out of a superblock whose code has changed. It is never linked.
     Left,
+    /// A transfer out of a block whose code has changed, before its first instruction. It is never linked.
+    Changed,
 }
 
 /// An exit of a block.
@@ -338,7 +341,8 @@ impl<'a> Emitter<'a> {
         let rip = Rip::Address(to);
         let state = Point { rip, ..point };
         // The jump has been taken.
-        let is_between = matches!(kind, ExitKind::Direct { .. } | ExitKind::Left);
+        let is_between =
+            matches!(kind, ExitKind::Direct { .. } | ExitKind::Left | ExitKind::Changed);
         let inside = if is_between { None } else { point.inside };
         let state = Point { inside, ..state };
         self.cold.point(state);

@@ -127,7 +127,7 @@ mod tests {
         let (writable, executable, shared) = (false, true, false);
         let (start, path) = (RunAddr(start), "/no/such/file".into());
         let end = start + bytes;
-        Mapping { start, end, writable, executable, shared, offset, file, path }
+        Mapping { readable: true, start, end, writable, executable, shared, offset, file, path }
     }
 
     #[test]

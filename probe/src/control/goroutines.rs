@@ -155,6 +155,7 @@ mod tests {
         let mapping = Mapping {
             start,
             end: start + RESERVED as u64,
+            readable: true,
             writable: true,
             executable: false,
             shared: false,

@@ -40,6 +40,8 @@ pub struct Mapping {
     pub start: RunAddr,
     /// Address after the last one.
     pub end: RunAddr,
+    /// Whether the process can read it.
+    pub readable: bool,
     /// Whether the process can write to it.
     pub writable: bool,
     /// Whether the process can execute it.
@@ -111,6 +113,7 @@ fn mapping(line: &[u8]) -> Option<Mapping> {
     Some(Mapping {
         start: RunAddr(number(start)?),
         end: RunAddr(number(end)?),
+        readable: permissions.first() == Some(&b'r'),
         writable: permissions.get(1) == Some(&b'w'),
         executable: permissions.get(2) == Some(&b'x'),
         shared: permissions.get(3) == Some(&b's'),
@@ -150,6 +153,7 @@ mod tests {
         let expected = Mapping {
             start: RunAddr(0x7f01),
             end: RunAddr(0x7f02),
+            readable: true,
             writable: false,
             executable: true,
             shared: false,

@@ -24,7 +24,7 @@ impl Block {
     pub fn decode(code: &dyn CodeBytes, at: RunAddr) -> Result<Block, Untranslatable> {
         let mut bytes = [0; MAX_BYTES];
         let length = code.read(at, &mut bytes).min(MAX_BYTES);
-        Block::from_bytes(at, &bytes[..length])
+        Block::from_code(at, &bytes[..length], code.may_change(at))
     }
 
     /// Decodes the block that starts at an address, from bytes.
@@ -32,6 +32,18 @@ impl Block {
     /// # Errors
     /// The first instruction is not translated, or is incomplete.
     pub fn from_bytes(start: RunAddr, bytes: &[u8]) -> Result<Block, Untranslatable> {
+        Block::from_code(start, bytes, false)
+    }
+
+    /// As [`from_bytes`](Self::from_bytes). `may_change`: whether the bytes may change without a system call.
+    ///
+    /// # Errors
+    /// The first instruction is not translated, or is incomplete.
+    pub fn from_code(
+        start: RunAddr,
+        bytes: &[u8],
+        may_change: bool,
+    ) -> Result<Block, Untranslatable> {
         let mut decoder = Decoder::with_ip(64, bytes, start.0, DecoderOptions::NONE);
         let mut factory = InstructionInfoFactory::new();
         let mut operations: Vec<Operation> = Vec::with_capacity(8);
@@ -52,11 +64,14 @@ impl Block {
                     if let Some(end) = end {
                         break end;
                     }
+                    if may_change && matches!(operation.class, Class::Store | Class::Update) {
+                        break End::FallThrough { next: start.wrapping_add(limit as u64) };
+                    }
                 }
             }
         };
         liveness::set(&mut operations);
-        Ok(Block { start, bytes: bytes[..limit].into(), operations, end })
+        Ok(Block { start, bytes: bytes[..limit].into(), operations, end, may_change })
     }
 
     /// Ends the block before an instruction that turned out not to be translated.
@@ -216,6 +231,15 @@ mod tests {
         // rep stosb leaves rdi if rcx is 0; cmove leaves eax.
         assert!(decoded(&[0xf3, 0xaa, 0xc3]).unwrap().operations[0].live.contains(7));
         assert!(decoded(&[0x0f, 0x44, 0xc1, 0xc3]).unwrap().operations[0].live.contains(0));
+    }
+
+    #[test]
+    fn a_block_that_may_change_ends_with_a_store() {
+        // mov eax, [rcx]; push rax; nop; ret
+        let code = [0x8b, 0x01, 0x50, 0x90, 0xc3];
+        let end = |may_change| Block::from_code(RunAddr(0x1000), &code, may_change).unwrap().end;
+        assert_eq!(end(true), End::FallThrough { next: RunAddr(0x1003) });
+        assert_eq!(end(false), End::Return { pop: 0 });
     }
 
     #[test]

@@ -16,6 +16,7 @@ impl<M: CacheMemory> Cache<M> {
             start: block.start,
             instructions: block.operations.len() as u16,
             bytes: std::mem::take(&mut block.bytes),
+            may_change: block.may_change,
         };
         self.by_address.insert(info.start.0, number);
         self.blocks.push(Record::new(info, None));
@@ -76,7 +77,7 @@ impl<M: CacheMemory> Cache<M> {
         };
         let blocks = numbers.iter().map(|number| {
             let info = &record(number).info;
-            Block::from_bytes(info.start, &info.bytes)
+            Block::from_code(info.start, &info.bytes, info.may_change)
         });
         Ok((blocks.collect::<Result<_, _>>()?, numbers))
     }

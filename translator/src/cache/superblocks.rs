@@ -33,7 +33,7 @@ impl<M: CacheMemory> Cache<M> {
     /// number of the whole path; the numbers before it are those of its parts, by length.
     ///
     /// Blocks after one that cannot be followed by the next one are left out, and so are those from one on that is too far
-    /// away.
+    /// away, or whose code may change without a system call.
     ///
     /// # Errors
     /// Fewer than two blocks are left, one is not in use any more, or there is no memory.
@@ -48,7 +48,8 @@ impl<M: CacheMemory> Cache<M> {
         let mut length = 1;
         for pair in infos.windows(2) {
             let block = Block::from_bytes(pair[0].start, &pair[0].bytes)?;
-            if !leads_to(&block, pair[1]) {
+            let may_change = pair.iter().any(|one| one.may_change);
+            if may_change || !leads_to(&block, pair[1]) {
                 break;
             }
             length += 1;
@@ -72,7 +73,8 @@ impl<M: CacheMemory> Cache<M> {
         let start = self.blocks[head as usize - 1].info.start;
         let all: Arc<[u32]> = blocks.into();
         for length in 1..=all.len() {
-            let info = BlockInfo { start, bytes: Box::default(), instructions: 0 };
+            let (bytes, may_change) = (Box::default(), false);
+            let info = BlockInfo { start, bytes, instructions: 0, may_change };
             let path = PathRecord { blocks: Arc::clone(&all), length };
             self.blocks.push(Record::new(info, Some(path)));
         }

@@ -7,7 +7,7 @@ use hmtt_probe::address::RunAddr;
 use super::arena::Space;
 use super::order::{Decoded, Ordered, order};
 use super::{ArenaNumber, Cache, CacheError, CacheMemory, Instrument};
-use crate::block::{Block, End};
+use crate::block::End;
 use crate::code::CodeBytes;
 
 impl<M: CacheMemory> Cache<M> {
@@ -57,7 +57,7 @@ impl<M: CacheMemory> Cache<M> {
         at: RunAddr,
         is_landing: bool,
     ) -> Result<Vec<Decoded>, CacheError> {
-        let mut blocks = vec![Decoded { block: Block::decode(code, at)?, has_main: !is_landing }];
+        let mut blocks = vec![Decoded { block: self.decode(code, at)?, has_main: !is_landing }];
         let mut seen = HashMap::from([(at, Some(0))]);
         let mut next = 0;
         while next < blocks.len() {
@@ -76,7 +76,7 @@ impl<M: CacheMemory> Cache<M> {
                     continue;
                 }
                 // What cannot be translated is found out again by the thread that arrives there.
-                let block = Block::decode(code, to).ok();
+                let block = self.decode(code, to).ok();
                 seen.insert(to, block.as_ref().map(|_| blocks.len()));
                 blocks.extend(block.map(|block| Decoded { block, has_main: !is_return }));
             }

@@ -1,7 +1,7 @@
 //! The original code of a process: what may be translated, and which files it comes from.
 //!
-//! Translated is code in private mappings that the process can execute and not write. Code that can change without a
-//! system call of the process runs natively.
+//! Translated is code in mappings that the process can execute. Code in mappings that it can also write, or shares, may
+//! change without a system call of the process.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -25,7 +25,14 @@ pub struct ProcessCode {
     memory: RunningMemory,
     maps: RefCell<Maps>,
     /// Code that was read for the current request, by the address of its page.
-    pages: RefCell<HashMap<RunAddr, Box<[u8]>>>,
+    pages: RefCell<HashMap<RunAddr, Page>>,
+}
+
+/// A page of code.
+struct Page {
+    bytes: Box<[u8]>,
+    /// Whether it may change without a system call of the process.
+    may_change: bool,
 }
 
 /// What is known about the mappings.
@@ -84,44 +91,55 @@ impl ProcessCode {
         self.current().iter().any(|one| one.start < range.end && range.start < one.end)
     }
 
-    /// Code that may be translated at an address, up to the end of its page.
-    fn with_page<T>(&self, at: RunAddr, use_code: impl FnOnce(&[u8]) -> T) -> Option<T> {
+    /// Code that may be translated at an address, up to the end of its page, and whether it may change.
+    fn with_page<T>(&self, at: RunAddr, use_code: impl FnOnce(&[u8], bool) -> T) -> Option<T> {
         let page = RunAddr(at.0 / PAGE_BYTES * PAGE_BYTES);
         let mut pages = self.pages.borrow_mut();
-        let code = match pages.entry(page) {
+        let Page { bytes, may_change } = match pages.entry(page) {
             Entry::Occupied(known) => known.into_mut(),
             Entry::Vacant(new) => new.insert(self.read_page(page)?),
         };
-        code.get((at - page) as usize..).filter(|code| !code.is_empty()).map(use_code)
+        let code = bytes.get((at - page) as usize..).filter(|code| !code.is_empty());
+        code.map(|code| use_code(code, *may_change))
     }
 
     /// Reads a page, if it may be translated.
-    fn read_page(&self, page: RunAddr) -> Option<Box<[u8]>> {
+    fn read_page(&self, page: RunAddr) -> Option<Page> {
         let all = self.current();
         let found = all.iter().find(|one| (one.start..one.end).contains(&page))?;
-        if found.writable || found.shared {
+        let may_change = found.writable || found.shared;
+        // Its blocks read their own bytes.
+        if may_change && !found.readable {
             return None;
         }
         let mut code = vec![0; PAGE_BYTES as usize];
         // Single pages behind the end of a file cannot be read.
         self.memory.read(page, &mut code).ok()?;
-        Some(code.into())
+        Some(Page { bytes: code.into(), may_change })
     }
 }
 
 impl CodeBytes for ProcessCode {
     fn read(&self, at: RunAddr, into: &mut [u8]) -> usize {
         let mut read = 0;
+        let mut kind = None;
         while read < into.len() {
             let Some(from) = at.checked_add(read as u64) else { break };
-            let copied = self.with_page(from, |code| {
+            let copied = self.with_page(from, |code, may_change| {
+                if *kind.get_or_insert(may_change) != may_change {
+                    return 0;
+                }
                 let length = code.len().min(into.len() - read);
                 into[read..read + length].copy_from_slice(&code[..length]);
                 length
             });
-            let Some(length) = copied else { break };
+            let Some(length) = copied.filter(|length| *length > 0) else { break };
             read += length;
         }
         read
+    }
+
+    fn may_change(&self, at: RunAddr) -> bool {
+        self.with_page(at, |_, may_change| may_change).unwrap_or(false)
     }
 }

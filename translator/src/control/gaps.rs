@@ -44,6 +44,7 @@ mod tests {
         Mapping {
             start: RunAddr(start),
             end: RunAddr(end),
+            readable: true,
             writable: false,
             executable: true,
             shared: false,

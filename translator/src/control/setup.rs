@@ -46,6 +46,7 @@ fn planned(start: RunAddr, bytes: u64) -> Mapping {
     Mapping {
         start,
         end: start + bytes,
+        readable: true,
         writable: false,
         executable: false,
         shared: true,

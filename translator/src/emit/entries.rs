@@ -66,7 +66,9 @@ impl Emitter<'_> {
         }
         let full_saved = self.cold.len();
         self.entry.point(start);
-        if self.block.operations[0].live_flags.is_empty() {
+        // Other code than this may be there now, and read the flags.
+        let may_change = self.block.may_change;
+        if !may_change && self.block.operations[0].live_flags.is_empty() {
             // test r15d, mask; je
             self.entry.put(&[0x41, 0xf7, 0xc7]);
             self.entry.put(&ring::PLACE_MASK.to_le_bytes());
@@ -115,6 +117,7 @@ impl Emitter<'_> {
     /// Writes the number of the path in its last block. Before that, it is noted that the number up to this block is not
     /// written.
     pub(super) fn begin_block(&mut self) {
+        self.check_source();
         if !self.around.ring {
         } else if self.is_inner() {
             self.unwritten = Some(self.number_so_far());

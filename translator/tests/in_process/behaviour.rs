@@ -23,10 +23,20 @@ fn compare(
     controller: Controller,
     build: impl Fn(&mut CodeAssembler, &Machine) -> Result<(), iced_x86::IcedError>,
 ) -> Vec<(CachedRun, Outcome)> {
+    compare_code(controller, false, build)
+}
+
+/// As `compare`. `may_change`: whether the program changes its code.
+fn compare_code(
+    controller: Controller,
+    may_change: bool,
+    build: impl Fn(&mut CodeAssembler, &Machine) -> Result<(), iced_x86::IcedError>,
+) -> Vec<(CachedRun, Outcome)> {
     let mut runs = Vec::new();
     for instrument in [Instrument::None, Instrument::Ring] {
         for batch in [1, 16] {
-            let machine = Machine::new();
+            let mut machine = Machine::new();
+            machine.code_may_change = may_change;
             let mut asm = CodeAssembler::new(64).unwrap();
             build(&mut asm, &machine).unwrap();
             asm.jmp(qword_ptr(rsi)).unwrap();
@@ -36,7 +46,9 @@ fn compare(
             let data = machine.processor.exit.to_le_bytes();
             let registers = start(&machine);
             let plain = machine.run(machine.code.start, &registers, &data);
-            let shared = Shared::new(2, area::WAIT);
+            machine.code.write(0, &code.inner.code_buffer);
+            // The programs do not fill a chunk. Address space near the code is scarce.
+            let shared = Shared::new(1, area::WAIT);
             let mut cache = new_cache(&machine, instrument, batch, 0);
             let at = machine.code.start;
             let run = machine.run_cached(&mut cache, &shared, controller, at, &registers, &data);
@@ -65,6 +77,76 @@ fn a_loop_ends_as_in_plain_execution() {
     assert_eq!(numbers.len(), 1001, "{numbers:?}");
     // The start, the body of the loop, and what follows it.
     assert_eq!(runs[2].0.answers, 3);
+}
+
+#[test]
+fn changed_code_is_executed_as_it_is_now() {
+    for controller in [Controller::Alive, Controller::DiesAfter(4), Controller::Dead] {
+        let runs = compare_code(controller, true, |asm, _| {
+            let (mut head, mut patched) = (asm.create_label(), asm.create_label());
+            let mut function = asm.create_label();
+            let mut over = asm.create_label();
+            asm.jmp(over)?;
+            asm.set_label(&mut function)?;
+            asm.mov(edi, 0)?;
+            asm.ret()?;
+            asm.set_label(&mut over)?;
+            asm.xor(ebx, ebx)?;
+            asm.mov(ecx, 7)?;
+            asm.set_label(&mut head)?;
+            asm.lea(rdx, qword_ptr(function))?;
+            // The constants of the next instruction, and of the function.
+            asm.mov(dword_ptr(rdx + 1), ecx)?;
+            asm.lea(rdx, qword_ptr(patched))?;
+            asm.cmp(ecx, 3)?;
+            asm.mov(dword_ptr(rdx + 1), ecx)?;
+            asm.set_label(&mut patched)?;
+            asm.mov(eax, 0)?;
+            asm.setg(bl)?;
+            asm.movzx(ebp, bl)?;
+            asm.add(dword_ptr(rsi + 64), eax)?;
+            asm.add(dword_ptr(rsi + 68), ebp)?;
+            asm.call(function)?;
+            asm.add(dword_ptr(rsi + 72), edi)?;
+            asm.dec(ecx)?;
+            asm.jne(head)
+        });
+        for (run, plain) in &runs {
+            let word = |at: usize| plain.data[at];
+            assert_eq!((word(64), word(68), word(72)), (28, 4, 28));
+            assert!(controller != Controller::Alive || run.answers > 14, "{}", run.answers);
+        }
+    }
+}
+
+#[test]
+fn flags_are_kept_for_code_that_may_be_changed() {
+    let runs = compare_code(Controller::Alive, true, |asm, _| {
+        let (mut head, mut function) = (asm.create_label(), asm.create_label());
+        let mut over = asm.create_label();
+        asm.jmp(over)?;
+        asm.set_label(&mut function)?;
+        asm.sub(edi, edi)?;
+        asm.nop()?;
+        asm.nop()?;
+        asm.ret()?;
+        asm.set_label(&mut over)?;
+        asm.mov(ecx, 7)?;
+        asm.set_label(&mut head)?;
+        // sub edi, edi; nop; nop, and setl dil
+        asm.mov(eax, 0x9090_ff29_u32)?;
+        asm.mov(ebx, 0xc79c_0f40_u32)?;
+        asm.cmp(ecx, 5)?;
+        asm.cmovl(eax, ebx)?;
+        asm.lea(rdx, qword_ptr(function))?;
+        asm.mov(dword_ptr(rdx), eax)?;
+        asm.cmp(ecx, 5)?;
+        asm.call(function)?;
+        asm.add(dword_ptr(rsi + 64), edi)?;
+        asm.dec(ecx)?;
+        asm.jne(head)
+    });
+    assert!(runs.iter().all(|(_, plain)| plain.data[64] == 4));
 }
 
 #[test]

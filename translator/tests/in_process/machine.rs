@@ -21,6 +21,8 @@ pub struct Machine {
     pub data: Range,
     pub stack: Range,
     pub processor: Processor,
+    /// Whether the cache must expect that code changes without notice.
+    pub code_may_change: bool,
 }
 
 /// What a program has left behind.
@@ -73,6 +75,7 @@ impl Machine {
             data: part(1 << 18, DATA_BYTES),
             stack: part(1 << 19, STACK_BYTES),
             processor: Processor::new(all.start),
+            code_may_change: false,
         }
     }
 
@@ -124,7 +127,7 @@ impl Machine {
         data: &[u8],
     ) -> CachedRun {
         self.prepare(data);
-        let code = Code(self.code);
+        let code = Code { range: self.code, may_change: self.code_may_change };
         let entry = cache.entry(&code, RunAddr(start)).expect("the start is translated");
         let mut entered = *registers;
         if cache.settings().instrument == Instrument::Ring {

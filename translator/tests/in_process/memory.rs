@@ -87,15 +87,23 @@ impl Range {
 }
 
 /// Code that may be translated: a part of a range.
-pub struct Code(pub Range);
+pub struct Code {
+    pub range: Range,
+    /// Whether it may change without notice.
+    pub may_change: bool,
+}
 
 impl CodeBytes for Code {
     fn read(&self, at: RunAddr, into: &mut [u8]) -> usize {
-        let Some(offset) = at.0.checked_sub(self.0.start) else { return 0 };
-        let rest = self.0.bytes().get(offset as usize..).unwrap_or_default();
+        let Some(offset) = at.0.checked_sub(self.range.start) else { return 0 };
+        let rest = self.range.bytes().get(offset as usize..).unwrap_or_default();
         let count = rest.len().min(into.len());
         into[..count].copy_from_slice(&rest[..count]);
         count
+    }
+
+    fn may_change(&self, _at: RunAddr) -> bool {
+        self.may_change
     }
 }
 

@@ -1,4 +1,5 @@
-// Writes code at run time: in memory that is writable and executable in turns, that is both, and that is replaced.
+// Writes code at run time: in memory that is writable and executable in turns, that is both, that is replaced, and that is
+// written at another address.
 #define _GNU_SOURCE
 #include <stdio.h>
 #include <string.h>
@@ -37,6 +38,15 @@ int main(void) {
     for (int i = 0; i < 20; i++) {
         write_code(both, i);
         sum = sum * 31 + ((function)both)();
+    }
+    // Sets and clears AC, with which the processor faults at accesses that are not aligned. The code is not aligned either.
+    unsigned char checks_alignment[] = {
+        0x9c, 0x81, 0x0c, 0x24, 0, 0, 4, 0, 0x9d, 0x90, 0x90, 0x90,
+        0x9c, 0x81, 0x24, 0x24, 0xff, 0xff, 0xfb, 0xff, 0x9d, 0xb8, 42, 0, 0, 0, 0xc3
+    };
+    for (int i = 0; i < 8; i++) {
+        memcpy(both + 100 + i, checks_alignment, sizeof checks_alignment);
+        sum = sum * 31 + ((function)(both + 100 + i))();
     }
     int file = memfd_create("code", 0);
     if (ftruncate(file, 4096)) return 1;

@@ -67,7 +67,7 @@ impl Pages {
         let (shared, writable, offset) = (!executable, !executable, 0);
         let (start, end) = (RunAddr(self.start()), RunAddr(self.end()));
         let path = PathBuf::from(path);
-        Mapping { start, end, writable, executable, shared, file, offset, path }
+        Mapping { readable: true, start, end, writable, executable, shared, file, offset, path }
     }
 }
 

@@ -44,7 +44,7 @@ impl Pages {
         let file = (inode != 0).then_some(FileId { device: (0, 0), inode });
         let path = Path::new(path).to_owned();
         let (writable, offset) = (shared, 0);
-        Mapping { start, end, writable, executable, shared, file, offset, path }
+        Mapping { readable: true, start, end, writable, executable, shared, file, offset, path }
     }
 }
 

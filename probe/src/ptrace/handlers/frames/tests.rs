@@ -71,6 +71,7 @@ fn mappings() -> Vec<Mapping> {
     let mapping = |start, bytes, executable: bool| Mapping {
         start: RunAddr(start),
         end: RunAddr(start + bytes),
+        readable: true,
         writable: !executable,
         executable,
         shared: false,
