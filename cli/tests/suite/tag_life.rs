@@ -174,7 +174,8 @@ fn tags_are_taken_out_when_nobody_reads_the_messages() {
     let maps = std::fs::read_to_string(format!("/proc/{}/maps", stepping.pid())).unwrap();
     assert!(!maps.contains("hmtt-tag"), "tags are left after {status}");
     assert_eq!(status.code(), Some(0));
-    assert!(calls(&counts)["step"] > 0);
+    // The function may not have been called meanwhile.
+    assert!(calls(&counts).contains_key("step"));
     stepping.end();
 }
 
