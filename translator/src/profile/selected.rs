@@ -1,7 +1,8 @@
 //! Leaves only the blocks of selected functions in a profile.
 //!
 //! Invariant: the executions of the blocks at an address are still their starts, the edges into them and `from_omitted`;
-//! and what an indirect block leads to is still its edges and `to_omitted`.
+//! and what an indirect block leads to is still its edges and `to_omitted`, besides edges beyond the monitor's limit, which
+//! are in `other_edges` of their targets.
 
 use std::collections::{HashMap, HashSet};
 

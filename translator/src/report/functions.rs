@@ -54,7 +54,7 @@ impl<'p> Analysis<'p> {
             add(&mut function.entries, if is_first { block.entries } else { 0 });
             add(&mut function.returns, if is_return { block.entries } else { 0 });
             function.blocks += 1;
-            // Omitted blocks belong to other functions.
+            // Rules select whole functions, so omitted blocks are in others, or in code without a known function.
             if let Some(calls) = function.calls.as_mut().filter(|_| is_first) {
                 add(calls, block.from_omitted);
             }
