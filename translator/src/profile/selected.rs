@@ -29,20 +29,15 @@ pub fn select(mut profile: Profile, is_selected: &[bool], rules: &Selection) -> 
     let blocks = profile.blocks.iter().zip(is_selected);
     let addresses: HashSet<u64> =
         blocks.filter(|(_, is)| **is).map(|(block, _)| block.code_address).collect();
-    let is_selected: Vec<bool> =
-        profile.blocks.iter().map(|block| addresses.contains(&block.code_address)).collect();
-    let is_selected = is_selected.as_slice();
-    let omitted = omitted(&profile, is_selected);
-    let mut crossings = crossings(&profile, is_selected);
+    let blocks = profile.blocks.iter();
+    let kept = blocks.filter(|block| addresses.contains(&block.code_address));
+    let kept: HashSet<u32> = kept.map(|block| block.number).collect();
+    let omitted = omitted(&profile, &kept);
+    let mut crossings = crossings(&profile, &kept);
     let before = profile.superblocks.len();
-    let selected = |number: u32| {
-        let at = profile.blocks.binary_search_by_key(&number, |block| block.number);
-        at.is_ok_and(|at| is_selected[at])
-    };
-    profile.edges.retain(|edge| selected(edge.from) && selected(edge.to));
-    profile.superblocks.retain(|one| one.blocks.iter().all(|number| selected(*number)));
-    let kept = profile.blocks.into_iter().zip(is_selected).filter(|(_, is_selected)| **is_selected);
-    profile.blocks = kept.map(|(block, _)| block).collect();
+    profile.edges.retain(|edge| kept.contains(&edge.from) && kept.contains(&edge.to));
+    profile.superblocks.retain(|one| one.blocks.iter().all(|number| kept.contains(number)));
+    profile.blocks.retain(|block| kept.contains(&block.number));
     for block in &mut profile.blocks {
         let direct = crossings.direct.remove(&block.code_address).unwrap_or(0);
         let indirect = crossings.from.get(&block.number).copied().unwrap_or(0);
@@ -58,11 +53,10 @@ pub fn select(mut profile: Profile, is_selected: &[bool], rules: &Selection) -> 
     profile
 }
 
-/// Sums over the blocks that are not selected.
-fn omitted(profile: &Profile, is_selected: &[bool]) -> Selected {
-    let blocks = profile.blocks.iter().zip(is_selected);
-    let blocks: Vec<&Block> =
-        blocks.filter(|(_, is_selected)| !**is_selected).map(|(block, _)| block).collect();
+/// Sums over the blocks that are not kept.
+fn omitted(profile: &Profile, kept: &HashSet<u32>) -> Selected {
+    let blocks = profile.blocks.iter();
+    let blocks: Vec<&Block> = blocks.filter(|block| !kept.contains(&block.number)).collect();
     Selected {
         omitted_blocks: blocks.len() as u64,
         omitted_entries: sum(blocks.iter().map(|block| block.entries)),
@@ -71,14 +65,14 @@ fn omitted(profile: &Profile, is_selected: &[bool]) -> Selected {
     }
 }
 
-fn crossings(profile: &Profile, is_selected: &[bool]) -> Crossings {
-    let selected: HashMap<u32, bool> =
-        profile.blocks.iter().map(|block| block.number).zip(is_selected.iter().copied()).collect();
+/// Counts what leads from kept blocks to others, and back. `kept`: numbers of the kept blocks.
+fn crossings(profile: &Profile, kept: &HashSet<u32>) -> Crossings {
     let mut crossings = Crossings::default();
     for edge in Analysis::new(profile).edges() {
         let Some(to) = edge.to else { continue };
+        let [is_from_kept, is_to_kept] = [edge.from, to].map(|one| kept.contains(&one.number));
         let add = |sum: &mut u64| *sum = sum.saturating_add(edge.times);
-        match (selected[&edge.from.number], selected[&to.number], edge.from.end.is_indirect()) {
+        match (is_from_kept, is_to_kept, edge.from.end.is_indirect()) {
             (false, true, true) => add(crossings.from.entry(to.number).or_default()),
             (false, true, false) => add(crossings.direct.entry(to.code_address).or_default()),
             (true, false, true) => add(crossings.to.entry(edge.from.number).or_default()),
