@@ -1,6 +1,6 @@
 //! Tests which functions `hmtt monitor run -i -x` writes.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use serde_json::Value;
@@ -39,37 +39,50 @@ fn executions(profile: &Value, program: &Path) -> BTreeMap<(String, u64), u64> {
     all
 }
 
-/// Checks that blocks are executed as often as they start, follow others in the profile, and follow omitted ones.
-fn assert_balanced(profile: &Value) {
+/// Checks that the blocks at each address are executed as often as they start, follow others in the profile, and follow
+/// omitted ones. Returns how many addresses there are.
+fn assert_balanced(profile: &Value) -> usize {
     let address = |value: &Value| {
-        let text = value.as_str().map(|text| text.trim_start_matches("0x"));
-        text.map(|text| u64::from_str_radix(text, 16).unwrap())
+        let text = value.as_str()?.strip_prefix("0x")?;
+        u64::from_str_radix(text, 16).ok()
     };
-    let starts: BTreeSet<u64> =
-        blocks(profile).iter().filter_map(|block| address(&block["code_address"])).collect();
-    let (mut entered, mut expected) = (0, 0);
-    let mut follow = |to: Option<u64>, times: u64| {
-        entered += if to.is_some_and(|to| starts.contains(&to)) { times } else { 0 };
-    };
+    let at = |block: &Value| address(&block["code_address"]).unwrap();
+    let by_number: BTreeMap<u64, u64> =
+        blocks(profile).iter().map(|block| (count(block, "number"), at(block))).collect();
+    // How often control arrives at each address, and how often the blocks there are executed.
+    let mut all: BTreeMap<u64, (u64, u64)> =
+        by_number.values().map(|address| (*address, (0, 0))).collect();
     for block in blocks(profile) {
-        expected += count(block, "entries");
-        follow(starts.first().copied(), count(block, "starts"));
-        follow(starts.first().copied(), count(block, "from_omitted"));
-        let left = count(block, "entries") - count(block, "stops");
-        let next = address(&block["code_address"]).map(|at| at + count(block, "size_bytes"));
+        let (entries, begin) = (count(block, "entries"), at(block));
+        let mut arrive = |to: u64, times: u64| {
+            if let Some((arrivals, _)) = all.get_mut(&to) {
+                *arrivals += times;
+            }
+        };
+        for name in ["starts", "from_omitted", "other_edges"] {
+            arrive(begin, count(block, name));
+        }
+        let (left, taken) = (entries - count(block, "stops"), count(block, "taken"));
+        let next = begin + count(block, "size_bytes");
         let target = address(&block["target_address"]);
         match block["end"].as_str().unwrap() {
-            "jump" | "call" => follow(target, left),
+            "jump" | "call" => arrive(target.unwrap(), left),
             "conditional" => {
-                follow(target, count(block, "taken"));
-                follow(next, left - count(block, "taken"));
+                arrive(target.unwrap(), taken);
+                arrive(next, left - taken);
             }
-            "system_call" | "next" => follow(next, left),
+            "system_call" | "next" => arrive(next, left),
             _ => {}
         }
+        all.get_mut(&begin).unwrap().1 += entries;
     }
-    let indirect = profile["edges"].as_array().unwrap().iter().map(|edge| count(edge, "times"));
-    assert_eq!(entered + indirect.sum::<u64>(), expected);
+    for edge in profile["edges"].as_array().unwrap() {
+        all.get_mut(&by_number[&count(edge, "to")]).unwrap().0 += count(edge, "times");
+    }
+    let unbalanced: BTreeMap<_, _> =
+        all.iter().filter(|(_, (arrivals, entries))| arrivals != entries).collect();
+    assert!(unbalanced.is_empty(), "{unbalanced:x?}");
+    all.len()
 }
 
 #[test]
@@ -77,7 +90,7 @@ fn selected_functions_have_the_counts_of_the_whole_run() {
     let Some(program) = build("monitor-selection", LOOPS, &["-w", "-no-pie"]) else { return };
     let (whole, _) = selected("whole", &program, &[]);
     assert!(whole.get("selection").is_none());
-    assert_balanced(&whole);
+    assert!(assert_balanced(&whole) > 100);
     let all = executions(&whole, &program);
     for (name, rules, is_selected) in [
         ("one", &["-i", "main"][..], (|name| name == "main") as fn(&str) -> bool),
@@ -90,7 +103,7 @@ fn selected_functions_have_the_counts_of_the_whole_run() {
         let expected: BTreeMap<_, _> = expected.map(|(key, count)| (key.clone(), *count)).collect();
         assert!(!expected.is_empty());
         assert_eq!(executions(&part, &program), expected, "{name}");
-        assert_balanced(&part);
+        assert!(assert_balanced(&part) > 3, "{name}");
         assert!(count(&part["selection"], "omitted_instructions") > 0, "{part}");
         let has_library =
             blocks(&part).iter().any(|one| one["object"].as_str().unwrap().contains("/libc"));
