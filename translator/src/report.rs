@@ -35,6 +35,15 @@ pub enum EdgeKind {
 }
 
 impl EdgeKind {
+    /// The kind of edges from a block that ends with an indirect transfer.
+    fn of_indirect(end: BlockEnd) -> Self {
+        match end {
+            BlockEnd::IndirectCall => EdgeKind::IndirectCall,
+            BlockEnd::Return => EdgeKind::Return,
+            _ => EdgeKind::IndirectJump,
+        }
+    }
+
     /// Whether it is a call.
     pub fn is_call(self) -> bool {
         matches!(self, EdgeKind::Call | EdgeKind::IndirectCall)
@@ -96,12 +105,8 @@ impl<'p> Analysis<'p> {
         });
         let indirect = self.profile.edges.iter().filter_map(|edge| {
             let from = self.profile.block(edge.from)?;
-            let kind = match from.end {
-                BlockEnd::IndirectCall => EdgeKind::IndirectCall,
-                BlockEnd::Return => EdgeKind::Return,
-                _ => EdgeKind::IndirectJump,
-            };
-            Some(Edge { from, to: self.profile.block(edge.to), kind, times: edge.times })
+            let (to, kind) = (self.profile.block(edge.to), EdgeKind::of_indirect(from.end));
+            Some(Edge { from, to, kind, times: edge.times })
         });
         direct.chain(indirect).filter(|edge| edge.times > 0).collect()
     }

@@ -1,15 +1,21 @@
 //! Writes the control flow of a function as a graph for Graphviz, with blocks coloured by their executions.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use hmtt_format::escape;
 use hmtt_format::profile::Block;
 
-use super::{Analysis, Edge, EdgeKind, disassembly, place};
+use super::{Analysis, EdgeKind, disassembly, place};
+
+/// The node for all code that the selection omits. Other nodes have a letter and a number.
+const OMITTED: &str = "omitted";
+
+/// How often the edges of each kind lead from a node to another.
+type Lines = BTreeMap<(u32, String, &'static str), u64>;
 
 impl Analysis<'_> {
     /// The graph of all executed functions with a name; `None` if there is none. Edges to other functions lead to a node
-    /// of that function.
+    /// of that function, and those from and to code that the selection omits to one node.
     pub fn dot(&self, function: &str) -> Option<String> {
         let blocks = self.blocks_of(function);
         let most = blocks.iter().map(|block| block.entries).max()?;
@@ -18,30 +24,49 @@ impl Analysis<'_> {
         for block in &blocks {
             text += &node(block, most);
         }
-        let is_whole = self.profile.selection.is_none();
-        let unknown = if is_whole { "not executed" } else { "omitted" };
-        let is_in = |block: &Block| block.function.as_deref() == Some(function);
-        let (mut lines, mut others) = (BTreeMap::new(), BTreeSet::new());
-        for edge in self.edges().into_iter().filter(|edge| is_in(edge.from)) {
-            let to = match edge.to {
-                Some(to) if is_in(to) => format!("b{}", to.number),
-                other => {
-                    let name = other.map_or_else(|| unknown.into(), function_of);
-                    others.insert(name.clone());
-                    format!("\"{name}\"")
-                }
-            };
-            let style = style(&edge);
-            let sum: &mut u64 = lines.entry((edge.from.number, to, style)).or_default();
-            *sum = sum.saturating_add(edge.times);
+        let (lines, others) = self.lines(&blocks, function);
+        for (name, number) in others {
+            text += &format!("  f{number} [label=\"{name}\", shape=ellipse, style=solid];\n");
         }
-        for name in others {
-            text += &format!("  \"{name}\" [shape=ellipse, style=solid];\n");
+        let from_omitted: Vec<&&Block> =
+            blocks.iter().filter(|block| block.from_omitted > 0).collect();
+        if !from_omitted.is_empty() || lines.keys().any(|(_, to, _)| to == OMITTED) {
+            text += &format!("  {OMITTED} [shape=ellipse, fillcolor=lightgray];\n");
         }
         for ((from, to, style), times) in lines {
             text += &format!("  b{from} -> {to} [label=\"{times}\"{style}];\n");
         }
+        for Block { number, from_omitted: times, .. } in from_omitted {
+            text += &format!("  {OMITTED} -> b{number} [label=\"{times}\"];\n");
+        }
         Some(text + "}\n")
+    }
+
+    /// The edges from some blocks, those of a function, and the numbers of the nodes of other functions, by name.
+    fn lines(&self, blocks: &[&Block], function: &str) -> (Lines, BTreeMap<String, usize>) {
+        let (mut lines, mut others) = (Lines::new(), BTreeMap::new());
+        let mut add = |from: &Block, to: String, kind: EdgeKind, times: u64| {
+            let sum = lines.entry((from.number, to, style(kind))).or_default();
+            *sum = sum.saturating_add(times);
+        };
+        let is_in = |block: &Block| block.function.as_deref() == Some(function);
+        let has_selection = self.profile.selection.is_some();
+        for edge in self.edges().into_iter().filter(|edge| is_in(edge.from)) {
+            let to = match edge.to {
+                Some(to) if is_in(to) => format!("b{}", to.number),
+                None if has_selection => OMITTED.into(),
+                other => {
+                    let name = other.map_or_else(|| "not executed".into(), function_of);
+                    let next = others.len() + 1;
+                    format!("f{}", others.entry(name).or_insert(next))
+                }
+            };
+            add(edge.from, to, edge.kind, edge.times);
+        }
+        for block in blocks.iter().filter(|block| block.to_omitted > 0) {
+            add(block, OMITTED.into(), EdgeKind::of_indirect(block.end), block.to_omitted);
+        }
+        (lines, others)
     }
 }
 
@@ -64,8 +89,8 @@ fn function_of(block: &Block) -> String {
     )
 }
 
-fn style(edge: &Edge<'_>) -> &'static str {
-    match edge.kind {
+fn style(kind: EdgeKind) -> &'static str {
+    match kind {
         EdgeKind::Jump | EdgeKind::Next => "",
         EdgeKind::Call | EdgeKind::IndirectCall => ", style=bold",
         EdgeKind::IndirectJump => ", style=dashed",
@@ -80,6 +105,8 @@ fn quoted(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use hmtt_format::profile::{BlockEnd, Selected};
+
     use super::*;
     use crate::report::tests::profile;
 
@@ -94,14 +121,47 @@ mod tests {
   b2 [label="f+0x4  10x\l1004  call *%rax\l", fillcolor="0.000 0.965 1.000"];
   b3 [label="f+0x6  10x\l1006  jmp 0x1000\l", fillcolor="0.000 0.965 1.000"];
   b4 [label="f+0x8  1x\l1008  ret\l", fillcolor="0.000 0.279 1.000"];
-  "g\"\\n" [shape=ellipse, style=solid];
+  f1 [label="g\"\\n", shape=ellipse, style=solid];
   b1 -> b2 [label="10"];
   b1 -> b4 [label="1"];
-  b2 -> "g\"\\n" [label="10", style=bold];
+  b2 -> f1 [label="10", style=bold];
   b3 -> b1 [label="10"];
 }
 "#;
         assert_eq!(text, expected);
         assert_eq!(Analysis::new(&profile).dot("h"), None);
+    }
+    #[test]
+    fn one_node_stands_for_all_omitted_code() {
+        let mut profile = profile();
+        profile.selection = Some(Selected::default());
+        let callee = profile.blocks.pop().unwrap();
+        profile.edges.clear();
+        // The call leads to `g`, which returns; and the last block to another function by a direct jump.
+        profile.blocks[1].to_omitted = callee.entries;
+        profile.blocks[2].from_omitted = callee.entries;
+        let jump = &mut profile.blocks[3];
+        (jump.end, jump.target_address, jump.stops) = (BlockEnd::Jump, Some(0x9000), 0);
+        let text = Analysis::new(&profile).dot("f").unwrap();
+        let edges = text.split_once("  omitted [").unwrap().1;
+        let expected = r#"shape=ellipse, fillcolor=lightgray];
+  b1 -> b2 [label="10"];
+  b1 -> b4 [label="1"];
+  b2 -> omitted [label="10", style=bold];
+  b3 -> b1 [label="10"];
+  b4 -> omitted [label="1"];
+  omitted -> b3 [label="10"];
+}
+"#;
+        assert_eq!(edges, expected);
+    }
+
+    #[test]
+    fn names_of_functions_are_not_those_of_nodes() {
+        let mut profile = profile();
+        profile.blocks[4].function = Some("b1".into());
+        let text = Analysis::new(&profile).dot("f").unwrap();
+        assert!(text.contains("  f1 [label=\"b1\", shape=ellipse, style=solid];\n"), "{text}");
+        assert!(text.contains("  b2 -> f1 [label=\"10\", style=bold];\n"), "{text}");
     }
 }
