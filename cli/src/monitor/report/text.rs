@@ -54,9 +54,13 @@ fn summary(profile: &Profile) -> String {
             (one.omitted_instructions, whole.saturating_add(one.omitted_instructions));
         let (entries, blocks) = (one.omitted_entries, one.omitted_blocks);
         let share = percent(left_out, of);
+        let superblocks = match one.omitted_superblocks {
+            0 => String::new(),
+            count => format!(", and {count} superblocks with omitted blocks"),
+        };
         let _ = writeln!(
             text,
-            "omitted by the selection: {left_out} instructions ({share:.2} % of all) in {entries} executions of {blocks} blocks"
+            "omitted by the selection: {left_out} instructions ({share:.2} % of all) in {entries} executions of {blocks} blocks{superblocks}"
         );
     }
     for (count, what) in
@@ -248,6 +252,8 @@ fn native(text: &mut String, profile: &Profile, top: usize) {
 
 #[cfg(test)]
 mod tests {
+    use hmtt_format::profile::Selected;
+
     use super::super::json;
     use super::*;
 
@@ -285,5 +291,24 @@ mod tests {
         assert_eq!(json["functions"][0]["instructions"], 41);
         assert_eq!(json["blocks"].as_array().unwrap().len(), 1);
         assert_eq!(json["instructions"], 81);
+    }
+    #[test]
+    fn what_a_selection_omits_is_printed() {
+        let omitted = Selected {
+            omitted_blocks: 2,
+            omitted_entries: 30,
+            omitted_instructions: 94,
+            ..Selected::default()
+        };
+        let line = |selection: Selected| {
+            let blocks = vec![block("f", 0, 2, 3)];
+            let text =
+                table(&Profile { blocks, selection: Some(selection), ..Profile::default() }, 1);
+            text.lines().nth(1).unwrap().to_owned()
+        };
+        let expected = "omitted by the selection: 94 instructions (94.00 % of all) in 30 executions of 2 blocks";
+        assert_eq!(line(omitted.clone()), expected);
+        let with_superblocks = line(Selected { omitted_superblocks: 3, ..omitted });
+        assert_eq!(with_superblocks, format!("{expected}, and 3 superblocks with omitted blocks"));
     }
 }
