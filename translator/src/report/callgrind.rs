@@ -1,7 +1,8 @@
 //! Writes a profile in callgrind's format, for each instruction, for `callgrind_annotate` and KCachegrind.
 //!
 //! The costs are executed instructions (`Ir`). Calls have their number, but no inclusive cost, which a profile of blocks
-//! does not have. Addresses are those of the file.
+//! does not have. Addresses are those of the file. The sums are those of the blocks in the profile; a `desc` line states what
+//! the selection has omitted.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -34,6 +35,12 @@ pub fn write(analysis: &Analysis<'_>, mut output: impl Write) -> io::Result<()> 
     let total = sum(functions.values().flat_map(|one| one.costs.values().copied()));
     let version = env!("CARGO_PKG_VERSION");
     writeln!(output, "# callgrind format\nversion: 1\ncreator: hmtt {version}")?;
+    if let Some(one) = &analysis.profile.selection {
+        let (count, entries, blocks) =
+            (one.omitted_instructions, one.omitted_entries, one.omitted_blocks);
+        let what = format!("{count} instructions in {entries} executions of {blocks} blocks");
+        writeln!(output, "desc: Omitted by the selection: {what}")?;
+    }
     writeln!(output, "positions: instr line\nevents: Ir\nsummary: {total}\n")?;
     for ((object, name), function) in &functions {
         let lines = |at: u64| source(&sources, object, at);
@@ -103,6 +110,8 @@ fn costs(block: &Block) -> Vec<(u64, u64)> {
 
 #[cfg(test)]
 mod tests {
+    use hmtt_format::profile::{Profile, Selected};
+
     use super::*;
     use crate::report::tests::profile;
 
@@ -142,5 +151,17 @@ fn=g
 totals: 62
 ";
         assert_eq!(text, expected);
+    }
+    #[test]
+    fn what_a_selection_omits_is_in_the_header() {
+        let selection = Selected { omitted_blocks: 2, omitted_entries: 30, ..Selected::default() };
+        let selection = Some(Selected { omitted_instructions: 94, ..selection });
+        let mut output = Vec::new();
+        write(&Analysis::new(&Profile { selection, ..profile() }), &mut output).unwrap();
+        let text = String::from_utf8(output).unwrap();
+        let line = text.lines().find(|line| line.starts_with("desc: "));
+        let expected =
+            "desc: Omitted by the selection: 94 instructions in 30 executions of 2 blocks";
+        assert_eq!(line, Some(expected));
     }
 }

@@ -1,6 +1,6 @@
 //! Tests the reports of `hmtt monitor report` with a program of known loops.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use serde_json::Value;
@@ -60,22 +60,53 @@ fn a_graph_is_read_by_dot() {
     }
 }
 
+/// What callgrind_annotate prints of a profile, without commas, and the sum of its instructions; `None` without the program.
+fn callgrind_annotated(name: &str, profile: &Path) -> Option<(String, u64)> {
+    let print = |form| hmtt(&["monitor", "report", form, profile.to_str().unwrap()]).stdout;
+    let file = scratch(&format!("monitor-reports-{name}.callgrind"));
+    std::fs::write(&file, print("--callgrind")).unwrap();
+    let report: Value = serde_json::from_slice(&print("--json")).unwrap();
+    let whole = report["instructions"].as_u64().unwrap();
+    match Command::new("callgrind_annotate").arg(&file).output() {
+        Ok(output) => {
+            assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
+            Some((String::from_utf8(output.stdout).unwrap().replace(',', ""), whole))
+        }
+        Err(error) => {
+            skipped(format!("callgrind_annotate: {error}"));
+            None
+        }
+    }
+}
+
+/// The sum that callgrind_annotate has printed.
+fn callgrind_total(annotated: &str) -> u64 {
+    let total = annotated.lines().find(|line| line.contains("PROGRAM TOTALS"));
+    let total = total.and_then(|line| line.split_whitespace().next()?.parse().ok());
+    total.unwrap_or_else(|| panic!("{annotated}"))
+}
+
 #[test]
 fn callgrind_annotate_reads_all_instructions() {
     let Some((profile, text)) = reported("callgrind", &["--callgrind"]) else { return };
-    let file = scratch("monitor-reports.callgrind");
-    std::fs::write(&file, &text).unwrap();
-    let report = hmtt(&["monitor", "report", "--json", profile.to_str().unwrap()]).stdout;
-    let report: Value = serde_json::from_slice(&report).unwrap();
-    let whole = report["instructions"].as_u64().unwrap();
+    let Some((annotated, whole)) = callgrind_annotated("whole", &profile) else { return };
     assert!(text.ends_with(&format!("totals: {whole}\n")), "{whole}");
-    let output = match Command::new("callgrind_annotate").arg(&file).output() {
-        Ok(output) => output,
-        Err(error) => return skipped(format!("callgrind_annotate: {error}")),
-    };
-    let annotated = String::from_utf8_lossy(&output.stdout).replace(',', "");
-    let totals = annotated.lines().find(|line| line.contains("PROGRAM TOTALS"));
-    let totals = totals.unwrap_or_else(|| panic!("{annotated}"));
-    assert_eq!(totals.split_whitespace().next(), Some(whole.to_string().as_str()), "{totals}");
+    assert_eq!(callgrind_total(&annotated), whole);
     assert!(annotated.contains(":main"), "{annotated}");
+}
+
+#[test]
+fn callgrind_annotate_prints_what_a_selection_omits() {
+    let Some(program) = build("monitor-reports", LOOPS, &["-w", "-g", "-no-pie"]) else { return };
+    let file = scratch("monitor-reports-selected.json");
+    let words = ["run", "-i", "main", "--overwrite", "-o", file.to_str().unwrap(), "--"];
+    let output = super::hmtt_monitor(&words).arg(program).output().unwrap();
+    assert!(output.stderr.is_empty(), "{output:?}");
+    let Some((annotated, selected)) = callgrind_annotated("selected", &file) else { return };
+    let profile: Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
+    let omitted = profile["selection"]["omitted_instructions"].as_u64().unwrap();
+    assert!(omitted > 0);
+    let line = format!("\nOmitted by the selection: {omitted} instructions in ");
+    assert!(annotated.contains(&line), "{annotated}");
+    assert_eq!(callgrind_total(&annotated), selected);
 }
