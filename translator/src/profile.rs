@@ -2,10 +2,13 @@
 //!
 //! [`Profile::to_file`] adds the names that a user knows.
 
+mod code_image;
 mod file;
+mod files;
 mod names;
 mod selected;
 
+pub use files::{CodeFiles, OpenFiles};
 pub(crate) use names::Names;
 
 use std::path::PathBuf;
@@ -67,6 +70,8 @@ pub struct Profile {
     pub program: PathBuf,
     /// Number of the process.
     pub process: i32,
+    /// Files of its code.
+    pub files: CodeFiles,
     /// Processor time of threads, in nanoseconds.
     pub processor_ns: u64,
     /// Blocks that were executed, by number.

@@ -16,6 +16,7 @@ use nix::unistd::Pid;
 
 use crate::code::CodeBytes;
 use crate::layout::PAGE_BYTES;
+use crate::profile::CodeFiles;
 
 /// Executable mappings of a process at one time.
 pub type Files = Arc<Vec<Mapping>>;
@@ -24,6 +25,8 @@ pub type Files = Arc<Vec<Mapping>>;
 pub struct ProcessCode {
     memory: RunningMemory,
     maps: RefCell<Maps>,
+    /// The files of all executable mappings that there were.
+    files: CodeFiles,
     /// Code that was read for the current request, by the address of its page.
     pages: RefCell<HashMap<RunAddr, Page>>,
 }
@@ -44,14 +47,19 @@ struct Maps {
 }
 
 impl ProcessCode {
-    /// The code of a process that this one traces.
+    /// The code of a process that this one traces. `files`: receives its files.
     ///
     /// # Errors
     /// The error of opening its memory.
-    pub fn open(pid: Pid) -> io::Result<Self> {
+    pub fn open(pid: Pid, files: CodeFiles) -> io::Result<Self> {
         let maps = Maps { current: None, states: Vec::new() };
         let memory = RunningMemory::open(pid)?;
-        Ok(ProcessCode { memory, maps: RefCell::new(maps), pages: RefCell::default() })
+        Ok(ProcessCode { memory, maps: RefCell::new(maps), files, pages: RefCell::default() })
+    }
+
+    /// The files of all executable mappings that there were when code was read.
+    pub fn code_files(&self) -> &CodeFiles {
+        &self.files
     }
 
     /// The executable mappings may have changed.
@@ -71,10 +79,11 @@ impl ProcessCode {
         if let Some(current) = &maps.current {
             return current.clone();
         }
-        let mut all = mappings(self.memory.pid()).unwrap_or_default();
-        all.retain(|one| one.executable);
-        if maps.states.last().is_none_or(|last| **last != all) {
-            maps.states.push(Arc::new(all));
+        let mapped = mappings(self.memory.pid()).unwrap_or_default();
+        let code = || mapped.iter().filter(|one| one.executable);
+        if maps.states.last().is_none_or(|last| !last.iter().eq(code())) {
+            self.files.add(&self.memory, &mapped);
+            maps.states.push(Arc::new(code().cloned().collect()));
         }
         let current = maps.states.last().cloned().unwrap_or_default();
         maps.current = Some(current.clone());

@@ -40,6 +40,7 @@ use super::Outcome;
 use super::error::ControlError;
 use super::tracer::{Options, Tracer, unless_ended};
 use super::workers::Workers;
+use crate::profile::OpenFiles;
 use writer::Writer;
 
 /// Most events that are handled before signals to the controller are checked.
@@ -103,6 +104,8 @@ struct Processes<'o> {
     /// New processes and threads that have not reported their first stop yet.
     expected: BTreeSet<Pid>,
     risk_policy: RiskPolicy,
+    /// Files of the code of followed processes.
+    files: OpenFiles,
     first: Pid,
     /// How the first process has ended.
     ended: Option<Ending>,
@@ -162,6 +165,7 @@ impl<'o> Processes<'o> {
             pending: VecDeque::new(),
             expected: BTreeSet::new(),
             risk_policy: process.risk_policy,
+            files: OpenFiles::default(),
             first: process.pid,
             ended: None,
             is_leaving: false,

@@ -30,6 +30,7 @@ pub struct Progress {
 /// Functions of blocks.
 #[derive(Default)]
 struct Functions {
+    /// With the files of the process.
     names: Names<'static>,
     /// Name of the function of each block, in the order of their numbers.
     of_blocks: Vec<Option<String>>,
@@ -77,7 +78,8 @@ pub(super) fn report(
     snapshots: &Receiver<Snapshot>,
     print: fn(&Progress),
 ) {
-    let mut functions = Functions::default();
+    let files = shared.translation().code_files().clone();
+    let mut functions = Functions { names: Names::new(files, None), ..Functions::default() };
     for Snapshot { elapsed, blocks, full_chunks, instructions } in snapshots {
         functions.learn(shared);
         let seconds = elapsed.max(Duration::from_millis(1)).as_secs_f64();

@@ -25,7 +25,7 @@ use crate::cache::{Cache, Instrument, Settings};
 use crate::layout::{area, lookup};
 use crate::monitor::Finished;
 use crate::monitor::tally::Recording;
-use crate::profile::Profile;
+use crate::profile::{CodeFiles, OpenFiles, Profile};
 use crate::shared::Rings;
 pub use attach::check;
 pub use ends::Left;
@@ -78,19 +78,22 @@ pub(super) struct Tracer {
 /// Memory in a process that is unmapped at the end.
 pub(super) type Mapped = Vec<(RunAddr, u64)>;
 
-/// Shares memory with a stopped process, and prepares a cache for it. `near`: an address of its code.
+/// Shares memory with a stopped process, and prepares a cache for it. `near`: an address of its code. `files`: those that
+/// are open for other processes.
 pub(super) fn prepare(
     process: &mut Process,
     near: RunAddr,
     options: &Options,
+    files: &OpenFiles,
 ) -> Result<(Arc<Shared>, Mapped), ControlError> {
+    let files = CodeFiles::new(process.pid, files.clone());
     let when_full = if options.drops { area::DROP } else { area::WAIT };
     let mut memory = setup::share(&mut process.stopped()?, near, when_full)?;
     for (low, is_asked) in calls::asked().into_iter().enumerate() {
         memory.code.set_call(low as u8, if is_asked { lookup::ASKED } else { lookup::AT_ONCE });
     }
     let failed = |source| ControlError::System { operation: "read the program's memory", source };
-    let code = ProcessCode::open(process.pid).map_err(failed)?;
+    let code = ProcessCode::open(process.pid, files).map_err(failed)?;
     let settings = Settings { table: memory.table, instrument: options.instrument, batch: BATCH };
     let cache = Cache::new(memory.code, settings, near)?;
     let rings = Arc::new(Rings::new(memory.areas));

@@ -18,7 +18,7 @@ use super::memory::CodeMemory;
 use super::{Request, Shared};
 use crate::cache::{Answer, BlockInfo, Cache, CacheError, Entry, Numbered};
 use crate::layout::{area, header};
-use crate::profile::NativeUse;
+use crate::profile::{CodeFiles, NativeUse};
 use crate::shared::{Area, THREADS, wait, wake};
 use crate::state::Point;
 use robust::Robust;
@@ -79,6 +79,11 @@ impl Translation {
     pub fn block(&self, number: u32) -> Option<(&BlockInfo, &Files)> {
         let files = self.files.get(number.checked_sub(1)? as usize)?;
         Some((self.cache.block(number)?, files))
+    }
+
+    /// The files of the code.
+    pub fn code_files(&self) -> &CodeFiles {
+        self.code.code_files()
     }
 
     /// Addresses at which threads became native, with the reason, and how often.

@@ -111,6 +111,7 @@ fn profile(
     let mut calls = counted.calls;
     calls.merge(&seen.calls);
     Profile {
+        files: translation.code_files().clone(),
         blocks: blocks.collect(),
         native: native.collect(),
         edges: counted.edges,

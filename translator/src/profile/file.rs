@@ -27,8 +27,7 @@ impl Counted {
         left: Option<&str>,
         selection: Option<&Selection>,
     ) -> Profile {
-        let mut names =
-            selection.map_or_else(Names::default, |rules| Names::selected(rules, &self.program));
+        let mut names = Names::new(self.files.clone(), selection);
         let (blocks, is_selected): (Vec<Block>, Vec<bool>) =
             self.blocks.iter().map(|one| block(one, &mut names)).unzip();
         let native = |one: &super::NativeCode| Native {

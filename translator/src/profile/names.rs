@@ -1,34 +1,23 @@
 //! Finds the functions of executed blocks in the files that the program had mapped.
 
 use std::collections::HashMap;
-use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::collections::hash_map::Entry;
 
 use hmtt_probe::address::RunAddr;
-use hmtt_probe::elf::{Function, Image};
-use hmtt_probe::ptrace::{FileId, Mapping};
+use hmtt_probe::ptrace::Mapping;
 use hmtt_probe::selection::Selection;
 
-/// End of the target of `/proc/PID/exe` if the file was removed (proc(5)).
-const DELETED: &[u8] = b" (deleted)";
-
-/// Stands for a function that is not known.
-static UNKNOWN: Function = Function {
-    name: String::new(),
-    symbols: Vec::new(),
-    start: 0,
-    size: 0,
-    ifunc: false,
-    source: None,
-};
+use super::code_image::{CodeImage, UNKNOWN};
+use super::files::{CodeFiles, Key, key};
 
 /// Functions in files.
 #[derive(Default)]
 pub struct Names<'s> {
-    /// Files whose functions were read; `None` for those that cannot be read, or were replaced.
-    images: HashMap<(PathBuf, Option<FileId>), Option<Image>>,
-    /// Which functions are selected, and the program, whose functions are not those of a library.
-    selection: Option<(&'s Selection, &'s Path)>,
+    files: CodeFiles,
+    /// Files that were read.
+    images: HashMap<Key, CodeImage>,
+    /// Which functions are selected; `None` for all.
+    rules: Option<&'s Selection>,
 }
 
 /// Where a block is in its file.
@@ -43,66 +32,36 @@ pub struct Place {
 }
 
 impl<'s> Names<'s> {
-    /// Names that are selected by rules. `program`: file whose functions are those of the program.
-    pub fn selected(selection: &'s Selection, program: &'s Path) -> Self {
-        Names { images: HashMap::new(), selection: Some((selection, program)) }
+    /// Functions in the files of a process. `rules`: which of them are selected.
+    pub fn new(files: CodeFiles, rules: Option<&'s Selection>) -> Self {
+        Names { files, rules, ..Names::default() }
     }
 
-    /// What is known of code in no mapping.
+    /// What is known of code in no file: it is that of the program.
     pub fn nowhere(&self) -> Place {
-        let is_selected = self.selection.is_none_or(|(rules, _)| rules.matches(&UNKNOWN, None));
+        let is_selected = self.rules.is_none_or(|rules| rules.matches(&UNKNOWN, None));
         Place { is_selected, ..Place::default() }
     }
 
     /// Finds an address of a mapping.
     pub fn find(&mut self, mapping: &Mapping, at: RunAddr) -> Place {
-        let selection = self.selection;
-        let library = selection.and_then(|(_, program)| library(mapping, program));
-        let is_selected = |function: Option<&Function>| {
-            let (function, library) = (function.unwrap_or(&UNKNOWN), library.as_deref());
-            selection.is_none_or(|(rules, _)| rules.matches(function, library))
-        };
-        let key = (mapping.original_path(), mapping.file);
-        let image = self.images.entry(key).or_insert_with(|| {
-            let image = read(mapping, selection.is_some_and(|(rules, _)| rules.has_sources()))?;
-            if let Some((rules, _)) = selection {
-                rules.record_matches(&image.functions, library.as_deref());
+        let Some(key) = key(mapping) else { return self.nowhere() };
+        let image = match self.images.entry(key) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(new) => {
+                let Some(opened) = self.files.get(new.key()) else { return self.nowhere() };
+                let library = (!self.files.is_program(mapping)).then(|| mapping.file_name());
+                let (mut image, _) = CodeImage::read(&opened, &new.key().1, library);
+                if let Some(rules) = self.rules {
+                    image.prepare(rules);
+                }
+                new.insert(image)
             }
-            Some(image)
-        });
-        let offset = at - mapping.start + mapping.offset;
-        let text = image.as_ref().and_then(|image| {
-            image.text.iter().find(|text| {
-                let inside = offset.checked_sub(text.offset);
-                inside.is_some_and(|inside| inside < text.bytes.len() as u64)
-            })
-        });
-        let address = text.map(|text| text.start + (offset - text.offset));
-        let function = image.as_ref().zip(address).and_then(|(image, at)| image.function_at(at));
-        let is_selected = is_selected(function);
-        let named = function.zip(address).map(|(one, at)| (one.name.clone(), at - one.start));
-        Place { address, function: named, is_selected }
+        };
+        let address = image.address(at - mapping.start + mapping.offset);
+        let is_selected = self.rules.is_none_or(|rules| image.is_selected(address, rules));
+        let function = address.and_then(|at| Some((image.function_at(at)?, at)));
+        let function = function.map(|(one, at)| (one.name.clone(), at - one.start));
+        Place { address, function, is_selected }
     }
-}
-
-/// The file name of a mapping's library; `None` for the program, and for memory without a file.
-fn library(mapping: &Mapping, program: &Path) -> Option<String> {
-    // The link to the program's file has the kernel's mark of a file that was removed.
-    let program = program.as_os_str().as_bytes();
-    let program = program.strip_suffix(DELETED).unwrap_or(program);
-    let path = mapping.original_path();
-    let is_library = mapping.file.is_some() && path.as_os_str().as_bytes() != program;
-    is_library.then(|| mapping.file_name())
-}
-
-/// Reads the file of a mapping, if it is still the same. `sources`: with the source files of functions.
-fn read(mapping: &Mapping, sources: bool) -> Option<Image> {
-    let path = mapping.original_path();
-    let id = FileId::from_status(&std::fs::metadata(&path).ok()?);
-    let mut image = (mapping.file?.inode == id.inode).then(|| Image::read(&path).ok()).flatten()?;
-    if sources {
-        // Without them, rules for source files match nothing, which is reported.
-        let _ = image.find_sources();
-    }
-    Some(image)
 }

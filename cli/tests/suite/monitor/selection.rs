@@ -1,22 +1,30 @@
 //! Tests which functions `hmtt monitor run -i -x` writes.
 
-use std::collections::BTreeMap;
-use std::path::Path;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
 use super::counts::LOOPS;
-use super::hmtt_monitor;
+use super::{WRITES_CODE, hmtt_monitor};
 use crate::scratch;
 use crate::tag::build;
 
+/// A program that removes and replaces files whose code it executes.
+const REPLACES: &str = include_str!("removes_files.c");
+
 /// Runs a program with rules. Returns its profile, and the messages.
 fn selected(name: &str, program: &Path, rules: &[&str]) -> (Value, String) {
+    selected_of(name, &[program], rules)
+}
+
+/// As `selected`, with arguments of the program.
+fn selected_of(name: &str, words: &[&Path], rules: &[&str]) -> (Value, String) {
     let file = scratch(&format!("monitor-selection-{name}.json"));
     let mut command = hmtt_monitor(&["run", "--overwrite", "-o", file.to_str().unwrap()]);
-    let output = command.args(rules).arg("--").arg(program).output().unwrap();
+    let output = command.args(rules).arg("--").args(words).output().unwrap();
+    assert!(matches!(output.status.code(), Some(0 | 7)), "{name}: {output:?}");
     let messages = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(7), "{name}: {messages}");
     (serde_json::from_slice(&std::fs::read(file).unwrap()).unwrap(), messages)
 }
 
@@ -133,4 +141,51 @@ fn rules_that_match_nothing_or_are_wrong_are_reported() {
     let table = String::from_utf8(output.stderr).unwrap();
     assert!(table.contains("omitted by the selection: "), "{table}");
     assert!(table.contains(" % omitted functions\n"), "{table}");
+}
+
+/// Names of the functions in a profile; `None` for code of no known function.
+fn functions(profile: &Value) -> BTreeSet<Option<&str>> {
+    blocks(profile).iter().map(|block| block["function"].as_str()).collect()
+}
+
+#[test]
+fn functions_are_found_in_files_that_are_replaced_while_they_are_mapped() {
+    let Some(built) = build("monitor-replaces", REPLACES, &[]) else { return };
+    let source = "int step(int i) { return i & 1; }";
+    let Some(library) = build("libmonitor-step.so", source, &["-shared", "-fPIC"]) else { return };
+    let Some(other) = build("monitor-selection", LOOPS, &["-w", "-no-pie"]) else { return };
+    let names = ["replaced", "libmonitor-gone.so", "replaced-code", "replaced-other"];
+    let [program, gone, code, replacing] = names.map(scratch);
+    for (rules, expected) in [
+        (&["-i", "work", "-i", "library=libmonitor-gone.so/step"][..], &["step", "work"][..]),
+        // Code in a file that is no library is that of the program.
+        (&["-i", "size<1"], &[]),
+    ] {
+        for (from, to) in [(&built, &program), (&library, &gone), (&other, &replacing)] {
+            let _ = std::fs::remove_file(to);
+            std::fs::copy(from, to).unwrap();
+        }
+        let _ = std::fs::remove_file(&code);
+        let words = [&program, &gone, &code, &replacing].map(PathBuf::as_path);
+        let (part, messages) = selected_of("replaced", &words, rules);
+        assert!(expected.is_empty() || messages.is_empty(), "{messages}");
+        assert_eq!(std::fs::read(&program).unwrap(), std::fs::read(&other).unwrap());
+        let found = functions(&part);
+        let found: Vec<&str> = found.iter().copied().flatten().collect();
+        assert_eq!(found, expected);
+        let is_written = |block: &&Value| block["code"] == "b82a000000c3";
+        let written = blocks(&part).iter().filter(is_written).count();
+        assert_eq!(written, usize::from(expected.is_empty()));
+    }
+}
+
+#[test]
+fn shared_memory_is_not_a_library() {
+    let Some(program) = build("monitor-writes-code", WRITES_CODE, &[]) else { return };
+    let (part, messages) = selected("shared-memory", &program, &["-x", "main"]);
+    assert_eq!(messages, "");
+    let is_memory = |block: &&Value| block["object"].as_str().unwrap().starts_with("/memfd:code");
+    let written: u64 =
+        blocks(&part).iter().filter(is_memory).map(|block| count(block, "entries")).sum();
+    assert_eq!(written, 20);
 }

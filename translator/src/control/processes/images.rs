@@ -54,7 +54,7 @@ impl Processes<'_> {
         process.check_filters()?;
         let near = tracer::check(process)?;
         let output = self.observer.begin(process.pid, &program(process.pid))?;
-        let (shared, mapped) = tracer::prepare(process, near, self.options)?;
+        let (shared, mapped) = tracer::prepare(process, near, self.options, &self.files)?;
         let started = Workers::start(process.pid, &shared, self.options);
         let failed = |source| ControlError::System { operation: "start a thread", source };
         let (workers, finished) = started.map_err(failed)?;

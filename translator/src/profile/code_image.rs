@@ -1,0 +1,88 @@
+//! Finds the functions of a file of code, and which of them rules select.
+//!
+//! A file that is no ELF file, such as one that a JIT compiler maps, has no functions, and is not a library: its code is
+//! that of the program. One that cannot be read is a library still, whose code belongs to no known function.
+
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::Arc;
+
+use hmtt_probe::elf::{ElfError, Function, Image};
+use hmtt_probe::selection::Selection;
+
+use super::files::{Opened, Reason};
+
+/// Stands for a function that is not known.
+pub static UNKNOWN: Function = Function {
+    name: String::new(),
+    symbols: Vec::new(),
+    start: 0,
+    size: 0,
+    ifunc: false,
+    source: None,
+};
+
+/// A file of code.
+#[derive(Default)]
+pub struct CodeImage {
+    /// `None` if it has no functions, or they cannot be read.
+    image: Option<Image>,
+    /// Its file name if it is a library.
+    library: Option<String>,
+}
+
+impl CodeImage {
+    /// Reads a file. `library`: its name, `None` for the program. The reason is why its functions are not known.
+    pub fn read(opened: &Opened, path: &Path, library: Option<String>) -> (Self, Option<Reason>) {
+        let file = match opened {
+            Ok(file) => file,
+            Err(why) => return (CodeImage { library, ..CodeImage::default() }, Some(why.clone())),
+        };
+        let copy = file.try_clone();
+        let copy = copy.map_err(|source| ElfError::Read { path: path.into(), source });
+        match copy.and_then(|file| Image::from_file(file, path)) {
+            Ok(image) => (CodeImage { image: Some(image), library, ..CodeImage::default() }, None),
+            Err(ElfError::NotElf { .. }) if library.is_some() && !is_elf(file) => {
+                (CodeImage::default(), None)
+            }
+            Err(error) => (CodeImage { library, ..CodeImage::default() }, Some(Arc::new(error))),
+        }
+    }
+
+    /// Prepares for rules: finds source files if they need them, and records which rules match a function.
+    pub fn prepare(&mut self, rules: &Selection) {
+        let library = self.library.as_deref();
+        let Some(image) = &mut self.image else { return };
+        if rules.has_sources() {
+            // Without them, rules for source files match nothing, which is reported.
+            let _ = image.find_sources();
+        }
+        rules.record_matches(&image.functions, library);
+    }
+
+    /// The address in the file's own address space of an offset in the file.
+    pub fn address(&self, offset: u64) -> Option<u64> {
+        let text = self.image.as_ref()?.text.iter().find(|text| {
+            let inside = offset.checked_sub(text.offset);
+            inside.is_some_and(|inside| inside < text.bytes.len() as u64)
+        })?;
+        Some(text.start + (offset - text.offset))
+    }
+
+    /// The function that contains an address.
+    pub fn function_at(&self, address: u64) -> Option<&Function> {
+        self.image.as_ref()?.function_at(address)
+    }
+
+    /// Whether rules select the code at an address; `None` for an address that is not known.
+    pub fn is_selected(&self, address: Option<u64>, rules: &Selection) -> bool {
+        let function = address.and_then(|at| self.function_at(at)).unwrap_or(&UNKNOWN);
+        rules.matches(function, self.library.as_deref())
+    }
+}
+
+/// Whether a file is an ELF file, damaged or not.
+fn is_elf(file: &std::fs::File) -> bool {
+    let mut magic = [0; 4];
+    file.read_exact_at(&mut magic, 0).is_ok() && magic == *b"\x7fELF"
+}

@@ -1,0 +1,170 @@
+//! Keeps the files of a process's code open, so that functions are found in the files that were executed.
+//!
+//! A file is opened while the process has it mapped: later, its path may lead to another file, or to none. Processes that
+//! have mapped one file share a descriptor. The program is the file with the device and inode of `/proc/PID/exe`.
+//!
+//! Memory that is shared but belongs to no file has a name in the memory map like that of a file, and is left out.
+
+use std::collections::HashMap;
+use std::error::Error;
+use std::fs::File;
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use hmtt_probe::ptrace::{
+    FileId, Mapping, ReadMemory, mappings, open_mapped, program, program_mapping,
+};
+use nix::unistd::Pid;
+
+/// How the kernel's names of shared memory begin: memfd_create(2), shared anonymous memory, System V shared memory, and
+/// huge pages of these. They end like the path of a file that was removed.
+const MEMORY: [&[u8]; 4] = [b"/memfd:", b"/dev/zero (", b"/SYSV", b"/anon_hugepage ("];
+
+/// Why a file cannot be opened or read.
+pub type Reason = Arc<dyn Error + Send + Sync>;
+
+/// A file by its identity and path. Two files of one btrfs device may have the same identity.
+pub type Key = (FileId, PathBuf);
+
+/// A mapped file, or why it cannot be opened.
+pub type Opened = Result<Arc<File>, Reason>;
+
+/// The key of a mapping's file; `None` for memory in no file.
+pub fn key(mapping: &Mapping) -> Option<Key> {
+    let path = mapping.path.as_os_str().as_bytes();
+    let is_memory = mapping.is_deleted() && MEMORY.iter().any(|begin| path.starts_with(begin));
+    let id = mapping.file.filter(|_| !is_memory)?;
+    Some((id, mapping.original_path()))
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Files that processes have mapped, as long as one of them needs them. Copies are the same.
+#[derive(Clone, Debug, Default)]
+pub struct OpenFiles(Arc<Mutex<HashMap<Key, Weak<File>>>>);
+
+impl OpenFiles {
+    /// The file with a key, which is opened if that was not done before.
+    fn get(&self, key: &Key, open: impl FnOnce() -> Result<File, Reason>) -> Opened {
+        let mut all = lock(&self.0);
+        if let Some(file) = all.get(key).and_then(Weak::upgrade) {
+            return Ok(file);
+        }
+        let file = Arc::new(open()?);
+        all.retain(|_, file| file.strong_count() > 0);
+        all.insert(key.clone(), Arc::downgrade(&file));
+        Ok(file)
+    }
+}
+
+/// The files of a process's code. Copies are the same.
+#[derive(Clone, Debug, Default)]
+pub struct CodeFiles {
+    /// Identity of the program.
+    program: Option<FileId>,
+    files: Arc<Mutex<HashMap<Key, Opened>>>,
+    open: OpenFiles,
+}
+
+impl CodeFiles {
+    /// Without files. The process must be stopped, before it can execute another program.
+    pub fn new(pid: Pid, open: OpenFiles) -> Self {
+        let mapped = mappings(pid).unwrap_or_default();
+        let program = program_mapping(pid, &mapped).and_then(|mapping| mapping.file);
+        CodeFiles { program, files: Arc::default(), open }
+    }
+
+    /// Opens the files of executable mappings. `mapped`: all mappings of the process.
+    pub fn add(&self, memory: &impl ReadMemory, mapped: &[Mapping]) {
+        let mut files = lock(&self.files);
+        for mapping in mapped.iter().filter(|one| one.executable) {
+            if let Some(key) = key(mapping)
+                && !files.contains_key(&key)
+            {
+                let opened = self.open.get(&key, || self.open(memory, mapping, mapped));
+                files.insert(key, opened);
+            }
+        }
+    }
+
+    fn open(
+        &self,
+        memory: &impl ReadMemory,
+        mapping: &Mapping,
+        mapped: &[Mapping],
+    ) -> Result<File, Reason> {
+        // The link to the program leads there without privileges, and if it was removed.
+        if self.is_program(mapping)
+            && let Ok((file, _)) = program(memory.pid())
+        {
+            return Ok(file);
+        }
+        let read = |at, bytes: &mut [u8]| memory.read(at, bytes).is_ok();
+        open_mapped(memory.pid(), mapping, mapped, read).map_err(|error| Arc::new(error) as Reason)
+    }
+
+    /// Whether a mapping is one of the program.
+    pub fn is_program(&self, mapping: &Mapping) -> bool {
+        mapping.file.is_some() && mapping.file == self.program
+    }
+
+    /// A file that was opened; `None` if it was not mapped by executable memory.
+    pub fn get(&self, key: &Key) -> Option<Opened> {
+        lock(&self.files).get(key).cloned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hmtt_probe::address::RunAddr;
+    use hmtt_probe::ptrace::RunningMemory;
+
+    fn mapping(path: &str) -> Mapping {
+        Mapping {
+            start: RunAddr(0x1000),
+            end: RunAddr(0x2000),
+            readable: true,
+            writable: false,
+            executable: true,
+            shared: false,
+            offset: 0,
+            file: Some(FileId { device: (0, 1), inode: 7 }),
+            path: path.into(),
+        }
+    }
+
+    #[test]
+    fn shared_memory_is_in_no_file() {
+        for path in [
+            "/memfd:jit (deleted)",
+            "/dev/zero (deleted)",
+            "/SYSV00000000 (deleted)",
+            "/anon_hugepage (deleted)",
+        ] {
+            assert_eq!(key(&mapping(path)), None, "{path}");
+        }
+        let removed = key(&mapping("/lib/l.so (deleted)"));
+        assert!(removed.is_some() && removed == key(&mapping("/lib/l.so")));
+        assert_eq!(key(&Mapping { file: None, ..mapping("[vdso]") }), None);
+    }
+
+    #[test]
+    fn the_mapped_files_of_this_process_are_opened_once() {
+        let (pid, open) = (Pid::this(), OpenFiles::default());
+        let [one, other] = [(); 2].map(|()| CodeFiles::new(pid, open.clone()));
+        let (memory, mapped) = (RunningMemory::open(pid).unwrap(), mappings(pid).unwrap());
+        one.add(&memory, &mapped);
+        other.add(&memory, &mapped);
+        let code = mapped.iter().find(|mapping| mapping.executable && one.is_program(mapping));
+        let key = key(code.unwrap()).unwrap();
+        assert_eq!(key.1, std::env::current_exe().unwrap());
+        let [first, second] = [one, other].map(|files| files.get(&key).unwrap().unwrap());
+        assert!(Arc::ptr_eq(&first, &second));
+        drop((first, second));
+        assert!(lock(&open.0).values().all(|file| file.strong_count() == 0));
+    }
+}
