@@ -185,11 +185,8 @@ impl Selection {
         if library.is_none() && !self.only.as_ref().is_none_or(is_kept) {
             return false;
         }
-        let counts = |(effect, named): &&(Effect, TrackedRule)| {
-            *effect == Effect::Exclude || library.is_none() || named.rule.is_of_library()
-        };
-        let rules = self.rules.iter().rev().filter(counts);
-        let last = rules.into_iter().find(|(_, named)| named.rule.matches(function, library));
+        let mut rules = self.rules_for(library).rev();
+        let last = rules.find(|(_, named)| named.rule.matches(function, library));
         match last {
             Some((effect, _)) => *effect == Effect::Include,
             // Libraries must be included explicitly; the program is included unless a rule includes
@@ -198,6 +195,17 @@ impl Selection {
                 library.is_none() && self.rules.iter().all(|(effect, _)| *effect == Effect::Exclude)
             }
         }
+    }
+
+    /// The rules that apply to functions of a file. `library`: as for [`Selection::matches`].
+    fn rules_for(
+        &self,
+        library: Option<&str>,
+    ) -> impl DoubleEndedIterator<Item = &(Effect, TrackedRule)> {
+        let is_program = library.is_none();
+        self.rules.iter().filter(move |(effect, named)| {
+            *effect == Effect::Exclude || is_program || named.rule.is_of_library()
+        })
     }
 
     /// Whether functions of a library with this file name may be selected.

@@ -24,9 +24,10 @@ pub struct Unmatched {
 }
 
 impl Selection {
-    /// Records which rules match some functions. `library`: as for [`Selection::matches`].
+    /// Records which rules match some functions of a file. `library`: as for [`Selection::matches`]. Rules that do not
+    /// apply to the functions of a library match none of them.
     pub fn record_matches(&self, functions: &[Function], library: Option<&str>) {
-        let rules = self.rules.iter().map(|(_, named)| named);
+        let rules = self.rules_for(library).map(|(_, named)| named);
         for named in rules.chain(self.granularity_rules.iter().map(|(_, named)| named)) {
             if !named.has_matched() && functions.iter().any(|one| named.rule.matches(one, library))
             {
@@ -158,6 +159,9 @@ mod tests {
         let unmatched = |selection: &Selection| -> Vec<String> {
             selection.unmatched().into_iter().map(|one| one.rule).collect()
         };
+        assert_eq!(unmatched(&selection), ["mian", "absent", "library=libz*/crc32"]);
+        // A rule without `library=` includes nothing of a library.
+        selection.record_matches(&functions(&["mian"]), Some("liby.so"));
         assert_eq!(unmatched(&selection), ["mian", "absent", "library=libz*/crc32"]);
         selection.record_matches(&functions(&["crc32"]), Some("libz.so.1"));
         assert_eq!(unmatched(&selection), ["mian", "absent"]);
