@@ -223,6 +223,15 @@ impl Selection {
         rules.any(Rule::needs_sources)
     }
 
+    /// Whether it depends on source files which functions of a file are selected. `library`: as for
+    /// [`Selection::matches`].
+    pub fn needs_sources(&self, library: Option<&str>) -> bool {
+        // If no rule includes functions of a library, nothing of it is selected.
+        let is_wanted = library.is_none_or(|name| self.wants(name));
+        let mut rules = self.rules_for(library).map(|(_, named)| &named.rule);
+        is_wanted && rules.any(|rule| rule.applies_to(library) && rule.needs_sources())
+    }
+
     /// Whether functions of libraries are selected.
     pub fn has_libraries(&self) -> bool {
         let chooses = |(effect, named): &(Effect, TrackedRule)| {

@@ -122,3 +122,17 @@ fn functions_are_selected_by_source_and_library() {
     assert!(!selection.matches(&function("g", &[], 9), Some("libc.so.6")));
     assert!(selection.matches(&function("g", &[], 9), None));
 }
+
+#[test]
+fn source_files_are_needed_where_rules_for_them_apply() {
+    let needed = |rules: &[(Effect, &str)]| {
+        let selection = Selection::parse(rules.iter().copied()).unwrap();
+        [None, Some("liba.so"), Some("libb.so")].map(|library| selection.needs_sources(library))
+    };
+    assert_eq!(needed(&[(Include, "main")]), [false; 3]);
+    assert_eq!(needed(&[(Include, "source=a.c")]), [true, false, false]);
+    assert_eq!(needed(&[(Include, "library=liba*/source=a.c")]), [false, true, false]);
+    // What no rule includes is not selected, whatever rules exclude.
+    let excluded = [(Include, "library=libb*"), (Exclude, "source=a.c")];
+    assert_eq!(needed(&excluded), [true, false, true]);
+}

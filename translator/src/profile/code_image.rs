@@ -49,11 +49,11 @@ impl CodeImage {
         }
     }
 
-    /// Prepares for rules: finds source files if they need them, and records which rules match a function.
+    /// Prepares for rules: finds source files if rules for this file need them, and records which rules match a function.
     pub fn prepare(&mut self, rules: &Selection) {
         let library = self.library.as_deref();
         let Some(image) = &mut self.image else { return };
-        if rules.has_sources() {
+        if rules.needs_sources(library) {
             // Without them, rules for source files match nothing, which is reported.
             let _ = image.find_sources();
         }
