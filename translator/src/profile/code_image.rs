@@ -3,6 +3,7 @@
 //! A file that is no ELF file, such as one that a JIT compiler maps, has no functions, and is not a library: its code is
 //! that of the program. One that cannot be read is a library still, whose code belongs to no known function.
 
+use std::collections::HashMap;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
@@ -29,6 +30,8 @@ pub struct CodeImage {
     image: Option<Image>,
     /// Its file name if it is a library.
     library: Option<String>,
+    /// Whether functions are selected, by their starts; `None` for code of no known function.
+    selected: HashMap<Option<u64>, bool>,
 }
 
 impl CodeImage {
@@ -75,9 +78,15 @@ impl CodeImage {
     }
 
     /// Whether rules select the code at an address; `None` for an address that is not known.
-    pub fn is_selected(&self, address: Option<u64>, rules: &Selection) -> bool {
-        let function = address.and_then(|at| self.function_at(at)).unwrap_or(&UNKNOWN);
-        rules.matches(function, self.library.as_deref())
+    pub fn is_selected(&mut self, address: Option<u64>, rules: &Selection) -> bool {
+        let start = address.and_then(|at| Some(self.function_at(at)?.start));
+        if let Some(known) = self.selected.get(&start) {
+            return *known;
+        }
+        let function = start.and_then(|at| self.function_at(at)).unwrap_or(&UNKNOWN);
+        let is_selected = rules.matches(function, self.library.as_deref());
+        self.selected.insert(start, is_selected);
+        is_selected
     }
 }
 
