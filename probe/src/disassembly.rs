@@ -64,6 +64,18 @@ impl FileIndex {
         }
         FileIndex { code_index, parts }
     }
+
+    /// Address ranges of separate parts of functions, ascending, with the start of the function that a branch connects
+    /// with each. Parts without such a function are missing.
+    pub fn parts(&self) -> Vec<(Range<u64>, u64)> {
+        let owned = |(function, parts): (&u64, &Vec<Range<u64>>)| {
+            let function = *function;
+            parts.iter().map(move |part| (part.clone(), function)).collect::<Vec<_>>()
+        };
+        let mut all: Vec<_> = self.parts.iter().flat_map(owned).collect();
+        all.sort_by_key(|(part, _)| part.start);
+        all
+    }
 }
 
 /// A file together with the index of its instructions.

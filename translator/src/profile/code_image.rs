@@ -4,10 +4,12 @@
 //! that of the program. One that cannot be read is a library still, whose code belongs to no known function.
 
 use std::collections::HashMap;
+use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
 
+use hmtt_probe::disassembly::FileIndex;
 use hmtt_probe::elf::{ElfError, Function, Image};
 use hmtt_probe::selection::Selection;
 
@@ -30,6 +32,9 @@ pub struct CodeImage {
     image: Option<Image>,
     /// Its file name if it is a library.
     library: Option<String>,
+    /// Separate parts of functions, such as `.cold` parts, by address, with the starts of their functions; `None` until
+    /// they are needed, because all instructions are decoded to find the functions.
+    parts: Option<Vec<(Range<u64>, u64)>>,
     /// Whether functions are selected, by their starts; `None` for code of no known function.
     selected: HashMap<Option<u64>, bool>,
 }
@@ -77,9 +82,27 @@ impl CodeImage {
         self.image.as_ref()?.function_at(address)
     }
 
-    /// Whether rules select the code at an address; `None` for an address that is not known.
+    /// The start of the function to which the code at an address belongs: the one that contains it, or from which it was
+    /// moved out.
+    fn owner(&mut self, address: u64) -> Option<u64> {
+        let image = self.image.as_ref()?;
+        if let Some(function) = image.function_at(address) {
+            return Some(function.start);
+        }
+        let after = image.fragments.partition_point(|part| part.start <= address);
+        if !image.fragments.get(after.checked_sub(1)?)?.contains(&address) {
+            return None;
+        }
+        let parts = self.parts.get_or_insert_with(|| FileIndex::new(image).parts());
+        let after = parts.partition_point(|(part, _)| part.start <= address);
+        let (part, function) = parts.get(after.checked_sub(1)?)?;
+        part.contains(&address).then_some(*function)
+    }
+
+    /// Whether rules select the code at an address; `None` for an address that is not known. Separate parts of a function
+    /// follow its rules.
     pub fn is_selected(&mut self, address: Option<u64>, rules: &Selection) -> bool {
-        let start = address.and_then(|at| Some(self.function_at(at)?.start));
+        let start = address.and_then(|at| self.owner(at));
         if let Some(known) = self.selected.get(&start) {
             return *known;
         }

@@ -7,11 +7,14 @@ use serde_json::Value;
 
 use super::counts::LOOPS;
 use super::{WRITES_CODE, hmtt_monitor};
-use crate::scratch;
 use crate::tag::build;
+use crate::{scratch, skipped};
 
 /// A program that removes and replaces files whose code it executes.
 const REPLACES: &str = include_str!("removes_files.c");
+
+/// A program with a part of a function that the compiler moves out of it.
+const SELDOM: &str = include_str!("seldom.c");
 
 /// Runs a program with rules. Returns its profile, and the messages.
 fn selected(name: &str, program: &Path, rules: &[&str]) -> (Value, String) {
@@ -32,6 +35,10 @@ fn count(value: &Value, name: &str) -> u64 {
     value[name].as_u64().unwrap_or(0)
 }
 
+fn address(value: &Value) -> Option<u64> {
+    u64::from_str_radix(value.as_str()?.strip_prefix("0x")?, 16).ok()
+}
+
 fn blocks(profile: &Value) -> &Vec<Value> {
     profile["blocks"].as_array().unwrap()
 }
@@ -50,10 +57,6 @@ fn executions(profile: &Value, program: &Path) -> BTreeMap<(String, u64), u64> {
 /// Checks that the blocks at each address are executed as often as they start, follow others in the profile, and follow
 /// omitted ones. Returns how many addresses there are.
 fn assert_balanced(profile: &Value) -> usize {
-    let address = |value: &Value| {
-        let text = value.as_str()?.strip_prefix("0x")?;
-        u64::from_str_radix(text, 16).ok()
-    };
     let at = |block: &Value| address(&block["code_address"]).unwrap();
     let by_number: BTreeMap<u64, u64> =
         blocks(profile).iter().map(|block| (count(block, "number"), at(block))).collect();
@@ -188,4 +191,30 @@ fn shared_memory_is_not_a_library() {
     let written: u64 =
         blocks(&part).iter().filter(is_memory).map(|block| count(block, "entries")).sum();
     assert_eq!(written, 20);
+}
+
+#[test]
+fn separate_parts_follow_the_rules_of_their_functions() {
+    let Some(program) = build("monitor-seldom", SELDOM, &[]) else { return };
+    let image = hmtt_probe::elf::Image::read(&program).unwrap();
+    let own = program.canonicalize().unwrap();
+    let in_parts = |profile: &Value| -> BTreeMap<u64, u64> {
+        let own = blocks(profile).iter().filter(|block| block["object"] == own.to_str().unwrap());
+        own.filter_map(|block| {
+            let at = address(&block["file_address"])?;
+            let is_apart = image.fragments.iter().any(|part| part.contains(&at));
+            is_apart.then(|| (at, count(block, "entries")))
+        })
+        .collect()
+    };
+    let (whole, _) = selected("parts", &program, &[]);
+    let all = in_parts(&whole);
+    if all.is_empty() {
+        return skipped("the compiler has moved nothing out of its function");
+    }
+    assert!(all.values().all(|entries| *entries == 10), "{all:x?}");
+    let (part, messages) = selected("parts-in", &program, &["-i", "hot"]);
+    assert_eq!((in_parts(&part), messages), (all, String::new()));
+    assert!(assert_balanced(&part) > 3);
+    assert_eq!(in_parts(&selected("parts-out", &program, &["-x", "hot"]).0), BTreeMap::new());
 }
