@@ -232,6 +232,11 @@ impl Selection {
         is_wanted && rules.any(|rule| rule.applies_to(library) && rule.needs_sources())
     }
 
+    /// Whether it depends on the names of the program's functions which of them are selected.
+    pub fn needs_program(&self) -> bool {
+        self.rules.iter().any(|(_, named)| !named.rule.is_of_library())
+    }
+
     /// Whether functions of libraries are selected.
     pub fn has_libraries(&self) -> bool {
         let chooses = |(effect, named): &(Effect, TrackedRule)| {

@@ -8,8 +8,10 @@ mod files;
 mod names;
 mod selected;
 
-pub use files::{CodeFiles, OpenFiles};
+pub use file::Written;
+pub use files::{CodeFiles, OpenFiles, Reason};
 pub(crate) use names::Names;
+pub use names::Unread;
 
 use std::path::PathBuf;
 

@@ -9,11 +9,11 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use hmtt_format::escape;
-use hmtt_format::profile::Profile;
 use hmtt_probe::control::TagError;
 use hmtt_probe::selection::Selection;
 use hmtt_translator::control::{ControlError, Observer, Outcome, Output};
 use hmtt_translator::monitor::intervals::Intervals;
+use hmtt_translator::profile::{Unread, Written};
 use nix::unistd::Pid;
 
 use super::report;
@@ -103,6 +103,24 @@ fn write_vectors(intervals: &Intervals, file: &Created, prefix: &str) -> Result<
     file.write(&intervals.text)
 }
 
+/// Warns that rules do not apply to the functions of a file, which are not known.
+fn warn_of_unread(Unread { path, library, why }: &Unread, rules: &Selection, prefix: &str) {
+    let (path, why) = (shown(path), chain(why));
+    let why = escape::message(&why);
+    match library {
+        Some(name) if !rules.wants(name) => {}
+        Some(_) => {
+            report!("hmtt: warning: {prefix}rules cannot name functions of {path}: {why}");
+        }
+        None if rules.needs_program() => {
+            report!(
+                "hmtt: warning: {prefix}everything is written, because the functions of {path} are not known: {why}"
+            );
+        }
+        None => {}
+    }
+}
+
 impl ProfileOutput {
     /// Writes or prints the counts, and warns of losses. `prefix`: start of each message. `heading`: that of a table.
     /// Returns whether it has failed, and whether something was lost.
@@ -116,7 +134,10 @@ impl ProfileOutput {
                 "hmtt: warning: {prefix}the program was followed only until {why}; it goes on natively"
             );
         }
-        let profile: Profile = profile.to_file(ending, left, selection.as_ref());
+        let Written { profile, unread } = profile.to_file(ending, left, selection.as_ref());
+        if let Some(rules) = &selection {
+            unread.iter().for_each(|one| warn_of_unread(one, rules, prefix));
+        }
         let written = match counts {
             Some(file) => file.write(profile.to_json()),
             None => {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Effect, Selection};
+use super::{Effect, Selection, TrackedRule};
 use crate::elf::Function;
 
 /// Most names that are proposed for a rule.
@@ -34,6 +34,13 @@ impl Selection {
                 named.set_matched();
             }
         }
+    }
+
+    /// Records that the functions of a file are not known: rules that apply to them may match one. `library`: as for
+    /// [`Selection::matches`].
+    pub fn record_unknown(&self, library: Option<&str>) {
+        let rules = self.rules_for(library).map(|(_, named)| named);
+        rules.filter(|named| named.rule.applies_to(library)).for_each(TrackedRule::set_matched);
     }
 
     /// The rules that have matched none of the recorded functions, in order.
@@ -165,7 +172,12 @@ mod tests {
         assert_eq!(unmatched(&selection), ["mian", "absent", "library=libz*/crc32"]);
         selection.record_matches(&functions(&["crc32"]), Some("libz.so.1"));
         assert_eq!(unmatched(&selection), ["mian", "absent"]);
+        let unknown = selection.clone();
         let absent = selection.unmatched().pop().unwrap();
         assert!(absent.excludes && !absent.is_of_library);
+        unknown.record_unknown(Some("libx.so"));
+        assert_eq!(unmatched(&unknown), ["mian"]);
+        unknown.record_unknown(None);
+        assert_eq!(unmatched(&unknown), [""; 0]);
     }
 }

@@ -4,6 +4,7 @@
 //! that of the program. One that cannot be read is a library still, whose code belongs to no known function.
 
 use std::collections::HashMap;
+use std::fs::File;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
@@ -30,6 +31,8 @@ pub static UNKNOWN: Function = Function {
 pub struct CodeImage {
     /// `None` if it has no functions, or they cannot be read.
     image: Option<Image>,
+    /// Whether its functions cannot be read.
+    is_unread: bool,
     /// Its file name if it is a library.
     library: Option<String>,
     /// Separate parts of functions, such as `.cold` parts, by address, with the starts of their functions; `None` until
@@ -42,25 +45,27 @@ pub struct CodeImage {
 impl CodeImage {
     /// Reads a file. `library`: its name, `None` for the program. The reason is why its functions are not known.
     pub fn read(opened: &Opened, path: &Path, library: Option<String>) -> (Self, Option<Reason>) {
-        let file = match opened {
-            Ok(file) => file,
-            Err(why) => return (CodeImage { library, ..CodeImage::default() }, Some(why.clone())),
-        };
-        let copy = file.try_clone();
-        let copy = copy.map_err(|source| ElfError::Read { path: path.into(), source });
-        match copy.and_then(|file| Image::from_file(file, path)) {
-            Ok(image) => (CodeImage { image: Some(image), library, ..CodeImage::default() }, None),
-            Err(ElfError::NotElf { .. }) if library.is_some() && !is_elf(file) => {
-                (CodeImage::default(), None)
+        let read = opened.as_ref().map_err(Reason::clone).and_then(|file| read(file, path));
+        let image = match read {
+            Ok(image) => image,
+            Err(why) => {
+                let unread = CodeImage { is_unread: true, library, ..CodeImage::default() };
+                return (unread, Some(why));
             }
-            Err(error) => (CodeImage { library, ..CodeImage::default() }, Some(Arc::new(error))),
-        }
+        };
+        let library = library.filter(|_| image.is_some());
+        (CodeImage { image, library, ..CodeImage::default() }, None)
     }
 
     /// Prepares for rules: finds source files if rules for this file need them, and records which rules match a function.
     pub fn prepare(&mut self, rules: &Selection) {
         let library = self.library.as_deref();
-        let Some(image) = &mut self.image else { return };
+        let Some(image) = &mut self.image else {
+            if self.is_unread {
+                rules.record_unknown(library);
+            }
+            return;
+        };
         if rules.needs_sources(library) {
             // Without them, rules for source files match nothing, which is reported.
             let _ = image.find_sources();
@@ -113,8 +118,14 @@ impl CodeImage {
     }
 }
 
-/// Whether a file is an ELF file, damaged or not.
-fn is_elf(file: &std::fs::File) -> bool {
+/// Reads a file; `None` if it is no ELF file.
+fn read(file: &File, path: &Path) -> Result<Option<Image>, Reason> {
+    let failed = |source| Arc::new(ElfError::Read { path: path.into(), source }) as Reason;
     let mut magic = [0; 4];
-    file.read_exact_at(&mut magic, 0).is_ok() && magic == *b"\x7fELF"
+    let is_elf = file.read_exact_at(&mut magic, 0).is_ok() && magic == *b"\x7fELF";
+    if !is_elf {
+        return Ok(None);
+    }
+    let image = Image::from_file(file.try_clone().map_err(failed)?, path);
+    image.map(Some).map_err(|error| Arc::new(error) as Reason)
 }

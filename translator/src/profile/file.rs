@@ -8,7 +8,7 @@ use hmtt_format::system_call;
 use hmtt_probe::control;
 use hmtt_probe::selection::Selection;
 
-use super::names::Names;
+use super::names::{Names, Unread};
 use super::selected;
 use super::{BlockCount, Profile as Counted};
 use crate::monitor::calls::{CallCount, UNKNOWN};
@@ -18,6 +18,16 @@ use crate::monitor::models::{Modelled, Models as Counts, PREDICTORS};
 
 const NANOSECONDS: u128 = 1_000_000_000;
 
+/// A profile for a file.
+#[derive(Clone, Debug)]
+pub struct Written {
+    /// The profile.
+    pub profile: Profile,
+    /// Files in which code was executed, and whose functions are not known. If the program is one of them, and rules
+    /// depend on its functions, the profile has all blocks and no selection.
+    pub unread: Vec<Unread>,
+}
+
 impl Counted {
     /// The profile of a program that is no longer followed. `left`: why it was followed no longer, if not to its end.
     /// `selection`: functions whose blocks are in it; all by default.
@@ -26,7 +36,7 @@ impl Counted {
         ending: control::Ending,
         left: Option<&str>,
         selection: Option<&Selection>,
-    ) -> Profile {
+    ) -> Written {
         let mut names = Names::new(self.files.clone(), selection);
         let (blocks, is_selected): (Vec<Block>, Vec<bool>) =
             self.blocks.iter().map(|one| block(one, &mut names)).unzip();
@@ -74,10 +84,14 @@ impl Counted {
             models: models(&self.models),
             selection: None,
         };
-        match selection {
+        let unread = names.into_unread();
+        let is_program_known = unread.iter().all(|one| one.library.is_some());
+        let rules = selection.filter(|rules| is_program_known || !rules.needs_program());
+        let profile = match rules {
             Some(rules) => selected::select(profile, &is_selected, rules),
             None => profile,
-        }
+        };
+        Written { profile, unread }
     }
 
     /// A superblock; `None` if one of its blocks was never executed.

@@ -2,13 +2,25 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::path::PathBuf;
 
 use hmtt_probe::address::RunAddr;
 use hmtt_probe::ptrace::Mapping;
 use hmtt_probe::selection::Selection;
 
 use super::code_image::{CodeImage, UNKNOWN};
-use super::files::{CodeFiles, Key, key};
+use super::files::{CodeFiles, Key, Reason, key};
+
+/// A file in which code was executed, and whose functions are not known.
+#[derive(Clone, Debug)]
+pub struct Unread {
+    /// Its path when it was mapped.
+    pub path: PathBuf,
+    /// Its file name if it is a library; `None` for the program.
+    pub library: Option<String>,
+    /// Why it cannot be opened or read.
+    pub why: Reason,
+}
 
 /// Functions in files.
 #[derive(Default)]
@@ -18,6 +30,8 @@ pub struct Names<'s> {
     images: HashMap<Key, CodeImage>,
     /// Which functions are selected; `None` for all.
     rules: Option<&'s Selection>,
+    /// Files that could not be read.
+    unread: Vec<Unread>,
 }
 
 /// Where a block is in its file.
@@ -37,6 +51,11 @@ impl<'s> Names<'s> {
         Names { files, rules, ..Names::default() }
     }
 
+    /// Files in which an address was searched for, and which could not be read.
+    pub fn into_unread(self) -> Vec<Unread> {
+        self.unread
+    }
+
     /// What is known of code in no file: it is that of the program.
     pub fn nowhere(&self) -> Place {
         let is_selected = self.rules.is_none_or(|rules| rules.matches(&UNKNOWN, None));
@@ -51,10 +70,12 @@ impl<'s> Names<'s> {
             Entry::Vacant(new) => {
                 let Some(opened) = self.files.get(new.key()) else { return self.nowhere() };
                 let library = (!self.files.is_program(mapping)).then(|| mapping.file_name());
-                let (mut image, _) = CodeImage::read(&opened, &new.key().1, library);
+                let path = new.key().1.clone();
+                let (mut image, why) = CodeImage::read(&opened, &path, library.clone());
                 if let Some(rules) = self.rules {
                     image.prepare(rules);
                 }
+                self.unread.extend(why.map(|why| Unread { path, library, why }));
                 new.insert(image)
             }
         };

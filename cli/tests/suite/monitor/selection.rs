@@ -1,6 +1,7 @@
 //! Tests which functions `hmtt monitor run -i -x` writes.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
@@ -146,40 +147,96 @@ fn rules_that_match_nothing_or_are_wrong_are_reported() {
     assert!(table.contains(" % omitted functions\n"), "{table}");
 }
 
-/// Names of the functions in a profile; `None` for code of no known function.
-fn functions(profile: &Value) -> BTreeSet<Option<&str>> {
-    blocks(profile).iter().map(|block| block["function"].as_str()).collect()
+/// Copies a program or library. `is_damaged`: the copy has wrong section headers, which only readers of its functions need.
+fn copy(from: &Path, to: &Path, is_damaged: bool) {
+    /// Offset of `e_shoff` in the header (ELF, *ELF Header*).
+    const SECTIONS: usize = 0x28;
+    let mut bytes = std::fs::read(from).unwrap();
+    if is_damaged {
+        bytes[SECTIONS..SECTIONS + 8].copy_from_slice(&u64::MAX.to_le_bytes());
+    }
+    let _ = std::fs::remove_file(to);
+    std::fs::write(to, bytes).unwrap();
+    std::fs::set_permissions(to, PermissionsExt::from_mode(0o755)).unwrap();
+}
+
+/// Runs a program that removes its library `libgone-NAME.so` and replaces itself. Returns its profile, and the messages.
+fn replaced(name: &str, rules: &[&str], is_damaged: bool) -> Option<(Value, String)> {
+    let built = build("monitor-replaces", REPLACES, &[])?;
+    let source = "int step(int i) { return i & 1; }";
+    let library = build("libmonitor-step.so", source, &["-shared", "-fPIC"])?;
+    let other = build("monitor-selection", LOOPS, &["-w", "-no-pie"])?;
+    let of = |what: &str| scratch(&what.replace('?', name));
+    let [program, gone, code, replacing] =
+        ["replaced-?", "libgone-?.so", "replaced-?-code", "replaced-?-other"].map(of);
+    copy(&built, &program, false);
+    copy(&library, &gone, is_damaged);
+    copy(&other, &replacing, false);
+    let _ = std::fs::remove_file(&code);
+    let words = [&program, &gone, &code, &replacing].map(PathBuf::as_path);
+    let run = selected_of(&format!("replaced-{name}"), &words, rules);
+    assert_eq!(std::fs::read(&program).unwrap(), std::fs::read(&other).unwrap());
+    Some(run)
+}
+
+/// Names of the functions in a profile, without code of no known function.
+fn functions(profile: &Value) -> BTreeSet<&str> {
+    blocks(profile).iter().filter_map(|block| block["function"].as_str()).collect()
 }
 
 #[test]
 fn functions_are_found_in_files_that_are_replaced_while_they_are_mapped() {
-    let Some(built) = build("monitor-replaces", REPLACES, &[]) else { return };
-    let source = "int step(int i) { return i & 1; }";
-    let Some(library) = build("libmonitor-step.so", source, &["-shared", "-fPIC"]) else { return };
-    let Some(other) = build("monitor-selection", LOOPS, &["-w", "-no-pie"]) else { return };
-    let names = ["replaced", "libmonitor-gone.so", "replaced-code", "replaced-other"];
-    let [program, gone, code, replacing] = names.map(scratch);
-    for (rules, expected) in [
-        (&["-i", "work", "-i", "library=libmonitor-gone.so/step"][..], &["step", "work"][..]),
-        // Code in a file that is no library is that of the program.
-        (&["-i", "size<1"], &[]),
-    ] {
-        for (from, to) in [(&built, &program), (&library, &gone), (&other, &replacing)] {
-            let _ = std::fs::remove_file(to);
-            std::fs::copy(from, to).unwrap();
-        }
-        let _ = std::fs::remove_file(&code);
-        let words = [&program, &gone, &code, &replacing].map(PathBuf::as_path);
-        let (part, messages) = selected_of("replaced", &words, rules);
-        assert!(expected.is_empty() || messages.is_empty(), "{messages}");
-        assert_eq!(std::fs::read(&program).unwrap(), std::fs::read(&other).unwrap());
-        let found = functions(&part);
-        let found: Vec<&str> = found.iter().copied().flatten().collect();
-        assert_eq!(found, expected);
-        let is_written = |block: &&Value| block["code"] == "b82a000000c3";
-        let written = blocks(&part).iter().filter(is_written).count();
-        assert_eq!(written, usize::from(expected.is_empty()));
+    let rules = ["-i", "work", "-i", "library=libgone-names.so/step"];
+    let Some((part, messages)) = replaced("names", &rules, false) else { return };
+    assert_eq!(messages, "");
+    assert_eq!(functions(&part), ["step", "work"].into());
+}
+
+#[test]
+fn code_in_a_file_that_is_no_library_is_that_of_the_program() {
+    let is_written = |block: &&Value| block["code"] == "b82a000000c3";
+    for (name, rules, times) in [("code", ["-i", "size<1"], 1), ("main", ["-i", "main"], 0)] {
+        let Some((part, _)) = replaced(name, &rules, false) else { return };
+        let written = blocks(&part).iter().filter(is_written);
+        assert_eq!(written.map(|block| count(block, "entries")).sum::<u64>(), times, "{name}");
     }
+}
+
+#[test]
+fn a_library_that_cannot_be_read_is_reported() {
+    let rules = ["-i", "work", "-i", "library=libgone-damaged*/step"];
+    let Some((part, messages)) = replaced("damaged", &rules, true) else { return };
+    let path = scratch("libgone-damaged.so").display().to_string();
+    let warning =
+        format!("hmtt: warning: rules cannot name functions of {path}: {path}: not a 64-bit");
+    assert!(messages.starts_with(&warning) && messages.lines().count() == 1, "{messages}");
+    assert_eq!(functions(&part), ["work"].into());
+    let whole = ["-i", "library=libgone-damaged*"];
+    let Some((part, _)) = replaced("damaged", &whole, true) else { return };
+    let own = |block: &&Value| block["object"] == path.as_str();
+    assert_eq!(blocks(&part).iter().filter(own).count(), blocks(&part).len());
+    assert!(blocks(&part).iter().any(|block| count(block, "entries") == 100), "{part}");
+}
+
+#[test]
+fn everything_is_written_if_the_functions_of_the_program_are_not_known() {
+    let Some(built) = build("monitor-selection", LOOPS, &["-w", "-no-pie"]) else { return };
+    let program = scratch("monitor-selection-damaged");
+    copy(&built, &program, true);
+    let (whole, messages) = selected("damaged-program", &program, &["-i", "main", "-x", "absent"]);
+    let warning = format!(
+        "hmtt: warning: everything is written, because the functions of {} are not known: ",
+        program.canonicalize().unwrap().display()
+    );
+    assert!(messages.starts_with(&warning) && messages.lines().count() == 1, "{messages}");
+    assert!(whole.get("selection").is_none());
+    assert!(assert_balanced(&whole) > 100);
+    // Rules for libraries do not need them.
+    let rules = ["-i", "library=libc.so*"];
+    let (part, messages) = selected("damaged-program", &program, &rules);
+    assert_eq!(messages, "");
+    let is_library = |block: &Value| block["object"].as_str().unwrap().contains("/libc.so");
+    assert!(blocks(&part).len() > 3 && blocks(&part).iter().all(is_library), "{part}");
 }
 
 #[test]
