@@ -6,7 +6,6 @@
 use std::collections::HashMap;
 use std::fs::File;
 use std::ops::Range;
-use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -45,7 +44,8 @@ pub struct CodeImage {
 impl CodeImage {
     /// Reads a file. `library`: its name, `None` for the program. The reason is why its functions are not known.
     pub fn read(opened: &Opened, path: &Path, library: Option<String>) -> (Self, Option<Reason>) {
-        let read = opened.as_ref().map_err(Reason::clone).and_then(|file| read(file, path));
+        let opened = opened.as_ref().map_err(Reason::clone);
+        let read = opened.and_then(|file| file.as_ref().map(|file| read(file, path)).transpose());
         let image = match read {
             Ok(image) => image,
             Err(why) => {
@@ -118,14 +118,9 @@ impl CodeImage {
     }
 }
 
-/// Reads a file; `None` if it is no ELF file.
-fn read(file: &File, path: &Path) -> Result<Option<Image>, Reason> {
-    let failed = |source| Arc::new(ElfError::Read { path: path.into(), source }) as Reason;
-    let mut magic = [0; 4];
-    let is_elf = file.read_exact_at(&mut magic, 0).is_ok() && magic == *b"\x7fELF";
-    if !is_elf {
-        return Ok(None);
-    }
-    let image = Image::from_file(file.try_clone().map_err(failed)?, path);
-    image.map(Some).map_err(|error| Arc::new(error) as Reason)
+fn read(file: &File, path: &Path) -> Result<Image, Reason> {
+    let copy = file.try_clone();
+    let copy = copy.map_err(|source| ElfError::Read { path: path.into(), source });
+    let image = copy.and_then(|file| Image::from_file(file, path));
+    image.map_err(|error| Arc::new(error) as Reason)
 }

@@ -3,12 +3,14 @@
 //! A file is opened while the process has it mapped: later, its path may lead to another file, or to none. Processes that
 //! have mapped one file share a descriptor. The program is the file with the device and inode of `/proc/PID/exe`.
 //!
+//! Files that are no ELF files are not kept: a JIT compiler may write and map many, one after the other.
 //! Memory that is shared but belongs to no file has a name in the memory map like that of a file, and is left out.
 
 use std::collections::HashMap;
 use std::error::Error;
 use std::fs::File;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
@@ -27,8 +29,8 @@ pub type Reason = Arc<dyn Error + Send + Sync>;
 /// A file by its identity and path. Two files of one btrfs device may have the same identity.
 pub type Key = (FileId, PathBuf);
 
-/// A mapped file, or why it cannot be opened.
-pub type Opened = Result<Arc<File>, Reason>;
+/// A mapped file, or why it cannot be opened; `None` if it is no ELF file.
+pub type Opened = Result<Option<Arc<File>>, Reason>;
 
 /// The key of a mapping's file; `None` for memory in no file.
 pub fn key(mapping: &Mapping) -> Option<Key> {
@@ -47,17 +49,27 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 pub struct OpenFiles(Arc<Mutex<HashMap<Key, Weak<File>>>>);
 
 impl OpenFiles {
-    /// The file with a key, which is opened if that was not done before.
+    /// The file with a key, which is opened unless it is open.
     fn get(&self, key: &Key, open: impl FnOnce() -> Result<File, Reason>) -> Opened {
         let mut all = lock(&self.0);
         if let Some(file) = all.get(key).and_then(Weak::upgrade) {
-            return Ok(file);
+            return Ok(Some(file));
         }
-        let file = Arc::new(open()?);
+        let file = open()?;
+        if !is_elf(&file) {
+            return Ok(None);
+        }
+        let file = Arc::new(file);
         all.retain(|_, file| file.strong_count() > 0);
         all.insert(key.clone(), Arc::downgrade(&file));
-        Ok(file)
+        Ok(Some(file))
     }
+}
+
+/// Whether a file is an ELF file, damaged or not.
+fn is_elf(file: &File) -> bool {
+    let mut magic = [0; 4];
+    file.read_exact_at(&mut magic, 0).is_ok() && magic == *b"\x7fELF"
 }
 
 /// The files of a process's code. Copies are the same.
@@ -162,7 +174,7 @@ mod tests {
         let code = mapped.iter().find(|mapping| mapping.executable && one.is_program(mapping));
         let key = key(code.unwrap()).unwrap();
         assert_eq!(key.1, std::env::current_exe().unwrap());
-        let [first, second] = [one, other].map(|files| files.get(&key).unwrap().unwrap());
+        let [first, second] = [one, other].map(|files| files.get(&key).unwrap().unwrap().unwrap());
         assert!(Arc::ptr_eq(&first, &second));
         drop((first, second));
         assert!(lock(&open.0).values().all(|file| file.strong_count() == 0));
