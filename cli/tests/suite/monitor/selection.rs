@@ -12,7 +12,7 @@ use crate::tag::build;
 use crate::{scratch, skipped};
 
 /// A program that removes and replaces files whose code it executes.
-const REPLACES: &str = include_str!("removes_files.c");
+const REMOVES_FILES: &str = include_str!("removes_files.c");
 
 /// A program with a part of a function that the compiler moves out of it.
 const SELDOM: &str = include_str!("seldom.c");
@@ -162,7 +162,7 @@ fn copy(from: &Path, to: &Path, is_damaged: bool) {
 
 /// Runs a program that removes its library `libgone-NAME.so` and replaces itself. Returns its profile, and the messages.
 fn replaced(name: &str, rules: &[&str], is_damaged: bool) -> Option<(Value, String)> {
-    let built = build("monitor-replaces", REPLACES, &[])?;
+    let built = build("monitor-removes-files", REMOVES_FILES, &[])?;
     let source = "int step(int i) { return i & 1; }";
     let library = build("libmonitor-step.so", source, &["-shared", "-fPIC"])?;
     let other = build("monitor-selection", LOOPS, &["-w", "-no-pie"])?;
