@@ -19,11 +19,11 @@ use thiserror::Error;
 
 use crate::block::{MAX_BYTES, Untranslatable};
 use crate::code::CodeBytes;
-use crate::emit::{Emitted, ExitKind, Form, Path, Section, emit};
+use crate::emit::{Emitted, ExitKind, Form, Path, Points, Section, emit};
 use crate::layout::{area, lookup};
 use crate::state::Point;
 use crate::stubs::Stubs;
-use arena::Space;
+use arena::{Space, Start};
 use record::{Body, ExitRecord, Record};
 
 /// An arena of the cache: one range of its memory, mapped at one address of the process.
@@ -162,8 +162,6 @@ pub struct Cache<M> {
     unlinked: Vec<u32>,
     /// The first block of each entry of the lookup table, or 0.
     heads: Vec<u32>,
-    /// Blocks by the addresses at which their sections start.
-    sections: BTreeMap<u64, (u32, Form, Side)>,
     /// States at islands.
     islands: HashMap<u64, Point>,
     /// How often the bytes of a block have changed, by its original address.
@@ -194,7 +192,6 @@ impl<M: CacheMemory> Cache<M> {
             waiting: HashMap::new(),
             unlinked: Vec::new(),
             heads: vec![0; lookup::ENTRIES as usize],
-            sections: BTreeMap::new(),
             islands: HashMap::new(),
             changes: HashMap::new(),
         };
@@ -302,19 +299,20 @@ impl<M: CacheMemory> Cache<M> {
 
     /// The section of generated code that contains an address, and the offset there.
     fn section_at(&self, address: RunAddr) -> Option<(Section, u32, Side)> {
-        let (start, (block, form, side)) = self.sections.range(..=address.0).next_back()?;
-        let record = &self.blocks[*block as usize - 1];
-        let body = if *form == Form::Landing { record.landing? } else { record.main? };
-        let emitted = self.emitted_again(*block, &body)?;
+        let space = self.spaces.iter().find(|space| space.contains(address.0))?;
+        let (Start { address: start, block, form }, side) = space.section_at(address.0)?;
+        let record = &self.blocks[block as usize - 1];
+        let body = if form == Form::Landing { record.landing? } else { record.main? };
+        let emitted = self.emitted_again(block, &body)?;
         let section = if matches!(side, Side::Hot) { emitted.hot } else { emitted.cold };
-        Some((section, (address.0 - start) as u32, *side))
+        Some((section, (address.0 - start) as u32, side))
     }
 
     /// Generates code again that is in the cache.
     fn emitted_again(&self, number: u32, body: &Body) -> Option<Emitted> {
         let (blocks, numbers) = self.decoded(number).ok()?;
         let path = Path { blocks: &blocks, numbers: &numbers };
-        emit(path, &self.spaces[body.space].around, body.place).ok()
+        emit(path, &self.spaces[body.space].around, body.place, Points::Noted).ok()
     }
 
     /// Whether an address is in an arena.
@@ -357,6 +355,12 @@ impl<M: CacheMemory> Cache<M> {
             Numbered::Block(info) => Some(info),
             Numbered::Path { .. } => None,
         }
+    }
+
+    /// Whether a block has code for direct, and for indirect transfers to it.
+    pub fn forms(&self, number: u32) -> [bool; 2] {
+        let record = number.checked_sub(1).and_then(|index| self.blocks.get(index as usize));
+        record.map_or([false; 2], |record| [record.main.is_some(), record.landing.is_some()])
     }
 
     fn record_mut(&mut self, number: u32) -> &mut Record {

@@ -35,7 +35,7 @@ use hmtt_probe::address::RunAddr;
 use crate::block::{Block, Untranslatable};
 use crate::layout::{PAGE_BYTES, area, ring};
 use crate::state::{Flags, Point, Registers, Rip};
-pub use writer::{FALL_THROUGH, JUMP, Section, register};
+pub use writer::{FALL_THROUGH, JUMP, Points, Section, register};
 
 /// Addresses on which generated code depends.
 #[derive(Clone, Copy, Debug)]
@@ -176,8 +176,9 @@ pub fn emit(
     path: Path<'_>,
     surroundings: &Surroundings,
     place: Place,
+    points: Points,
 ) -> Result<Emitted, Untranslatable> {
-    let mut emitter = Emitter::new(path, surroundings, place);
+    let mut emitter = Emitter::new(path, surroundings, place, points);
     emitter.entries();
     loop {
         for index in 0..emitter.block.body_len() {
@@ -253,10 +254,10 @@ struct Emitter<'a> {
 }
 
 impl<'a> Emitter<'a> {
-    fn new(path: Path<'a>, around: &'a Surroundings, place: Place) -> Self {
+    fn new(path: Path<'a>, around: &'a Surroundings, place: Place, points: Points) -> Self {
         let block = &path.blocks[0];
         let bytes: usize = path.blocks.iter().map(|block| block.bytes.len() + 80).sum();
-        let points: usize = path.blocks.iter().map(|block| block.operations.len() + 16).sum();
+        let notes_points = points == Points::Noted;
         let always = if around.ring { Registers::one(register::R15) } else { Registers::NONE };
         Emitter {
             path,
@@ -265,9 +266,9 @@ impl<'a> Emitter<'a> {
             unwritten: None,
             around,
             place,
-            entry: Section::with_capacity(80, 16),
-            hot: Section::with_capacity(bytes, points),
-            cold: Section::with_capacity(160 * path.blocks.len(), 16),
+            entry: Section::with_capacity(80, notes_points),
+            hot: Section::with_capacity(bytes, notes_points),
+            cold: Section::with_capacity(160 * path.blocks.len(), notes_points),
             fixes: Vec::with_capacity(8),
             exits: Vec::with_capacity(2),
             leaves: Vec::new(),

@@ -366,7 +366,7 @@ impl Generator {
         let options = BlockEncoderOptions::RETURN_NEW_INSTRUCTION_OFFSETS;
         let result = self.asm.assemble_options(0, options)?.inner;
         let mut section =
-            Section { base: 0, bytes: result.code_buffer, points: Vec::with_capacity(128) };
+            Section { bytes: result.code_buffer, notes_points: true, ..Section::default() };
         let offsets = result.new_instruction_offsets;
         for (number, offset) in offsets.iter().enumerate() {
             let after = self.states.partition_point(|(first, _)| *first <= number);

@@ -3,6 +3,8 @@
 //! Transfers are accepted by their exact encodings; everything else that is not executed in order is
 //! left to the original code. Any bytes are accepted as input.
 
+use std::cell::RefCell;
+
 use hmtt_probe::address::RunAddr;
 use iced_x86::{
     Code, Decoder, DecoderError, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory,
@@ -15,6 +17,11 @@ use super::{
 };
 use crate::code::CodeBytes;
 use crate::state::Registers;
+
+thread_local! {
+    /// Memory in which instructions are described; a new one would be allocated for each block.
+    static FACTORY: RefCell<InstructionInfoFactory> = RefCell::new(InstructionInfoFactory::new());
+}
 
 impl Block {
     /// Decodes the block that starts at an address.
@@ -44,8 +51,16 @@ impl Block {
         bytes: &[u8],
         may_change: bool,
     ) -> Result<Block, Untranslatable> {
+        FACTORY.with_borrow_mut(|factory| Self::decode_with(factory, start, bytes, may_change))
+    }
+
+    fn decode_with(
+        factory: &mut InstructionInfoFactory,
+        start: RunAddr,
+        bytes: &[u8],
+        may_change: bool,
+    ) -> Result<Block, Untranslatable> {
         let mut decoder = Decoder::with_ip(64, bytes, start.0, DecoderOptions::NONE);
-        let mut factory = InstructionInfoFactory::new();
         let mut operations: Vec<Operation> = Vec::with_capacity(8);
         let mut limit = 0;
         let end = loop {
@@ -53,7 +68,7 @@ impl Block {
             if operations.len() == MAX_INSTRUCTIONS {
                 break End::FallThrough { next };
             }
-            match decode_one(&mut decoder, &mut factory, &bytes[limit..]) {
+            match decode_one(&mut decoder, factory, &bytes[limit..]) {
                 // The block that starts there finds out whether there are more bytes.
                 Err(Why::NotReadable) if !operations.is_empty() => break End::FallThrough { next },
                 Err(why) if operations.is_empty() => return Err(Untranslatable { at: next, why }),

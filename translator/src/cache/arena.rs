@@ -8,9 +8,9 @@ use std::collections::HashMap;
 
 use hmtt_probe::address::RunAddr;
 
-use super::{Arena, ArenaNumber, CacheMemory, Settings};
+use super::{Arena, ArenaNumber, CacheMemory, Settings, Side};
 use crate::cache::Instrument;
-use crate::emit::{Emitted, Surroundings};
+use crate::emit::{Emitted, Form, Surroundings};
 use crate::stubs::Stubs;
 
 /// Farthest distance from an arena's bytes to the code whose operands it reaches.
@@ -33,6 +33,20 @@ pub struct Space {
     pub cold: u64,
     /// Islands by the address to which they lead.
     islands: HashMap<u64, u64>,
+    /// Where hot sections start, in ascending order, and cold ones, in descending order.
+    hot_starts: Vec<Start>,
+    cold_starts: Vec<Start>,
+}
+
+/// Where a section of a block's code starts.
+#[derive(Clone, Copy, Debug)]
+pub struct Start {
+    /// Its first address.
+    pub address: u64,
+    /// Number of the block.
+    pub block: u32,
+    /// Form of the code.
+    pub form: Form,
 }
 
 impl Space {
@@ -59,8 +73,8 @@ impl Space {
             full: base + u64::from(stubs.full),
             returned: base + u64::from(stubs.returned),
         };
-        let islands = HashMap::new();
-        Some(Space { number, arena, around, hot, cold: limit, islands })
+        let (islands, hot_starts, cold_starts) = Default::default();
+        Some(Space { number, arena, around, hot, cold: limit, islands, hot_starts, cold_starts })
     }
 
     /// Whether at least one half of it is in use.
@@ -98,6 +112,26 @@ impl Space {
         memory.write(self.number, self.offset(emitted.hot.base), &emitted.hot.bytes);
         (self.hot, self.cold) = (hot_end, emitted.cold.base);
         true
+    }
+
+    /// Notes where the sections of code that was written last are.
+    pub fn note_sections(&mut self, block: u32, form: Form, emitted: &Emitted) {
+        let start = |address| Start { address, block, form };
+        self.hot_starts.push(start(emitted.hot.base));
+        // An empty section has the address of another one.
+        if emitted.cold.len() > 0 {
+            self.cold_starts.push(start(emitted.cold.base));
+        }
+    }
+
+    /// The section that starts at an address or is the nearest one before it.
+    pub fn section_at(&self, address: u64) -> Option<(Start, Side)> {
+        if address < self.hot {
+            let after = self.hot_starts.partition_point(|start| start.address <= address);
+            return Some((*self.hot_starts[..after].last()?, Side::Hot));
+        }
+        let found = self.cold_starts.partition_point(|start| start.address > address);
+        Some((*self.cold_starts.get(found)?, Side::Cold))
     }
 
     /// The displacement by which a jump leads to an address: directly, or through an island. Also

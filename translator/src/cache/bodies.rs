@@ -2,9 +2,9 @@
 
 use super::arena::Space;
 use super::record::{Body, ExitRecord, Record};
-use super::{BlockInfo, Cache, CacheError, CacheMemory, Side};
+use super::{BlockInfo, Cache, CacheError, CacheMemory};
 use crate::block::{Block, Untranslatable};
-use crate::emit::{Emitted, Form, Path, Place, emit};
+use crate::emit::{Emitted, Form, Path, Place, Points, emit};
 
 impl<M: CacheMemory> Cache<M> {
     /// Adds a block that was just decoded, with code of one form. Its exits are linked later.
@@ -84,11 +84,7 @@ impl<M: CacheMemory> Cache<M> {
 
     fn add_body(&mut self, number: u32, body: Body, emitted: &Emitted) {
         let (form, space) = (body.place.form, body.space);
-        self.sections.insert(emitted.hot.base, (number, form, Side::Hot));
-        // An empty section has the address of another one.
-        if emitted.cold.len() > 0 {
-            self.sections.insert(emitted.cold.base, (number, form, Side::Cold));
-        }
+        self.spaces[space].note_sections(number, form, emitted);
         let first = self.exits.len() as u32 + 1;
         self.exits.extend(emitted.exits.iter().map(|exit| ExitRecord { exit: *exit, space }));
         self.unlinked.extend(first..first + emitted.exits.len() as u32);
@@ -126,7 +122,10 @@ impl<M: CacheMemory> Cache<M> {
                 return Err(CacheError::Arena { near, why });
             }
             let place = Place { hot: *hot, cold_limit: *cold & !7, number, first_exit, form };
-            let emitted = match (emit(Path { blocks, numbers }, around, place), &mut *blocks) {
+            let emitted = match (
+                emit(Path { blocks, numbers }, around, place, Points::Omitted),
+                &mut *blocks,
+            ) {
                 (Ok(emitted), _) => emitted,
                 (Err(untranslatable), [block]) => {
                     block.cut(untranslatable)?;

@@ -16,6 +16,15 @@ pub mod register {
     pub const R15: u8 = 15;
 }
 
+/// Whether the points of code are noted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Points {
+    /// The states of threads that are interrupted in the code can be found.
+    Noted,
+    /// The code is generated faster.
+    Omitted,
+}
+
 /// Code at an address, with the points in it.
 #[derive(Debug, Default)]
 pub struct Section {
@@ -25,6 +34,8 @@ pub struct Section {
     pub bytes: Vec<u8>,
     /// Offsets of instructions before which the original state is known, in ascending order.
     pub points: Vec<(u32, Point)>,
+    /// Whether points are noted.
+    pub notes_points: bool,
 }
 
 /// Instructions that do nothing, by their length in bytes (Intel SDM, volume 2, NOP).
@@ -42,10 +53,9 @@ pub const fn jump_extent(opcode_bytes: u64) -> (u64, u64) {
 }
 
 impl Section {
-    /// An empty section, with capacity for bytes and points.
-    pub fn with_capacity(bytes: usize, points: usize) -> Self {
-        let (bytes, points) = (Vec::with_capacity(bytes), Vec::with_capacity(points));
-        Section { base: 0, bytes, points }
+    /// An empty section, with capacity for bytes. `notes_points`: whether points are noted.
+    pub fn with_capacity(bytes: usize, notes_points: bool) -> Self {
+        Section { bytes: Vec::with_capacity(bytes), notes_points, ..Section::default() }
     }
 
     /// Address of the next byte.
@@ -60,7 +70,9 @@ impl Section {
 
     /// Notes the original state before the next instruction.
     pub fn point(&mut self, point: Point) {
-        self.points.push((self.len(), point));
+        if self.notes_points {
+            self.points.push((self.len(), point));
+        }
     }
 
     /// Adds bytes.
