@@ -55,6 +55,7 @@ bench: setup
 	cargo run --quiet --release -p hmtt-tests --bin bench_tags
 	cargo run --quiet --release -p hmtt-tests --bin bench_tagged
 	cargo run --quiet --release -p hmtt-tests --bin bench_monitored
+	cargo run --quiet --release -p hmtt-tests --bin bench_starts
 	cargo run --quiet --release -p hmtt-tests --bin bench_queue
 	cargo run --quiet --release -p hmtt-tests --bin bench
 

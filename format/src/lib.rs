@@ -11,6 +11,7 @@
 pub mod account;
 pub mod address_map;
 pub mod block;
+pub mod block_list;
 pub mod command;
 pub mod config;
 pub mod escape;

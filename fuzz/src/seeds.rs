@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use flate2::read::GzDecoder;
 use hmtt::pcapng::{Description, InterfaceStatistics, PcapngWriter};
+use hmtt_format::block_list::header;
 use hmtt_format::frame::WORDS_AT;
 use hmtt_format::record::WordRecord;
 use hmtt_sim::fuzz::memories;
@@ -50,6 +51,7 @@ fn seeds(target: &str) -> Vec<Vec<u8>> {
         "record" => session().iter().map(|frame| frame[WORDS_AT..].to_vec()).collect(),
         "trace" => scripts(),
         "pcapng" => captures(),
+        "block_list" => vec![[&header(2)[..], &[1; 8], &[0xff; 8]].concat()],
         "elf" => elf::programs(),
         "tag_log" | "tag_report" => tag_log::scripts(),
         "profile" => profile::files(),

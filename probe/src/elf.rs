@@ -6,6 +6,7 @@
 //! Rejected: files that are not x86-64 programs or libraries, and files whose headers claim more
 //! bytes than there are.
 
+mod build_id;
 mod debug_file;
 mod entry_point;
 mod exported;
@@ -28,6 +29,7 @@ use std::sync::Arc;
 
 use crate::address::FileAddr;
 use crate::regular_file;
+pub use build_id::build_id;
 pub use go::Go;
 use layout::{File, Layout};
 

@@ -12,4 +12,21 @@ pub trait CodeBytes {
     fn may_change(&self, _at: RunAddr) -> bool {
         false
     }
+
+    /// Blocks that the program is expected to execute soon after it gets to an address, in order, each at most once. They
+    /// are translated together, and need not exist.
+    fn expected(&self, _at: RunAddr) -> Vec<Expected> {
+        Vec::new()
+    }
+}
+
+/// A block that a program is expected to execute.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Expected {
+    /// Address of its first instruction.
+    pub at: RunAddr,
+    /// Whether direct transfers are expected to lead to it.
+    pub direct: bool,
+    /// Whether indirect transfers or returns are.
+    pub indirect: bool,
 }

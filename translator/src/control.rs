@@ -18,6 +18,7 @@
 mod calls;
 mod code;
 mod error;
+mod expected;
 mod gaps;
 mod memory;
 mod numbers;

@@ -6,7 +6,8 @@
 //! generated code shares with the controller.
 //!
 //! [`control`] starts a process, shares memory with it and follows its threads. [`monitor`] reads what they write to
-//! [`shared`] rings, and [`profile`] is the result. [`report`] analyses it.
+//! [`shared`] rings, and [`profile`] is the result. [`report`] analyses it. [`block_lists`] are what the next run
+//! translates ahead.
 //!
 //! Invariant: original code is never changed, and the program's own memory and stack have the
 //! contents that they would have without the translator.
@@ -14,6 +15,7 @@
 #![deny(clippy::missing_errors_doc)]
 
 pub mod block;
+pub mod block_lists;
 pub mod cache;
 pub mod code;
 pub mod control;

@@ -1,11 +1,13 @@
 //! Options of `hmtt monitor run` and `attach`: what is recorded, and where the counts are written.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use clap::ValueEnum;
 use hmtt_probe::ptrace;
 use hmtt_probe::selection::{Effect, Selection};
+use hmtt_translator::block_lists::BlockLists;
 use hmtt_translator::cache::Instrument;
 use hmtt_translator::control::{Options, Progress};
 use hmtt_translator::monitor::hot::Thresholds;
@@ -15,6 +17,7 @@ use hmtt_translator::monitor::tally::Recording;
 
 use super::outputs::{Files, Outputs};
 use crate::tag::options::block_signals;
+use crate::tag::warnings::shown;
 
 #[derive(clap::Args)]
 pub struct MonitorOptions {
@@ -52,6 +55,13 @@ pub struct MonitorOptions {
     /// Translate only and record nothing, which shows the cost of the translation itself
     #[arg(long, conflicts_with_all = ["include", "exclude", "output", "counts_only", "full", "progress", "predictors", "icache", "hot_block", "hot_edge"])]
     translate_only: bool,
+    /// Keep lists of the executed blocks of each file in this folder, by which the next run starts faster; hmtt/blocks in the
+    /// user's cache folder (XDG_CACHE_HOME) by default
+    #[arg(long, value_name = "FOLDER")]
+    block_lists: Option<PathBuf>,
+    /// Neither use nor keep such lists
+    #[arg(long, conflicts_with = "block_lists")]
+    no_block_lists: bool,
     /// Print a line to standard error each second: blocks per second, how full the rings are, and the hottest function
     #[arg(long)]
     progress: bool,
@@ -92,6 +102,19 @@ impl MonitorOptions {
         Ok(if rules.is_empty() { None } else { Some(Selection::parse(rules)?) })
     }
 
+    /// The lists of executed blocks. Without a folder from the user, they are left out if there is no place for them.
+    fn block_lists(&self) -> Result<Option<BlockLists>> {
+        if self.no_block_lists {
+            return Ok(None);
+        }
+        match &self.block_lists {
+            Some(folder) => BlockLists::open(folder)
+                .map(Some)
+                .with_context(|| format!("cannot keep lists of blocks in {}", shown(folder))),
+            None => Ok(default_folder().and_then(|folder| BlockLists::open(&folder).ok())),
+        }
+    }
+
     /// Blocks signals and creates the output file, before any other thread starts.
     pub fn prepare(&self) -> Result<Prepared> {
         let signals = block_signals()?;
@@ -119,9 +142,18 @@ impl MonitorOptions {
         let print = if self.follow { print_process_progress } else { print_progress };
         let progress = self.progress.then_some(print as fn(&Progress));
         let follow = self.follow;
-        let options = Options { instrument, drops, recording, signals, progress, follow };
+        let lists = self.block_lists()?.map(Arc::new);
+        let options = Options { instrument, drops, recording, signals, progress, follow, lists };
         Ok(Prepared { options, outputs })
     }
+}
+
+/// The folder for lists of executed blocks below the user's cache folder (XDG Base Directory Specification).
+fn default_folder() -> Option<PathBuf> {
+    let absolute =
+        |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let cache = absolute("XDG_CACHE_HOME").or_else(|| Some(absolute("HOME")?.join(".cache")));
+    cache.map(|cache| cache.join("hmtt/blocks"))
 }
 
 /// Prints a line of progress.

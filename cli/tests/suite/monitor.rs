@@ -2,6 +2,7 @@
 //! natively.
 
 mod attach;
+mod block_lists;
 mod counts;
 mod follow;
 mod kill;
@@ -33,9 +34,16 @@ const MACHINE: &str = include_str!("tag_real/programs/machine.c");
 const THREADS: &str = include_str!("tag_real/programs/threads.c");
 const UNWINDS: &str = include_str!("tag_real/programs/throws.cc");
 
+/// `hmtt monitor`. All tests share lists of executed blocks, so most runs use those of other programs' libraries.
 fn hmtt_monitor(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_hmtt"));
-    command.arg("monitor").args(arguments);
+    let (subcommand, others) = arguments.split_first().unwrap();
+    command.args(["monitor", subcommand]);
+    if matches!(*subcommand, "run" | "attach") {
+        let lists = Path::new(env!("CARGO_TARGET_TMPDIR")).join("monitor-block-lists");
+        command.arg("--block-lists").arg(lists);
+    }
+    command.args(others);
     command
 }
 

@@ -82,6 +82,11 @@ impl Space {
         self.cold.saturating_sub(self.hot) < u64::from(self.arena.bytes) / 2
     }
 
+    /// Whether at least one quarter of it is in use.
+    pub fn is_quarter_full(&self) -> bool {
+        self.cold.saturating_sub(self.hot) < u64::from(self.arena.bytes) / 4 * 3
+    }
+
     /// Whether it contains an address.
     pub fn contains(&self, address: u64) -> bool {
         address.wrapping_sub(self.arena.base.0) < u64::from(self.arena.bytes)

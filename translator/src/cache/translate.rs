@@ -1,6 +1,6 @@
 //! Translates blocks into the cache.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use hmtt_probe::address::RunAddr;
 
@@ -8,23 +8,25 @@ use super::arena::Space;
 use super::order::{Decoded, Ordered, order};
 use super::{ArenaNumber, Cache, CacheError, CacheMemory, Instrument};
 use crate::block::End;
-use crate::code::CodeBytes;
+use crate::code::{CodeBytes, Expected};
 
 impl<M: CacheMemory> Cache<M> {
-    /// Translates the block at an address and, up to a limit, those that direct transfers reach from
-    /// it. `is_landing`: the program gets to the address by an indirect transfer. Returns the number of the first.
+    /// Translates the block at an address, and those that are expected to be executed after it; without any, up to a
+    /// limit, those that direct transfers reach from it. `is_landing`: the program gets to the address by an indirect
+    /// transfer. Returns the number of the first.
     pub(super) fn translate_batch(
         &mut self,
         code: &dyn CodeBytes,
         at: RunAddr,
         is_landing: bool,
     ) -> Result<u32, CacheError> {
-        let blocks = self.decode_batch(code, at, is_landing)?;
-        let returns: Vec<RunAddr> = blocks
-            .iter()
-            .flat_map(|one| successors(&one.block.end))
-            .filter_map(|(to, is_return)| is_return.then_some(to))
-            .collect();
+        let first = Decoded { block: self.decode(code, at)?, has_main: !is_landing };
+        let expected = if self.has_space_ahead(at) { code.expected(at) } else { Vec::new() };
+        let (blocks, landings) = if expected.is_empty() {
+            self.decode_reached(code, first)
+        } else {
+            self.decode_expected(code, first, &expected)
+        };
         let mut failure = None;
         for Ordered { block, form } in order(blocks, self.settings.instrument == Instrument::Ring) {
             let start = block.start;
@@ -34,7 +36,7 @@ impl<M: CacheMemory> Cache<M> {
                 failure = Some(error);
             }
         }
-        for to in returns {
+        for to in landings {
             if let Some(block) = self.by_address.get(&to.0).copied() {
                 // A landing that cannot be written is tried again by the thread that returns there.
                 let _ = self.publish(block);
@@ -50,14 +52,17 @@ impl<M: CacheMemory> Cache<M> {
         }
     }
 
-    /// Decodes the block at an address, and blocks without a translation that direct transfers reach from it.
-    fn decode_batch(
-        &self,
-        code: &dyn CodeBytes,
-        at: RunAddr,
-        is_landing: bool,
-    ) -> Result<Vec<Decoded>, CacheError> {
-        let mut blocks = vec![Decoded { block: self.decode(code, at)?, has_main: !is_landing }];
+    /// Whether there is space for blocks that may not be executed near an address.
+    fn has_space_ahead(&self, near: RunAddr) -> bool {
+        let space = self.spaces.iter().rfind(|space| space.reaches(near));
+        space.is_none_or(|space| !space.is_quarter_full())
+    }
+
+    /// Decodes blocks without a translation that direct transfers reach from the first one. Also returns to which
+    /// addresses calls return.
+    fn decode_reached(&self, code: &dyn CodeBytes, first: Decoded) -> (Vec<Decoded>, Vec<RunAddr>) {
+        let at = first.block.start;
+        let mut blocks = vec![first];
         let mut seen = HashMap::from([(at, Some(0))]);
         let mut next = 0;
         while next < blocks.len() {
@@ -82,7 +87,32 @@ impl<M: CacheMemory> Cache<M> {
             }
             next += 1;
         }
-        Ok(blocks)
+        let successors = blocks.iter().flat_map(|one| successors(&one.block.end));
+        let returns = successors.filter_map(|(to, is_return)| is_return.then_some(to)).collect();
+        (blocks, returns)
+    }
+
+    /// Decodes expected blocks without a translation. Also returns to which of them indirect transfers are expected to lead.
+    fn decode_expected(
+        &self,
+        code: &dyn CodeBytes,
+        first: Decoded,
+        expected: &[Expected],
+    ) -> (Vec<Decoded>, Vec<RunAddr>) {
+        let at = first.block.start;
+        let mut seen = HashSet::from([at]);
+        let mut blocks = vec![first];
+        for one in expected {
+            if one.at == at {
+                blocks[0].has_main |= one.direct;
+            } else if seen.insert(one.at) && !self.by_address.contains_key(&one.at.0) {
+                let block = self.decode(code, one.at).ok().filter(|block| !block.may_change);
+                let has_main = one.direct || !one.indirect;
+                blocks.extend(block.map(|block| Decoded { block, has_main }));
+            }
+        }
+        let landings = expected.iter().filter(|one| one.indirect).map(|one| one.at);
+        (blocks, landings.collect())
     }
 
     /// Maps a new arena near an address. Returns its index.

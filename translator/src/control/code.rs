@@ -14,9 +14,11 @@ use hmtt_probe::address::RunAddr;
 use hmtt_probe::ptrace::{Mapping, ReadMemory, RunningMemory, mappings};
 use nix::unistd::Pid;
 
-use crate::code::CodeBytes;
+use super::expected::ExpectedBlocks;
+use crate::block_lists::BlockLists;
+use crate::code::{CodeBytes, Expected};
 use crate::layout::PAGE_BYTES;
-use crate::profile::CodeFiles;
+use crate::profile::{BlockCount, CodeFiles};
 
 /// Executable mappings of a process at one time.
 pub type Files = Arc<Vec<Mapping>>;
@@ -27,6 +29,7 @@ pub struct ProcessCode {
     maps: RefCell<Maps>,
     /// The files of all executable mappings that there were.
     files: CodeFiles,
+    expected: RefCell<ExpectedBlocks>,
     /// Code that was read for the current request, by the address of its page.
     pages: RefCell<HashMap<RunAddr, Page>>,
 }
@@ -47,19 +50,25 @@ struct Maps {
 }
 
 impl ProcessCode {
-    /// The code of a process that this one traces. `files`: receives its files.
+    /// The code of a process that this one traces. `files`: receives its files. `lists`: what earlier runs have executed.
     ///
     /// # Errors
     /// The error of opening its memory.
-    pub fn open(pid: Pid, files: CodeFiles) -> io::Result<Self> {
-        let maps = Maps { current: None, states: Vec::new() };
+    pub fn open(pid: Pid, files: CodeFiles, lists: Option<Arc<BlockLists>>) -> io::Result<Self> {
+        let maps = RefCell::new(Maps { current: None, states: Vec::new() });
         let memory = RunningMemory::open(pid)?;
-        Ok(ProcessCode { memory, maps: RefCell::new(maps), files, pages: RefCell::default() })
+        let expected = RefCell::new(ExpectedBlocks::new(lists));
+        Ok(ProcessCode { memory, maps, files, expected, pages: RefCell::default() })
     }
 
     /// The files of all executable mappings that there were when code was read.
     pub fn code_files(&self) -> &CodeFiles {
         &self.files
+    }
+
+    /// Writes the lists of what was executed. `forms`: whether direct, and indirect transfers lead to a block.
+    pub fn write_lists(&self, executed: &[BlockCount], forms: impl Fn(u32) -> [bool; 2]) {
+        self.expected.borrow().write(executed, forms);
     }
 
     /// The executable mappings may have changed.
@@ -150,5 +159,13 @@ impl CodeBytes for ProcessCode {
 
     fn may_change(&self, at: RunAddr) -> bool {
         self.with_page(at, |_, may_change| may_change).unwrap_or(false)
+    }
+
+    fn expected(&self, at: RunAddr) -> Vec<Expected> {
+        let current = self.current();
+        let Some(found) = current.iter().find(|one| (one.start..one.end).contains(&at)) else {
+            return Vec::new();
+        };
+        self.expected.borrow_mut().follow(at, found, &current, &self.files)
     }
 }

@@ -21,6 +21,7 @@ use super::error::ControlError;
 use super::progress::Progress;
 use super::translator::Translation;
 use super::{Shared, calls, setup};
+use crate::block_lists::BlockLists;
 use crate::cache::{Cache, Instrument, Settings};
 use crate::layout::{area, lookup};
 use crate::monitor::Finished;
@@ -35,7 +36,7 @@ use thread::Thread;
 const BATCH: usize = 32;
 
 /// How a process is followed.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Options {
     /// What generated code does besides what the program does.
     pub instrument: Instrument,
@@ -49,6 +50,8 @@ pub struct Options {
     pub progress: Option<fn(&Progress)>,
     /// Whether children, and programs that processes execute, are followed too.
     pub follow: bool,
+    /// Where lists of executed blocks are kept for the next run, if they are.
+    pub lists: Option<Arc<BlockLists>>,
 }
 
 /// State of following a process.
@@ -93,7 +96,7 @@ pub(super) fn prepare(
         memory.code.set_call(low as u8, if is_asked { lookup::ASKED } else { lookup::AT_ONCE });
     }
     let failed = |source| ControlError::System { operation: "read the program's memory", source };
-    let code = ProcessCode::open(process.pid, files).map_err(failed)?;
+    let code = ProcessCode::open(process.pid, files, options.lists.clone()).map_err(failed)?;
     let settings = Settings { table: memory.table, instrument: options.instrument, batch: BATCH };
     let cache = Cache::new(memory.code, settings, near)?;
     let rings = Arc::new(Rings::new(memory.areas));

@@ -18,7 +18,7 @@ use super::memory::CodeMemory;
 use super::{Request, Shared};
 use crate::cache::{Answer, BlockInfo, Cache, CacheError, Entry, Numbered};
 use crate::layout::{area, header};
-use crate::profile::{CodeFiles, NativeUse};
+use crate::profile::{BlockCount, CodeFiles, NativeUse};
 use crate::shared::{Area, THREADS, wait, wake};
 use crate::state::Point;
 use robust::Robust;
@@ -89,6 +89,11 @@ impl Translation {
     /// Addresses at which threads became native, with the reason, and how often.
     pub fn native(&self) -> &BTreeMap<(RunAddr, String), NativeUse> {
         &self.native
+    }
+
+    /// Writes lists of the blocks that were executed, for the next run.
+    pub fn write_lists(&self, executed: &[BlockCount]) {
+        self.code.write_lists(executed, |number| self.cache.forms(number));
     }
 
     /// Adds processor time that a thread has used since it became native at an address.

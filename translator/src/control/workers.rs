@@ -39,7 +39,7 @@ impl Workers {
         let (finished, received) = channel();
         let (ready, started) = channel();
         let translator_shared = shared.clone();
-        let translator = Builder::new().spawn(move || {
+        let translator = Builder::new().name("translator".to_owned()).spawn(move || {
             serve(&translator_shared, || {
                 let _ = ready.send(());
             });
@@ -53,7 +53,7 @@ impl Workers {
             Snapshots::new(to)
         });
         let (monitor_shared, recording) = (shared.clone(), options.recording);
-        let monitor = Builder::new().spawn(move || {
+        let monitor = Builder::new().name("monitor".to_owned()).spawn(move || {
             watch(&monitor_shared.rings, &received, recording, &*monitor_shared, snapshots)
         });
         let monitor = monitor.inspect_err(|_| shared.end())?;
@@ -71,7 +71,9 @@ impl Workers {
         let _ = translator.join();
         let Seen { mut seen, interrupted, left } = seen;
         seen.tsc_hz = clock::rate(&begin, &clock::pair());
-        let profile = profile(&shared.translation(), counts, &interrupted, seen);
+        let translation = shared.translation();
+        let profile = profile(&translation, counts, &interrupted, seen);
+        translation.write_lists(&profile.blocks);
         Outcome { profile, ending, left }
     }
 }

@@ -123,6 +123,11 @@ impl CodeFiles {
         mapping.file.is_some() && mapping.file == self.program
     }
 
+    /// The file of a mapping, if it was opened and is an ELF file.
+    pub fn file_of(&self, mapping: &Mapping) -> Option<Arc<File>> {
+        self.get(&key(mapping)?)?.ok()?
+    }
+
     /// A file that was opened; `None` if it was not mapped by executable memory.
     pub fn get(&self, key: &Key) -> Option<Opened> {
         lock(&self.files).get(key).cloned()

@@ -11,7 +11,7 @@ use super::memory::Code;
 #[test]
 fn any_bytes_can_be_translated_or_are_refused() {
     let machine = Machine::new();
-    let code = Code { range: machine.code, may_change: false };
+    let code = Code { range: machine.code, may_change: false, is_expected: true };
     let mut random = Random(1);
     for round in 0..8 {
         let bytes: Vec<u8> = (0..4096).map(|_| random.next() as u8).collect();

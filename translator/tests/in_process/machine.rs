@@ -23,6 +23,8 @@ pub struct Machine {
     pub processor: Processor,
     /// Whether the cache must expect that code changes without notice.
     pub code_may_change: bool,
+    /// Whether blocks are translated because they are expected.
+    pub code_is_expected: bool,
 }
 
 /// What a program has left behind.
@@ -76,6 +78,7 @@ impl Machine {
             stack: part(1 << 19, STACK_BYTES),
             processor: Processor::new(all.start),
             code_may_change: false,
+            code_is_expected: false,
         }
     }
 
@@ -127,7 +130,8 @@ impl Machine {
         data: &[u8],
     ) -> CachedRun {
         self.prepare(data);
-        let code = Code { range: self.code, may_change: self.code_may_change };
+        let (may_change, is_expected) = (self.code_may_change, self.code_is_expected);
+        let code = Code { range: self.code, may_change, is_expected };
         let entry = cache.entry(&code, RunAddr(start)).expect("the start is translated");
         let mut entered = *registers;
         if cache.settings().instrument == Instrument::Ring {

@@ -4,8 +4,10 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use hmtt_probe::address::RunAddr;
 use hmtt_translator::cache::{Arena, ArenaNumber, CacheMemory};
-use hmtt_translator::code::CodeBytes;
+use hmtt_translator::code::{CodeBytes, Expected};
 use hmtt_translator::layout::{PAGE_BYTES, area, header, lookup, ring};
+
+use super::instructions::Random;
 
 /// Bytes of an arena.
 const ARENA_BYTES: u32 = 1 << 20;
@@ -91,6 +93,8 @@ pub struct Code {
     pub range: Range,
     /// Whether it may change without notice.
     pub may_change: bool,
+    /// Whether blocks are expected to be executed, at any addresses.
+    pub is_expected: bool,
 }
 
 impl CodeBytes for Code {
@@ -104,6 +108,17 @@ impl CodeBytes for Code {
 
     fn may_change(&self, _at: RunAddr) -> bool {
         self.may_change
+    }
+
+    fn expected(&self, at: RunAddr) -> Vec<Expected> {
+        let mut random = Random(at.0 | 1);
+        let count = if self.is_expected { random.below(30) } else { 0 };
+        let mut one = || Expected {
+            at: at.wrapping_add(random.below(300)).saturating_sub(100),
+            direct: random.below(2) == 0,
+            indirect: random.below(2) == 0,
+        };
+        (0..count).map(|_| one()).collect()
     }
 }
 

@@ -1,0 +1,243 @@
+//! Keeps lists of the blocks that programs have executed, by build identifiers, so that the next run translates them before
+//! it needs them.
+//!
+//! A list names addresses only: code always comes from the process. Lists are optional: what cannot be read or written is
+//! left out.
+
+use std::fs::{DirBuilder, File};
+use std::io::{self, Read, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use hmtt_format::block_list::{BLOCK_BYTES, HEADER_BYTES, ListedBlock, MOST_BLOCKS, header, parse};
+use nix::unistd::geteuid;
+use rustix::fs::{
+    AtFlags, Dir, FileType, Mode, OFlags, fstat, open, openat, renameat, statat, unlinkat,
+};
+
+/// End of the names of lists, and of those that are being written.
+const SUFFIX: &str = ".blocks";
+const NEW_SUFFIX: &str = ".blocks.new";
+/// Most lists in a folder. Those that were not written for the longest time are removed.
+const MOST_LISTS: usize = 1_024;
+/// After this time nobody writes a new list any more.
+const WRITING: Duration = Duration::from_secs(3_600);
+/// Longest build identifier.
+const ID_BYTES: usize = 64;
+/// Permissions of the folder and of lists: of the user alone.
+const FOLDER_MODE: u32 = 0o700;
+const LIST_MODE: Mode = Mode::RUSR.union(Mode::WUSR);
+
+/// A folder of lists. It is opened once, so what its path leads to later does not matter.
+#[derive(Debug)]
+pub struct BlockLists {
+    folder: OwnedFd,
+}
+
+/// What a list is about: the blocks of a file that runs of a program have executed.
+#[derive(Clone, Copy, Debug)]
+pub struct ListName<'a> {
+    /// Build identifier of the program; empty if it has none.
+    pub program: &'a [u8],
+    /// Build identifier of the file.
+    pub file: &'a [u8],
+}
+
+impl ListName<'_> {
+    /// The name of the list's file, without its end; `None` without a usable build identifier of the file.
+    fn stem(self) -> Option<String> {
+        if self.file.is_empty() || self.file.len().max(self.program.len()) > ID_BYTES {
+            return None;
+        }
+        let hexadecimal =
+            |id: &[u8]| -> String { id.iter().map(|byte| format!("{byte:02x}")).collect() };
+        Some(format!("{}-{}", hexadecimal(self.program), hexadecimal(self.file)))
+    }
+}
+
+impl BlockLists {
+    /// Opens a folder of lists, which is created if it does not exist.
+    ///
+    /// # Errors
+    /// The folder cannot be created or opened, belongs to another user, or can be written by others.
+    pub fn open(folder: &Path) -> io::Result<Self> {
+        DirBuilder::new().recursive(true).mode(FOLDER_MODE).create(folder)?;
+        let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let folder = open(folder, flags, Mode::empty())?;
+        let status = fstat(&folder)?;
+        let by_others = Mode::WGRP | Mode::WOTH;
+        if status.st_uid != geteuid().as_raw()
+            || Mode::from_raw_mode(status.st_mode).intersects(by_others)
+        {
+            let why = "it belongs to another user, or others can write to it";
+            return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
+        }
+        Ok(BlockLists { folder })
+    }
+
+    /// Reads a list; empty if there is none that can be used.
+    pub fn read(&self, name: ListName<'_>) -> Vec<ListedBlock> {
+        let bytes = name.stem().and_then(|stem| self.read_own(&(stem + SUFFIX)).ok());
+        bytes.and_then(|bytes| Some(parse(&bytes)?.collect())).unwrap_or_default()
+    }
+
+    /// Reads a file of this user.
+    fn read_own(&self, name: &str) -> io::Result<Vec<u8>> {
+        const LARGEST: u64 = (HEADER_BYTES + BLOCK_BYTES * MOST_BLOCKS) as u64;
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let file = File::from(openat(&self.folder, name, flags, Mode::empty())?);
+        let status = file.metadata()?;
+        let is_own = status.is_file() && status.uid() == geteuid().as_raw();
+        if !is_own || status.len() > LARGEST {
+            return Err(io::ErrorKind::InvalidData.into());
+        }
+        let mut bytes = Vec::with_capacity(status.len() as usize);
+        file.take(LARGEST).read_to_end(&mut bytes)?;
+        Ok(bytes)
+    }
+
+    /// Replaces a list by the first [`MOST_BLOCKS`] of some blocks.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn write(&self, name: ListName<'_>, blocks: &[ListedBlock]) -> io::Result<()> {
+        static WRITTEN: AtomicU64 = AtomicU64::new(0);
+        let Some(stem) = name.stem() else { return Ok(()) };
+        let blocks = &blocks[..blocks.len().min(MOST_BLOCKS)];
+        let mut bytes = header(blocks.len() as u32).to_vec();
+        blocks.iter().for_each(|block| bytes.extend(block.to_bytes()));
+        // No other process, also of another container, has the name.
+        let time = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
+        let number = WRITTEN.fetch_add(1, Ordering::Relaxed);
+        let new = format!("{stem}.{}.{time}.{number}{NEW_SUFFIX}", std::process::id());
+        let list = stem + SUFFIX;
+        let is_first = statat(&self.folder, &list, AtFlags::SYMLINK_NOFOLLOW).is_err();
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+        let mut file = File::from(openat(&self.folder, &new, flags, LIST_MODE)?);
+        let rename = || Ok(renameat(&self.folder, &new, &self.folder, &list)?);
+        file.write_all(&bytes).and_then(|()| rename()).inspect_err(|_| {
+            let _ = unlinkat(&self.folder, &new, AtFlags::empty());
+        })?;
+        if is_first { self.remove_old() } else { Ok(()) }
+    }
+
+    /// Removes the oldest lists if there are too many, and what interrupted runs have left. Other files stay.
+    fn remove_old(&self) -> io::Result<()> {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let mut lists = Vec::new();
+        for entry in Dir::read_from(&self.folder)? {
+            let entry = entry?;
+            let Ok(name) = entry.file_name().to_str() else { continue };
+            let status = statat(&self.folder, name, AtFlags::SYMLINK_NOFOLLOW)?;
+            if FileType::from_raw_mode(status.st_mode) != FileType::RegularFile {
+                continue;
+            }
+            let written = Duration::from_secs(status.st_mtime.max(0) as u64);
+            if is_list(name, SUFFIX) {
+                lists.push((written, name.to_owned()));
+            } else if is_list(name, NEW_SUFFIX) && written + WRITING < now {
+                unlinkat(&self.folder, name, AtFlags::empty())?;
+            }
+        }
+        lists.sort();
+        let surplus = lists.len().saturating_sub(MOST_LISTS);
+        let remove =
+            |(_, name): &(Duration, String)| unlinkat(&self.folder, name, AtFlags::empty());
+        Ok(lists[..surplus].iter().try_for_each(remove)?)
+    }
+}
+
+/// Whether a file has the name of a list with this end: build identifiers, and numbers of a new one.
+fn is_list(name: &str, suffix: &str) -> bool {
+    let stem = name.strip_suffix(suffix).unwrap_or_default();
+    let is_known = |byte: u8| byte.is_ascii_hexdigit() || matches!(byte, b'-' | b'.');
+    stem.contains('-') && stem.bytes().all(is_known)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    use super::*;
+
+    fn listed(offset: u64) -> ListedBlock {
+        ListedBlock { offset, direct: true, indirect: offset.is_multiple_of(2) }
+    }
+
+    fn name<'a>(program: &'a [u8], file: &'a [u8]) -> ListName<'a> {
+        ListName { program, file }
+    }
+
+    #[test]
+    fn lists_are_kept_by_build_identifiers() {
+        let folder = tempfile::tempdir().unwrap();
+        let lists = BlockLists::open(&folder.path().join("a/b")).unwrap();
+        let blocks = [listed(4), listed(7)];
+        lists.write(name(&[1], &[1, 0xab]), &blocks).unwrap();
+        lists.write(name(&[1], &[0xac]), &blocks[1..]).unwrap();
+        lists.write(name(&[1], &[0xac]), &blocks[..1]).unwrap();
+        assert_eq!(lists.read(name(&[1], &[1, 0xab])), blocks);
+        assert_eq!(lists.read(name(&[1], &[0xac])), blocks[..1]);
+        for (program, file) in [(&[1][..], &[1][..]), (&[2], &[0xac]), (&[], &[0xac]), (&[1], &[])]
+        {
+            assert_eq!(lists.read(name(program, file)), []);
+        }
+        let names = folder.path().join("a/b").read_dir().unwrap().count();
+        assert_eq!(names, 2);
+        let path = folder.path().join("a/b/01-01ab.blocks");
+        assert_eq!(path.metadata().unwrap().mode() & 0o777, 0o600);
+    }
+
+    #[test]
+    fn what_is_no_list_is_left_out() {
+        let folder = tempfile::tempdir().unwrap();
+        let lists = BlockLists::open(folder.path().join("lists").as_path()).unwrap();
+        let path = |name: &str| folder.path().join("lists").join(name);
+        std::fs::write(path("-01.blocks"), "no list").unwrap();
+        let mut list = header(1).to_vec();
+        list.extend(listed(4).to_bytes());
+        std::fs::write(folder.path().join("list"), &list).unwrap();
+        symlink(folder.path().join("list"), path("-02.blocks")).unwrap();
+        nix::unistd::mkfifo(&path("-03.blocks"), nix::sys::stat::Mode::S_IRWXU).unwrap();
+        std::fs::write(path("-04.blocks"), &list).unwrap();
+        let found: Vec<usize> = (1..=4).map(|id| lists.read(name(&[], &[id])).len()).collect();
+        assert_eq!(found, [0, 0, 0, 1]);
+    }
+
+    #[test]
+    fn other_folders_are_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("lists");
+        std::fs::create_dir(&path).unwrap();
+        symlink(&path, folder.path().join("link")).unwrap();
+        assert!(BlockLists::open(&folder.path().join("link")).is_err());
+        assert!(BlockLists::open(&path).is_ok());
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o777)).unwrap();
+        assert!(BlockLists::open(&path).is_err());
+        std::fs::write(folder.path().join("file"), "").unwrap();
+        assert!(BlockLists::open(&folder.path().join("file")).is_err());
+    }
+
+    #[test]
+    fn only_old_lists_are_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        let lists = BlockLists::open(folder.path()).unwrap();
+        let others = ["a picture", "notes.blocks", "beef.blocks", "1-2.blocks.new", "00-01.txt"];
+        for other in others {
+            std::fs::write(folder.path().join(other), "").unwrap();
+        }
+        let old = folder.path().join("0-1.7.8.9.blocks.new");
+        File::create(&old).unwrap().set_modified(UNIX_EPOCH + WRITING).unwrap();
+        for id in 0..MOST_LISTS as u16 + 3 {
+            lists.write(name(&[7], &id.to_be_bytes()), &[listed(1)]).unwrap();
+        }
+        let left = folder.path().read_dir().unwrap().count();
+        assert_eq!(left, MOST_LISTS + others.len());
+        assert!(others.iter().all(|other| folder.path().join(other).exists()));
+        let last = (MOST_LISTS as u16 + 2).to_be_bytes();
+        assert_eq!(lists.read(name(&[7], &last)).len(), 1);
+    }
+}
