@@ -12,6 +12,7 @@ use anyhow::{Context, Result, bail};
 use hmtt::report::callgrind;
 use hmtt::report::calls::{Calls, Tables};
 use hmtt::tags::accesses::log_calls::LogIndex;
+use hmtt::tags::accesses::regions::Regions;
 use hmtt::tags::call_counts::CallCounts;
 use hmtt::tags::call_tree::{CallTree, Weight};
 use hmtt::tags::log_reader::LogReader;
@@ -133,7 +134,7 @@ fn run_log(arguments: &Arguments) -> Result<bool> {
     let timeline = files.perfetto.take();
     let timeline = timeline.map(|output| Timeline::new(output, names.clone(), &header, limit));
     let listeners = (CallCounts::default(), (tree, timeline));
-    let mut threads = Threads::new(header.is_timed, names.blocks.keys().copied(), listeners);
+    let mut threads = Threads::new(header.is_timed, names.functions_of_blocks(), listeners);
     let mut index = arguments.trace.is_some().then(LogIndex::default);
     let read = read(&mut reader, &mut threads, index.as_mut()).with_context(|| name.clone());
     threads.finish();
@@ -142,9 +143,9 @@ fn run_log(arguments: &Arguments) -> Result<bool> {
     let mut calls = Calls::new(&header, program, &threads, counts, &names, cut_at);
     let mut has_loss = false;
     if let (Some(capture), Some(index)) = (&arguments.trace, index) {
-        let blocks = names.blocks.keys().copied();
+        let regions = Regions::new(names.functions_of_blocks());
         let log = trace::Log { path, header, index, span: threads.span.unwrap_or_default() };
-        has_loss = trace::split(log, capture, blocks, &mut calls)?;
+        has_loss = trace::split(log, capture, regions, &mut calls)?;
     }
     warn(&name, &calls, threads.unknown);
     print(arguments, &calls)?;

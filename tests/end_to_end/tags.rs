@@ -1,6 +1,7 @@
 //! Attributes accesses to functions of a real program, with tags that pass through a simulated card, and compares `hmtt
 //! tag report` with a simple model of the same inputs.
 
+mod blocks;
 mod by_marks;
 mod marked;
 mod program;
@@ -17,7 +18,7 @@ use crate::captures::{path, replay_file};
 use crate::loss;
 use crate::recording::write_vector;
 use crate::wire;
-use program::{Event, Program};
+use program::Program;
 use truth::Truth;
 
 /// Base of the tag window.
@@ -72,8 +73,8 @@ fn add_accesses(
 
 /// Converts events into writes to the window with accesses between them. Returns the traffic, and the accesses of each
 /// function.
-fn traffic(events: &[Event]) -> (Traffic, Truth) {
-    let (mut traffic, mut truth) = (Traffic::new(memory()), Truth::default());
+fn traffic(program: &Program) -> (Traffic, Truth) {
+    let (mut traffic, mut truth) = (Traffic::new(memory()), Truth::new(program));
     for nibble in (0..8).rev() {
         traffic.configure(TAG_NIBBLE_FIRST + (WINDOW >> (nibble * 4) & 15) as u16).idle(REPORT);
     }
@@ -83,7 +84,7 @@ fn traffic(events: &[Event]) -> (Traffic, Truth) {
         add_accesses(accesses.by_ref(), traffic, truth, count);
     };
     add_accesses(&mut traffic, &mut truth, 100);
-    for event in events {
+    for event in &program.events {
         let place = u64::from(2 * event.number + u32::from(event.is_exit));
         traffic.write(WINDOW + STRIDE * place);
         truth.event(*event);
@@ -138,7 +139,7 @@ fn compare(reported: &Value, truth: &Truth, program: &Program) {
 #[test]
 fn tags_on_the_bus_split_accesses_by_function() {
     let Some(program) = Program::run("tags_on_the_bus_split_accesses_by_function") else { return };
-    let (traffic, truth) = traffic(&program.events);
+    let (traffic, truth) = traffic(&program);
     let folder = program.folder.path();
     let (input, capture) = (folder.join("made_up.cmd"), folder.join("c.pcapng"));
     write_vector(&input, &traffic);
@@ -163,7 +164,7 @@ fn tags_on_the_bus_pass_over_a_wire() {
         return skip(test, "no user namespaces or veth pairs here");
     }
     let Some(program) = Program::run(test) else { return };
-    let (traffic, truth) = traffic(&program.events);
+    let (traffic, truth) = traffic(&program);
     let folder = program.folder.path();
     let (input, capture) = (folder.join("made_up.cmd"), folder.join("c.pcapng"));
     write_vector(&input, &traffic);
@@ -174,7 +175,7 @@ fn tags_on_the_bus_pass_over_a_wire() {
 #[test]
 fn losses_make_the_counts_lower_bounds() {
     let Some(program) = Program::run("losses_make_the_counts_lower_bounds") else { return };
-    let (traffic, truth) = traffic(&program.events);
+    let (traffic, truth) = traffic(&program);
     let folder = program.folder.path();
     let (input, capture) = (folder.join("made_up.cmd"), folder.join("c.pcapng"));
     write_vector(&input, &traffic);

@@ -8,6 +8,7 @@ use anyhow::{Result, bail};
 use hmtt::CardId;
 use hmtt::report::calls::Calls;
 use hmtt::tags::accesses::bus::Bus;
+use hmtt::tags::accesses::regions::Regions;
 use hmtt::tags::call_counts::CallCounts;
 use hmtt::tags::call_tree::CallTree;
 use hmtt::tags::names::Names;
@@ -49,7 +50,7 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
     let files = Files::create(arguments)?;
     let tree = (files.flame.is_some() || files.folded.is_some()).then(CallTree::default);
     let listeners = (CallCounts::default(), (tree, None));
-    let mut bus = Bus::new(window, names.blocks.keys().copied(), listeners);
+    let mut bus = Bus::new(window, Regions::new(names.functions_of_blocks()), listeners);
     let has_loss = read(path, &mut bus)?;
     let other_tags = bus.finish();
     let Bus { threads, steps, .. } = bus;

@@ -1,4 +1,4 @@
-//! Attributes the accesses of a capture to the functions of a log that shares marks with it.
+//! Attributes the accesses of a capture to the functions and blocks of a log that shares marks with it.
 
 use std::fs::File;
 use std::path::Path;
@@ -7,10 +7,11 @@ use anyhow::{Context, Result, bail};
 use hmtt::merge::survey_capture;
 use hmtt::report::calls::{Calls, Sync};
 use hmtt::tags::accesses::log_calls::{LogCalls, LogIndex};
+use hmtt::tags::accesses::regions::Regions;
 use hmtt::tags::accesses::steps::Steps;
 use hmtt::tags::accesses::sync::LogSync;
 use hmtt::tags::accesses::timed::TimedSplit;
-use hmtt_format::tag_log::{FunctionId, Header};
+use hmtt_format::tag_log::Header;
 
 use super::super::capture_file::CaptureFile;
 
@@ -24,12 +25,7 @@ pub struct Log<'a> {
 }
 
 /// Adds the accesses of a capture to the report. Returns whether the capture has losses.
-pub fn split(
-    log: Log<'_>,
-    capture: &Path,
-    blocks: impl IntoIterator<Item = FunctionId>,
-    calls: &mut Calls,
-) -> Result<bool> {
+pub fn split(log: Log<'_>, capture: &Path, regions: Regions, calls: &mut Calls) -> Result<bool> {
     let (name, trace) = (log.path.display(), capture.display());
     let Header { is_timed, tsc_hz, .. } = log.header;
     if !is_timed || tsc_hz == 0 {
@@ -42,8 +38,9 @@ pub fn split(
         format!("{name} and {trace} have no marks in common that fit one place only; see --marks")
     })?;
     let file = File::open(log.path).with_context(|| format!("{name}: cannot open"))?;
-    let log_calls = LogCalls::new(file, log.index, blocks);
-    let mut split = TimedSplit::new(log_calls, sync.clone()).with_context(|| name.to_string())?;
+    let log_calls = LogCalls::new(file, log.index, regions.blocks());
+    let mut split =
+        TimedSplit::new(log_calls, sync.clone(), regions).with_context(|| name.to_string())?;
     let mut steps = Steps::default();
     let ending = CaptureFile::open(capture)?.read(
         |_| true,
@@ -65,6 +62,7 @@ pub fn split(
         error_ns: sync.error * f64::from(tck_ps) / 1e3,
         beyond_marks: split.beyond_marks,
         uncertain: split.uncertain,
+        uncertain_blocks: split.uncertain_blocks,
         other_sessions: split.other_sessions,
     };
     calls.add_trace(&split.ledger, steps.found, 0, Some(described));

@@ -122,7 +122,7 @@ pub fn check(bytes: &[u8]) {
     let is_timed = flags & 1 != 0;
     let (log, chunks) = log(is_timed, script);
     let mut reader = LogReader::new(Few(&log)).expect("its header is good");
-    let mut threads = Threads::new(is_timed, [BLOCK], CallCounts::default());
+    let mut threads = Threads::new(is_timed, [(BLOCK, FunctionId(0))], CallCounts::default());
     let (mut entries, mut exits) = (0, 0);
     for (kind, thread, payload) in chunks {
         let chunk = match reader.next_chunk() {

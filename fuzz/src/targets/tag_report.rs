@@ -45,7 +45,7 @@ pub fn check(bytes: &[u8]) {
         CallCounts::default(),
         (CallTree::default(), Timeline::new(&mut timeline, names.clone(), &header, 100)),
     );
-    let mut threads = Threads::new(is_timed, names.blocks.keys().copied(), listeners);
+    let mut threads = Threads::new(is_timed, names.functions_of_blocks(), listeners);
     let mut reader = LogReader::new(&log[..]).expect("its header is good");
     let mut marks = 0;
     while let Ok(Some(chunk)) = reader.next_chunk() {

@@ -55,10 +55,12 @@ impl Builder {
 /// Builds events that are `apart` clocks from any access, with regular marks, some of them lost in the log or on the
 /// bus. For some time another thread has a function open, once without the first thread.
 fn marked(program: &Program, apart: u64) -> Builder {
-    let (traffic, truth) = (Traffic::new(memory()), Truth::default());
+    let (traffic, truth) = (Traffic::new(memory()), Truth::new(program));
     let (log, accesses) = (MarkedLog::new(program), Box::new(recorded()));
     let mut builder = Builder { traffic, log, truth, accesses, apart };
-    let (mut runs, other) = (runs(), program.events[program.events.len() / 2].number);
+    let mut later = program.events[program.events.len() / 2..].iter().map(|event| event.number);
+    let other = later.find(|number| !program.blocks.contains_key(number)).unwrap();
+    let mut runs = runs();
     builder.mark(true, true);
     builder.add_accesses(30);
     for (at, event) in program.events.iter().enumerate() {
@@ -80,7 +82,7 @@ fn marked(program: &Program, apart: u64) -> Builder {
 }
 
 /// Returns the report for events and accesses that are `apart` clocks from each other, and the truth.
-fn report_by_marks(program: &Program, apart: u64) -> (Value, Truth) {
+pub fn report_by_marks(program: &Program, apart: u64) -> (Value, Truth) {
     let Builder { traffic, log, truth, .. } = marked(program, apart);
     let folder = program.folder.path();
     let (input, capture) = (folder.join("marked.cmd"), folder.join("marked.pcapng"));

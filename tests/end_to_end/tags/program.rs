@@ -27,8 +27,21 @@ int main(void) {
 }
 "#;
 const FUNCTIONS: [&str; 4] = ["main", "work", "fib", "leaf"];
+const PLAIN: Recipe = Recipe { source: SOURCE, functions: &FUNCTIONS, options: &[] };
 
-/// The entry to or exit from a function.
+/// A program, and what of it is tagged.
+#[derive(Clone, Copy)]
+pub struct Recipe {
+    pub source: &'static str,
+    pub functions: &'static [&'static str],
+    /// Further options of `hmtt tag run`.
+    pub options: &'static [&'static str],
+}
+
+/// The blocks of all functions of the program with `main`.
+pub const WITH_BLOCKS: Recipe = Recipe { options: &["--blocks", "*"], ..PLAIN };
+
+/// The entry to or exit from a function, or the entry of a block.
 #[derive(Clone, Copy, Debug)]
 pub struct Event {
     pub number: u32,
@@ -40,30 +53,43 @@ pub struct Event {
 /// A program that was run with tags.
 pub struct Program {
     pub folder: tempfile::TempDir,
+    recipe: Recipe,
     pub names: BTreeMap<u32, String>,
+    /// Function of each block.
+    pub blocks: BTreeMap<u32, u32>,
     pub events: Vec<Event>,
 }
 
 impl Program {
     /// Builds and runs the program; returns `None` if the test is skipped.
     pub fn run(test: &str) -> Option<Self> {
+        Program::run_recipe(test, PLAIN)
+    }
+
+    /// As `run`, for another program or with other tags.
+    pub fn run_recipe(test: &str, recipe: Recipe) -> Option<Self> {
         if !has("cc") {
             skip(test, "no C compiler");
             return None;
         }
         let folder = tempfile::tempdir().unwrap();
         let (source, program) = (folder.path().join("prog.c"), folder.path().join("prog"));
-        std::fs::write(&source, SOURCE).unwrap();
+        std::fs::write(&source, recipe.source).unwrap();
         let built = Command::new("cc").args(["-O2", "-o"]).args([&program, &source]).status();
         assert!(built.unwrap().success());
-        let mut ran = Program { folder, names: BTreeMap::new(), events: Vec::new() };
+        let (names, blocks) = Default::default();
+        let mut ran = Program { folder, recipe, names, blocks, events: Vec::new() };
         ran.tag(&ran.log(), &["--no-time"]);
         for function in ran.map()["functions"].as_array().unwrap() {
             assert_eq!(function["tagged_exits"], "all", "{function}");
             let name = function["name"].as_str().unwrap().to_owned();
             ran.names.insert(function["number"].as_u64().unwrap() as u32, name);
         }
-        assert_eq!(ran.names.len(), FUNCTIONS.len());
+        assert_eq!(ran.names.len(), recipe.functions.len());
+        for block in ran.map()["blocks"].as_array().unwrap() {
+            let number = |key| block[key].as_u64().unwrap() as u32;
+            ran.blocks.insert(number("number"), number("function_number"));
+        }
         ran.events = ran.read();
         assert!(ran.events.len() > 1000, "{}", ran.events.len());
         Some(ran)
@@ -72,8 +98,8 @@ impl Program {
     /// Runs the program again, with tags to a log.
     pub fn tag(&self, log: &Path, options: &[&str]) {
         let mut arguments = vec!["tag", "run", "--sink", "log", "-o", path(log)];
-        FUNCTIONS.iter().for_each(|name| arguments.extend(["-i", name]));
-        arguments.extend(options);
+        self.recipe.functions.iter().for_each(|name| arguments.extend(["-i", name]));
+        arguments.extend(self.recipe.options.iter().chain(options));
         let program = self.folder.path().join("prog");
         arguments.extend(["--", path(&program)]);
         succeed("hmtt", &arguments);

@@ -1,11 +1,11 @@
-//! Attributes accesses to functions with a simple model: one stack per thread.
+//! Attributes accesses to functions and blocks with a simple model: one stack per thread.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use hmtt_format::Direction;
 use serde_json::{Value, json};
 
-use super::program::Event;
+use super::program::{Event, Program};
 
 /// Length of a burst of the memory in bytes.
 const BURST_BYTES: u64 = 32;
@@ -33,7 +33,14 @@ pub struct Truth {
     /// Accesses while both threads had a function open.
     pub several: Share,
     pub accesses: u64,
-    stack: Vec<u32>,
+    /// Executions of blocks, and their accesses.
+    pub blocks: BTreeMap<u32, Function>,
+    /// Own accesses of functions before any of their blocks.
+    pub outside_blocks: BTreeMap<u32, Share>,
+    /// Function of each block.
+    functions_of_blocks: BTreeMap<u32, u32>,
+    /// Open calls: the function, and the block that the call entered last.
+    stack: Vec<(u32, Option<u32>)>,
     other: Option<u32>,
 }
 
@@ -58,12 +65,22 @@ impl Share {
 }
 
 impl Truth {
-    /// Enters a function, or leaves the innermost one.
+    /// Starts without open calls.
+    pub fn new(program: &Program) -> Self {
+        Truth { functions_of_blocks: program.blocks.clone(), ..Truth::default() }
+    }
+
+    /// Enters a function, or leaves the innermost one, or enters a block of the innermost one.
     pub fn event(&mut self, event: Event) {
-        if event.is_exit {
-            assert_eq!(self.stack.pop(), Some(event.number));
+        if let Some(function) = self.functions_of_blocks.get(&event.number) {
+            let (innermost, block) = self.stack.last_mut().unwrap();
+            assert_eq!((*innermost, event.is_exit), (*function, false));
+            *block = Some(event.number);
+            self.blocks.entry(event.number).or_default().calls += 1;
+        } else if event.is_exit {
+            assert_eq!(self.stack.pop().map(|call| call.0), Some(event.number));
         } else {
-            self.stack.push(event.number);
+            self.stack.push((event.number, None));
             self.functions.entry(event.number).or_default().calls += 1;
         }
     }
@@ -82,13 +99,21 @@ impl Truth {
             (None, Some(number)) => {
                 let function = self.functions.entry(number).or_default();
                 function.own.add(direction, address);
+                self.outside_blocks.entry(number).or_default().add(direction, address);
                 return function.inclusive.add(direction, address);
             }
             (Some(own), None) => own,
         };
-        self.functions.entry(*own).or_default().own.add(direction, address);
-        for open in self.stack.iter().collect::<BTreeSet<_>>() {
-            self.functions.entry(*open).or_default().inclusive.add(direction, address);
+        self.functions.entry(own.0).or_default().own.add(direction, address);
+        match own.1 {
+            Some(block) => self.blocks.entry(block).or_default().own.add(direction, address),
+            None => self.outside_blocks.entry(own.0).or_default().add(direction, address),
+        }
+        for open in self.stack.iter().map(|call| call.0).collect::<BTreeSet<_>>() {
+            self.functions.entry(open).or_default().inclusive.add(direction, address);
+        }
+        for open in self.stack.iter().filter_map(|call| call.1).collect::<BTreeSet<_>>() {
+            self.blocks.entry(open).or_default().inclusive.add(direction, address);
         }
     }
 }

@@ -116,6 +116,9 @@ pub struct Function {
     /// Accesses of the function to memory, if there is a trace.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub accesses: Option<Split>,
+    /// The function's own accesses that are those of none of its blocks, if it has tagged blocks.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub outside_blocks: Option<Amount>,
     /// Calls of the function in each thread that called it.
     pub threads: Vec<CallsInThread>,
 }
@@ -171,7 +174,7 @@ fn optional_name<S: Serializer>(name: &Option<Arc<str>>, serializer: S) -> Resul
 }
 
 /// A tagged basic block.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Block {
     /// Number of the block in events.
     pub number: FunctionId,
@@ -181,6 +184,12 @@ pub struct Block {
     pub code_address: String,
     /// Number of its executions.
     pub entries: u64,
+    /// Accesses of the block to memory, if there is a trace.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub accesses: Option<Split>,
+    /// Number of its function in events.
+    #[serde(skip)]
+    function_number: FunctionId,
 }
 
 /// A thread of the program.
@@ -211,6 +220,13 @@ pub struct Lost {
     pub damaged: u64,
     /// Events lost for reasons that this version does not know.
     pub other: u64,
+}
+
+impl Block {
+    /// Name for tables: function and address.
+    fn name(&self) -> String {
+        format!("{} at {}", self.function, self.code_address)
+    }
 }
 
 impl Calls {

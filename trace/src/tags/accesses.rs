@@ -1,4 +1,4 @@
-//! Attributes the accesses of a trace to functions, by the tags in the trace or by a tag log.
+//! Attributes the accesses of a trace to functions and their blocks, by the tags in the trace or by a tag log.
 //!
 //! ```text
 //! tags on the bus: items of the trace -> bus -----------> owners -> ledger
@@ -9,11 +9,13 @@
 //! Memory grows with functions, the pages that they access, open calls and threads.
 
 pub mod bus;
+pub mod current_blocks;
 pub mod ledger;
 pub mod log_calls;
 pub mod open_calls;
 pub mod owners;
 pub mod pages;
+pub mod regions;
 pub mod steps;
 pub mod sync;
 pub mod timed;

@@ -50,6 +50,11 @@ impl Names {
         self.names.get(&number).cloned().unwrap_or_else(|| self.get(number).into())
     }
 
+    /// Numbers of the blocks, each with the number of its function.
+    pub fn functions_of_blocks(&self) -> impl Iterator<Item = (FunctionId, FunctionId)> {
+        self.blocks.values().map(|block| (block.number, block.function_number))
+    }
+
     /// Entry of a function in the map.
     pub fn function(&self, number: FunctionId) -> Option<&TaggedFunction> {
         self.functions.get(&number)

@@ -75,6 +75,8 @@ pub trait Listener {
     fn pause(&mut self, _note: Self::Note, _number: FunctionId, _tsc: u64) {}
     /// Reports that a paused call runs again. The calls of a context resume from the outermost inwards.
     fn resume(&mut self, _note: Self::Note, _number: FunctionId, _tsc: u64) {}
+    /// Reports that the innermost running call begins a block of its function.
+    fn block(&mut self, _note: Self::Note, _block: FunctionId, _tsc: u64) {}
     /// Reports the end of a call. The calls of a context end from the innermost outwards.
     fn leave(&mut self, call: &Call<Self::Note>);
     /// Reports that the selected thread has ended.
@@ -109,6 +111,11 @@ impl<A: Listener, B: Listener> Listener for (A, B) {
     fn resume(&mut self, note: Self::Note, number: FunctionId, tsc: u64) {
         self.0.resume(note.0, number, tsc);
         self.1.resume(note.1, number, tsc);
+    }
+
+    fn block(&mut self, note: Self::Note, block: FunctionId, tsc: u64) {
+        self.0.block(note.0, block, tsc);
+        self.1.block(note.1, block, tsc);
     }
 
     #[inline]
@@ -149,6 +156,12 @@ impl<L: Listener> Listener for Option<L> {
     fn resume(&mut self, note: Self::Note, number: FunctionId, tsc: u64) {
         if let (Some(listener), Some(note)) = (self, note) {
             listener.resume(note, number, tsc);
+        }
+    }
+
+    fn block(&mut self, note: Self::Note, block: FunctionId, tsc: u64) {
+        if let (Some(listener), Some(note)) = (self, note) {
+            listener.block(note, block, tsc);
         }
     }
 

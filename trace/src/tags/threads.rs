@@ -26,6 +26,15 @@ pub struct Thread {
     pub shared: u64,
 }
 
+/// Entries of a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BlockEntries {
+    /// Number of the function that contains the block.
+    pub function: FunctionId,
+    /// Number of the block's executions.
+    pub entries: u64,
+}
+
 /// The threads of a log.
 #[derive(Debug)]
 pub struct Threads<L: Listener> {
@@ -36,8 +45,8 @@ pub struct Threads<L: Listener> {
     /// Index and stacks of each thread that has not ended, by the kernel's number.
     live: BTreeMap<u32, (usize, Stacks<L::Note>)>,
     is_timed: bool,
-    /// Number of entries of each block.
-    pub blocks: FastMap<FunctionId, u64>,
+    /// Entries of each block.
+    pub blocks: FastMap<FunctionId, BlockEntries>,
     /// Times of the first and of the last event, in ticks.
     pub span: Option<(u64, u64)>,
     /// Number of marks on the memory bus.
@@ -50,14 +59,19 @@ pub struct Threads<L: Listener> {
 
 impl<L: Listener> Threads<L> {
     /// Starts without threads. `is_timed`: as in the log's header. `blocks`: the event numbers that belong to blocks
-    /// and not to functions.
-    pub fn new(is_timed: bool, blocks: impl IntoIterator<Item = FunctionId>, listener: L) -> Self {
+    /// and not to functions, each with the number of its function.
+    pub fn new(
+        is_timed: bool,
+        blocks: impl IntoIterator<Item = (FunctionId, FunctionId)>,
+        listener: L,
+    ) -> Self {
+        let entries = |(block, function)| (block, BlockEntries { function, entries: 0 });
         Threads {
             listener,
             threads: Vec::new(),
             live: BTreeMap::new(),
             is_timed,
-            blocks: blocks.into_iter().map(|block| (block, 0)).collect(),
+            blocks: blocks.into_iter().map(entries).collect(),
             span: None,
             marks: 0,
             unknown: 0,
@@ -97,9 +111,9 @@ impl<L: Listener> Threads<L> {
         let place = self.place(number);
         let Some((_, stacks)) = self.live.get_mut(&number) else { return };
         match self.blocks.get_mut(&event.number) {
-            Some(entered) => {
-                *entered += 1;
-                stacks.block(event, &mut self.listener);
+            Some(block) => {
+                block.entries += 1;
+                stacks.block(event, block.function, &mut self.listener);
             }
             None => stacks.event(event, &mut self.listener),
         }
@@ -169,9 +183,9 @@ impl<L: Listener> Threads<L> {
                 }
             };
             (count, last) = (count + 1, event.tsc);
-            if has_blocks && let Some(entered) = self.blocks.get_mut(&event.number) {
-                *entered += 1;
-                stacks.block(event, &mut self.listener);
+            if has_blocks && let Some(block) = self.blocks.get_mut(&event.number) {
+                block.entries += 1;
+                stacks.block(event, block.function, &mut self.listener);
                 continue;
             }
             stacks.event(event, &mut self.listener);

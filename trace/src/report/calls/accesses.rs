@@ -1,8 +1,11 @@
-//! Reports the accesses of a trace by function, as a part of the report of calls.
+//! Reports the accesses of a trace by function and block, as a part of the report of calls.
 
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
 use std::io::{self, Write};
 
 use hmtt_format::escape;
+use hmtt_format::tag_log::FunctionId;
 use serde::Serialize;
 
 use super::Calls;
@@ -24,7 +27,7 @@ pub struct Trace {
     pub found: TraceContents,
     /// Writes to the card's window that are not tags of the map.
     pub other_tags: u64,
-    /// Number of functions whose inclusive pages are not known.
+    /// Number of functions and blocks whose inclusive pages are not known.
     #[serde(skip)]
     pub without_pages: u64,
     /// Relation of the log's clock to the trace's; `None` if the tags are in the trace.
@@ -47,11 +50,13 @@ pub struct Sync {
     pub beyond_marks: u64,
     /// Accesses nearer to the start or end of a call than the error.
     pub uncertain: u64,
+    /// Accesses nearer to the start or end of a call or to the entry of a block than the error.
+    pub uncertain_blocks: u64,
     /// Accesses of other sessions of the card, to which no time of the log belongs.
     pub other_sessions: u64,
 }
 
-/// Accesses of a function, with and without those of the functions that it called.
+/// Accesses of a function or block, with and without those of the functions that it called.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Split {
     /// Including the functions called.
@@ -126,8 +131,16 @@ impl Calls {
                 own: amount(own),
             })
         };
+        let with_blocks: BTreeSet<FunctionId> =
+            self.blocks.iter().map(|block| block.function_number).collect();
         for function in &mut self.functions {
-            function.accesses = Some(split(Owner::Function(function.number)));
+            let number = function.number;
+            function.accesses = Some(split(Owner::Function(number)));
+            let outside = || split(Owner::OutsideBlocks(number)).own;
+            function.outside_blocks = with_blocks.contains(&number).then(outside);
+        }
+        for block in &mut self.blocks {
+            block.accesses = Some(split(Owner::Block(block.number)));
         }
         let (outside, several_threads) = (split(Owner::Outside), split(Owner::SeveralThreads));
         let accesses = ledger.total.accesses();
@@ -144,7 +157,7 @@ impl Calls {
         });
     }
 
-    /// Writes the accesses of each function, those with most own accesses first.
+    /// Writes the accesses of each function and block.
     pub(super) fn write_accesses(&self, output: &mut dyn Write) -> io::Result<()> {
         let Some(trace) = &self.trace else { return Ok(()) };
         writeln!(output, "\naccesses {}, line by line or burst by burst", trace.accesses)?;
@@ -154,6 +167,13 @@ impl Calls {
                 "times    of {} marks, error {:.0} ns at most; {} accesses are nearer than that to the start or end of a call",
                 sync.shared_marks, sync.error_ns, sync.uncertain
             )?;
+            if !self.blocks.is_empty() {
+                let count = sync.uncertain_blocks;
+                writeln!(
+                    output,
+                    "         {count} accesses are so near to that or to the entry of a block"
+                )?;
+            }
         }
         let mut rows: Vec<(&str, Split)> = vec![("(outside)", trace.outside)];
         if trace.several_threads.own.accesses != 0 {
@@ -162,20 +182,46 @@ impl Calls {
         let of =
             |function: &'_ super::Function| function.accesses.filter(|s| s.inclusive.accesses != 0);
         rows.extend(self.functions.iter().filter_map(|one| Some((one.name.as_str(), of(one)?))));
-        rows.sort_by_key(|(_, split)| std::cmp::Reverse(split.own.accesses));
-        write_rows(&rows, trace.sync.is_some(), output)
+        let has_error = trace.sync.is_some();
+        write_rows("function", rows, has_error, output)?;
+        if self.blocks.is_empty() {
+            return Ok(());
+        }
+        writeln!(output)?;
+        write_rows("block", self.rows_of_blocks(), has_error, output)
+    }
+
+    /// Accesses of each block, and of functions outside of their blocks.
+    fn rows_of_blocks(&self) -> Vec<(String, Split)> {
+        let of_block = |block: &super::Block| {
+            let split = block.accesses.filter(|split| split.inclusive.accesses != 0)?;
+            Some((block.name(), split))
+        };
+        let outside = |function: &super::Function| {
+            let own = function.outside_blocks.filter(|own| own.accesses != 0)?;
+            Some((format!("{} (outside blocks)", function.name), Split { inclusive: own, own }))
+        };
+        let blocks = self.blocks.iter().filter_map(of_block);
+        blocks.chain(self.functions.iter().filter_map(outside)).collect()
     }
 }
 
-fn write_rows(rows: &[(&str, Split)], has_error: bool, output: &mut dyn Write) -> io::Result<()> {
+/// Writes a row for each owner, those with most own accesses first.
+fn write_rows(
+    heading: &str,
+    mut rows: Vec<(impl AsRef<str>, Split)>,
+    has_error: bool,
+    output: &mut dyn Write,
+) -> io::Result<()> {
+    rows.sort_by_key(|(_, split)| Reverse(split.own.accesses));
     write!(output, "{:>14} {:>14}", "inclusive", "self")?;
     if has_error {
         write!(output, " {:>14} {:>14}", "self at least", "self at most")?;
     }
     let names = ["self reads", "self writes", "self pages", "inclusive", "self"];
     names[..3].iter().try_for_each(|name| write!(output, " {name:>12}"))?;
-    writeln!(output, " {:>11}/s {:>11}/s  function", names[3], names[4])?;
-    for (name, Split { inclusive, own }) in rows {
+    writeln!(output, " {:>11}/s {:>11}/s  {heading}", names[3], names[4])?;
+    for (name, Split { inclusive, own }) in &rows {
         write!(output, "{:>14} {:>14}", inclusive.accesses, own.accesses)?;
         if has_error {
             let (least, most) = (own.at_least.unwrap_or(0), own.at_most.unwrap_or(0));
@@ -183,7 +229,7 @@ fn write_rows(rows: &[(&str, Split)], has_error: bool, output: &mut dyn Write) -
         }
         let pages = own.pages.map_or("-".into(), |pages| pages.to_string());
         write!(output, " {:>12} {:>12} {pages:>12}", own.reads, own.writes)?;
-        let name = escape::name(name);
+        let name = escape::name(name.as_ref());
         writeln!(output, " {:>13} {:>13}  {name}", rate(inclusive), rate(own))?;
     }
     Ok(())
@@ -212,7 +258,7 @@ impl Trace {
         warn("reads of the card's window, which are no tags", found.window_reads);
         warn("writes to the card's window that are no tags of this map", self.other_tags);
         warn(
-            "functions whose inclusive pages are not known: too many were open at a time",
+            "functions and blocks whose inclusive pages are not known: too many were open at a time",
             self.without_pages,
         );
         if let Some(sync) = &self.sync {

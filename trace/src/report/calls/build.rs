@@ -137,6 +137,7 @@ fn functions<L: Listener>(
             removed: mapped.and_then(|function| function.removed.clone()),
             sum: clock.sum(totals),
             accesses: None,
+            outside_blocks: None,
             threads: in_threads.remove(number).unwrap_or_default(),
         }
     };
@@ -160,7 +161,9 @@ fn blocks<L: Listener>(threads: &Threads<L>, names: &Names) -> Vec<Block> {
         number: block.number,
         function: names.get(block.function_number).into_owned(),
         code_address: format!("{:x}", block.code_address),
-        entries: threads.blocks.get(&block.number).copied().unwrap_or_default(),
+        entries: threads.blocks.get(&block.number).map_or(0, |block| block.entries),
+        accesses: None,
+        function_number: block.function_number,
     };
     names.blocks.values().map(block).filter(|block| block.entries != 0).collect()
 }

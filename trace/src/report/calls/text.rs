@@ -31,8 +31,8 @@ impl Calls {
             writeln!(output, "\n{:>14}  block", "entries")?;
         }
         for block in &self.blocks {
-            let function = escape::name(&block.function);
-            writeln!(output, "{:>14}  {function} at {}", block.entries, block.code_address)?;
+            let name = block.name();
+            writeln!(output, "{:>14}  {}", block.entries, escape::name(&name))?;
         }
         if tables.threads {
             let rows = self.rows_of_threads();

@@ -2,19 +2,21 @@
 //!
 //! The bus shows neither threads nor stack pointers, so all calls are on one stack: an entry pushes a call, an
 //! exit closes all calls down to the innermost call of its function. The calls above that one were left without
-//! an exit tag. At a gap of the trace the open calls are not known: all calls end there, so that no function
+//! an exit tag; so were those above the innermost call of a function whose block is entered. At a gap of the trace the open calls are not known: all calls end there, so that no function
 //! gets accesses of another function.
 
 use hmtt_format::tag_log::{FunctionId, TagEvent};
 use hmtt_format::tag_map::Window;
 
+use super::current_blocks::CurrentBlocks;
 use super::ledger::Ledger;
 use super::owners::Owners;
+use super::regions::Regions;
 use super::steps::{Step, Steps};
 use crate::decode::{Accesses, Item};
 use crate::tags::hash::FastMap;
 use crate::tags::stack::{Call, DEPTH, Exit, Listener};
-use crate::tags::threads::Threads;
+use crate::tags::threads::{BlockEntries, Threads};
 
 /// Bytes between the window addresses of consecutive event numbers.
 const STRIDE: u64 = 64;
@@ -26,33 +28,55 @@ const STACK_TOP: u32 = 0x8000_0000;
 #[derive(Debug, Default)]
 pub struct Split {
     owners: Owners,
+    current: CurrentBlocks,
     /// Accesses of each owner so far.
     pub ledger: Ledger,
 }
 
+impl Split {
+    fn call(&mut self, number: FunctionId, is_entry: bool, clock: u64) {
+        let Split { owners, ledger, .. } = self;
+        ledger.advance(clock);
+        owners.call(0, number, is_entry, &mut |change| ledger.change(change));
+    }
+
+    fn begin(&mut self, block: FunctionId, clock: u64) {
+        let Split { owners, ledger, .. } = self;
+        ledger.advance(clock);
+        owners.block(0, block, &mut |change| ledger.change(change));
+    }
+}
+
 impl Listener for Split {
-    type Note = ();
+    /// Index of the call in [`CurrentBlocks`].
+    type Note = usize;
 
-    fn enter(&mut self, _caller: Option<()>, number: FunctionId, clock: u64) {
-        let Split { owners, ledger } = self;
-        ledger.advance(clock);
-        owners.call(0, number, true, &mut |change| ledger.change(change));
+    fn enter(&mut self, _caller: Option<usize>, number: FunctionId, clock: u64) -> usize {
+        self.call(number, true, clock);
+        self.current.enter()
     }
 
-    fn pause(&mut self, (): (), number: FunctionId, clock: u64) {
-        let Split { owners, ledger } = self;
-        ledger.advance(clock);
-        owners.call(0, number, false, &mut |change| ledger.change(change));
+    fn pause(&mut self, _note: usize, number: FunctionId, clock: u64) {
+        self.call(number, false, clock);
     }
 
-    fn resume(&mut self, (): (), number: FunctionId, clock: u64) {
-        self.enter(None, number, clock);
-    }
-
-    fn leave(&mut self, call: &Call<()>) {
-        if !call.is_paused {
-            self.pause((), call.number, call.left);
+    fn resume(&mut self, note: usize, number: FunctionId, clock: u64) {
+        self.call(number, true, clock);
+        if let Some(block) = self.current.get(note) {
+            self.begin(block, clock);
         }
+    }
+
+    fn block(&mut self, note: usize, block: FunctionId, clock: u64) {
+        self.current.begin(note, block);
+        self.begin(block, clock);
+    }
+
+    fn leave(&mut self, call: &Call<usize>) {
+        if !call.is_paused {
+            self.call(call.number, false, call.left);
+        }
+        self.current.leave(call.note);
     }
 }
 
@@ -76,13 +100,10 @@ struct Tags {
 }
 
 impl<L: Listener> Bus<L> {
-    /// Starts an analysis. `blocks`: the event numbers that belong to blocks and not to functions.
-    pub fn new(
-        window: Option<Window>,
-        blocks: impl IntoIterator<Item = FunctionId>,
-        listener: L,
-    ) -> Self {
-        let mut split = Split::default();
+    /// Starts an analysis. `regions`: the blocks of the map.
+    pub fn new(window: Option<Window>, regions: Regions, listener: L) -> Self {
+        let blocks: Vec<_> = regions.blocks().collect();
+        let mut split = Split { owners: Owners::new(regions), ..Split::default() };
         split.owners.begin(&mut |change| split.ledger.change(change));
         let threads = Threads::new(true, blocks, (listener, split));
         Bus { threads, steps: Steps::default(), tags: Tags { window, ..Tags::default() } }
@@ -139,7 +160,7 @@ impl Tags {
         tsc: u64,
         base: Option<u64>,
         offset: u64,
-        blocks: &FastMap<FunctionId, u64>,
+        blocks: &FastMap<FunctionId, BlockEntries>,
     ) -> Option<TagEvent> {
         let (stride, offset) = match (&self.window, base) {
             (None, _) => (STRIDE, offset),
@@ -159,8 +180,11 @@ impl Tags {
         };
         let event = offset / stride;
         let number = FunctionId(u32::try_from(event / 2).ok()?);
-        let (is_exit, is_block) = (event % 2 != 0, blocks.contains_key(&number));
-        let sp = if is_block { sp(self.open.len()) } else { self.step(number, is_exit) };
+        let is_exit = event % 2 != 0;
+        let sp = match blocks.get(&number) {
+            Some(block) => self.block(block.function),
+            None => self.step(number, is_exit),
+        };
         Some(TagEvent { tsc, sp, number, is_exit })
     }
 
@@ -184,7 +208,27 @@ impl Tags {
             // This stack pointer is below all frames, so the exit closes none.
             return sp(self.open.len()).wrapping_sub(1);
         }
-        let depth = self.open.iter().rposition(|open| *open == number).unwrap_or_default();
+        let depth = self.innermost(number);
+        self.close(depth);
+        sp(depth + 1)
+    }
+
+    /// The stack pointer to be assigned to an event of a block. Calls above the innermost call of its function have
+    /// ended; if the function has no call, nothing is known about the others.
+    fn block(&mut self, function: FunctionId) -> u32 {
+        if self.depths.contains_key(&function) {
+            self.close(self.innermost(function) + 1);
+        }
+        sp(self.open.len())
+    }
+
+    /// Index of the innermost call of a function that has one.
+    fn innermost(&self, number: FunctionId) -> usize {
+        self.open.iter().rposition(|open| *open == number).unwrap_or_default()
+    }
+
+    /// Closes all calls from an index on.
+    fn close(&mut self, depth: usize) {
         for closed in self.open.drain(depth..) {
             if let Some(times) = self.depths.get_mut(&closed) {
                 *times -= 1;
@@ -193,7 +237,6 @@ impl Tags {
                 }
             }
         }
-        sp(depth + 1)
     }
 }
 

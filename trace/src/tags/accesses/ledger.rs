@@ -12,7 +12,6 @@ use super::owners::{Change, Kind, Owner};
 use super::pages::{PAGE_LOG2, PageSet};
 use super::traffic::Traffic;
 use crate::tags::hash::FastMap;
-use hmtt_format::tag_log::FunctionId;
 use overlaps::Overlaps;
 
 /// Accesses of an owner, of one [`Kind`].
@@ -70,9 +69,10 @@ struct Totals {
 /// Accesses of all owners.
 #[derive(Debug, Default)]
 pub struct Ledger {
-    places: FastMap<FunctionId, usize>,
-    /// Own and inclusive shares: of no function, of several threads, then of functions in the order in which they
-    /// appear.
+    /// Index of each owner that is a function or a part of one, by [`Owner::key`].
+    places: FastMap<u64, usize>,
+    /// Own and inclusive shares: of no function, of several threads, then of functions and their parts in the order
+    /// in which they appear.
     shares: Vec<(Owner, [Share; 2])>,
     open: Vec<(usize, Kind)>,
     /// Counts of all accesses so far.
@@ -96,7 +96,7 @@ const PAGE_ADDITIONS_PER_STEP: u64 = 64;
 const MAX_BLOCKS: u64 = 1 << 19;
 const STEPS_PER_BLOCK: u64 = 4;
 
-/// Whether many owners of this kind can own one access: functions inclusively.
+/// Whether many owners of this kind can own one access: functions and their parts, inclusively.
 fn is_of_function(place: usize, kind: Kind) -> bool {
     place > SEVERAL && kind == Kind::Inclusive
 }
@@ -272,8 +272,9 @@ impl Ledger {
     /// Own and inclusive accesses of one owner; `None` if it never started.
     pub fn share_of(&self, owner: Owner) -> Option<&[Share; 2]> {
         let place = match owner {
-            Owner::Function(number) => *self.places.get(&number)?,
-            other => self.shares.iter().position(|(owner, _)| *owner == other)?,
+            Owner::Outside if !self.shares.is_empty() => OUTSIDE,
+            Owner::SeveralThreads if !self.shares.is_empty() => SEVERAL,
+            owner => *self.places.get(&owner.key())?,
         };
         Some(&self.shares[place].1)
     }
@@ -286,9 +287,9 @@ impl Ledger {
         match owner {
             Owner::Outside => OUTSIDE,
             Owner::SeveralThreads => SEVERAL,
-            Owner::Function(number) => {
+            owner => {
                 let next = self.shares.len();
-                let place = *self.places.entry(number).or_insert(next);
+                let place = *self.places.entry(owner.key()).or_insert(next);
                 if place == next {
                     self.shares.push((owner, Default::default()));
                 }

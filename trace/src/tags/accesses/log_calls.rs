@@ -14,21 +14,33 @@ use hmtt_format::tag_log::{
     CHUNK_HEADER_BYTES, Chunk, Content, FunctionId, LogError, Mark, TagEvent,
 };
 
+use super::current_blocks::CurrentBlocks;
 use crate::tags::hash::FastMap;
 use crate::tags::log_reader::TagLogError;
 use crate::tags::stack::{Call, Exit, Listener, Stacks};
 
-/// The entry or exit of a function.
+/// What an event is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CallEventKind {
+    /// A function was entered.
+    Entry,
+    /// A function was left.
+    Exit,
+    /// The innermost call entered a block of its function.
+    Block,
+}
+
+/// The entry or exit of a function, or the entry of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CallEvent {
     /// Time of the event, in ticks of the log's clock.
     pub tsc: u64,
     /// Index of the thread, in the order in which threads appear in the log.
     pub thread: usize,
-    /// Number of the function.
+    /// Number of the function or block.
     pub number: FunctionId,
-    /// Whether the function was entered (true) or left.
-    pub is_entry: bool,
+    /// What the event is.
+    pub kind: CallEventKind,
 }
 
 /// Location of a chunk of a thread.
@@ -83,62 +95,84 @@ struct Cursor {
     chunks: VecDeque<Place>,
     has_ended: bool,
     events: VecDeque<TagEvent>,
-    stacks: Stacks<()>,
+    stacks: Stacks<usize>,
     now: u64,
 }
 
-/// A reader of entries and exits in the order of time.
+/// A reader of entries, exits and blocks in the order of time.
 #[derive(Debug)]
 pub struct LogCalls {
     file: File,
     cursors: Vec<Cursor>,
     next: BinaryHeap<Reverse<(u64, usize)>>,
-    blocks: FastMap<FunctionId, ()>,
+    /// Function of each block.
+    blocks: FastMap<FunctionId, FunctionId>,
     found: CallEventCollector,
     last: u64,
 }
 
-/// Collects the entries and exits of a thread.
+/// Collects the events of a thread.
 #[derive(Debug, Default)]
 struct CallEventCollector {
     thread: usize,
     waiting: VecDeque<CallEvent>,
+    current: CurrentBlocks,
+}
+
+impl CallEventCollector {
+    fn push(&mut self, tsc: u64, number: FunctionId, kind: CallEventKind) {
+        self.waiting.push_back(CallEvent { tsc, thread: self.thread, number, kind });
+    }
 }
 
 impl Listener for CallEventCollector {
-    type Note = ();
+    /// Index of the call in [`CurrentBlocks`].
+    type Note = usize;
 
-    fn enter(&mut self, _caller: Option<()>, number: FunctionId, tsc: u64) {
-        let thread = self.thread;
-        self.waiting.push_back(CallEvent { tsc, thread, number, is_entry: true });
+    fn enter(&mut self, _caller: Option<usize>, number: FunctionId, tsc: u64) -> usize {
+        self.push(tsc, number, CallEventKind::Entry);
+        self.current.enter()
     }
 
-    fn pause(&mut self, (): (), number: FunctionId, tsc: u64) {
-        let thread = self.thread;
-        self.waiting.push_back(CallEvent { tsc, thread, number, is_entry: false });
+    fn pause(&mut self, _note: usize, number: FunctionId, tsc: u64) {
+        self.push(tsc, number, CallEventKind::Exit);
     }
 
-    fn resume(&mut self, (): (), number: FunctionId, tsc: u64) {
-        self.enter(None, number, tsc);
-    }
-
-    fn leave(&mut self, call: &Call<()>) {
-        if !call.is_paused {
-            self.pause((), call.number, call.left);
+    fn resume(&mut self, note: usize, number: FunctionId, tsc: u64) {
+        self.push(tsc, number, CallEventKind::Entry);
+        if let Some(block) = self.current.get(note) {
+            self.push(tsc, block, CallEventKind::Block);
         }
+    }
+
+    fn block(&mut self, note: usize, block: FunctionId, tsc: u64) {
+        self.current.begin(note, block);
+        self.push(tsc, block, CallEventKind::Block);
+    }
+
+    fn leave(&mut self, call: &Call<usize>) {
+        if !call.is_paused {
+            self.pause(call.note, call.number, call.left);
+        }
+        self.current.leave(call.note);
     }
 }
 
 impl LogCalls {
-    /// Starts the second pass over a log. `blocks`: the event numbers that belong to blocks and not to functions.
-    pub fn new(file: File, index: LogIndex, blocks: impl IntoIterator<Item = FunctionId>) -> Self {
+    /// Starts the second pass over a log. `blocks`: the event numbers that belong to blocks and not to functions, each
+    /// with the number of its function.
+    pub fn new(
+        file: File,
+        index: LogIndex,
+        blocks: impl IntoIterator<Item = (FunctionId, FunctionId)>,
+    ) -> Self {
         let cursor = |(has_ended, chunks)| Cursor { chunks, has_ended, ..Cursor::default() };
         let cursors: Vec<Cursor> = index.threads.into_iter().map(cursor).collect();
         let first = |(thread, cursor): (usize, &Cursor)| {
             cursor.chunks.front().map(|chunk| Reverse((chunk.tsc, thread)))
         };
         let next = cursors.iter().enumerate().filter_map(first).collect();
-        let blocks = blocks.into_iter().map(|block| (block, ())).collect();
+        let blocks = blocks.into_iter().collect();
         LogCalls {
             file,
             cursors,
@@ -149,7 +183,7 @@ impl LogCalls {
         }
     }
 
-    /// Reads the next entry or exit. Calls that are open at the end of the log end there.
+    /// Reads the next event. Calls that are open at the end of the log end there.
     ///
     /// # Errors
     /// [`TagLogError`]
@@ -182,9 +216,9 @@ impl LogCalls {
             }
             cursor.events.pop_front();
             cursor.now = now;
-            match blocks.contains_key(&event.number) {
-                true => cursor.stacks.block(event, found),
-                false => cursor.stacks.event(event, found),
+            match blocks.get(&event.number) {
+                Some(function) => cursor.stacks.block(event, *function, found),
+                None => cursor.stacks.event(event, found),
             }
         }
         match cursor.chunks.front() {

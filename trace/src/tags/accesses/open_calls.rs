@@ -19,6 +19,8 @@ struct OpenCall {
     inner: usize,
     /// Index of the previous open call of the same function in its thread.
     same: usize,
+    /// Block that the call entered last.
+    block: Option<FunctionId>,
 }
 
 /// Open calls of all threads.
@@ -45,10 +47,18 @@ const fn key(thread: usize, number: FunctionId) -> u64 {
 }
 
 impl OpenCalls {
-    /// The open function that a thread entered last.
-    pub fn innermost(&self, thread: usize) -> Option<FunctionId> {
+    /// The open function that a thread entered last, and the block that this call entered last.
+    pub fn innermost(&self, thread: usize) -> Option<(FunctionId, Option<FunctionId>)> {
         let place = *self.innermost.get(thread)?;
-        self.calls.get(place).map(|call| call.number)
+        self.calls.get(place).map(|call| (call.number, call.block))
+    }
+
+    /// Sets the block of a thread's innermost call.
+    pub fn begin_block(&mut self, thread: usize, block: FunctionId) {
+        let place = self.innermost.get(thread).copied().unwrap_or(NONE);
+        if let Some(call) = self.calls.get_mut(place) {
+            call.block = Some(block);
+        }
     }
 
     /// Adds a call of a function by a thread.
@@ -58,7 +68,7 @@ impl OpenCalls {
         }
         let outer = self.innermost[thread];
         let same = self.latest.get(&key(thread, number)).copied().unwrap_or(NONE);
-        let call = OpenCall { number, outer, inner: NONE, same };
+        let call = OpenCall { number, outer, inner: NONE, same, block: None };
         let place = match self.calls.get_mut(self.free) {
             Some(free) => {
                 let next = std::mem::replace(free, call).outer;
@@ -76,10 +86,14 @@ impl OpenCalls {
         self.latest.insert(key(thread, number), place);
     }
 
-    /// Removes a thread's innermost call of a function; false if there is none.
-    pub fn leave(&mut self, thread: usize, number: FunctionId) -> bool {
-        let Some(place) = self.latest.get(&key(thread, number)).copied() else { return false };
-        let OpenCall { outer, inner, same, .. } = self.calls[place];
+    /// Removes a thread's innermost call of a function, and returns it with the block that it entered last.
+    pub fn leave(
+        &mut self,
+        thread: usize,
+        number: FunctionId,
+    ) -> Option<(FunctionId, Option<FunctionId>)> {
+        let place = self.latest.get(&key(thread, number)).copied()?;
+        let OpenCall { outer, inner, same, block, .. } = self.calls[place];
         match self.calls.get_mut(inner) {
             Some(inner) => inner.outer = outer,
             None => self.innermost[thread] = outer,
@@ -92,7 +106,7 @@ impl OpenCalls {
             same => drop(self.latest.insert(key(thread, number), same)),
         }
         self.calls[place].outer = std::mem::replace(&mut self.free, place);
-        true
+        Some((number, block))
     }
 }
 
@@ -105,21 +119,28 @@ mod tests {
     proptest! {
         #[test]
         fn calls_are_those_of_plain_stacks(
-            deeds in prop::collection::vec((0usize..3, (0u32..6).prop_map(FunctionId), prop::bool::weighted(0.55)), 0..600),
+            deeds in prop::collection::vec((0usize..3, (0u32..6).prop_map(FunctionId), 0u32..10), 0..600),
         ) {
             let (mut open, mut stacks) = (OpenCalls::default(), vec![Vec::new(); 3]);
             let (mut count, mut most) = (0, 0);
-            for (thread, number, is_entry) in deeds {
-                let stack: &mut Vec<FunctionId> = &mut stacks[thread];
-                if is_entry {
-                    stack.push(number);
-                    open.enter(thread, number);
-                    count += 1;
-                } else {
-                    let place = stack.iter().rposition(|call| *call == number);
-                    let left = place.map(|place| stack.remove(place));
-                    prop_assert_eq!(open.leave(thread, number), left.is_some());
-                    count -= usize::from(left.is_some());
+            for (thread, number, deed) in deeds {
+                let stack: &mut Vec<(FunctionId, Option<FunctionId>)> = &mut stacks[thread];
+                match deed {
+                    0..5 => {
+                        stack.push((number, None));
+                        open.enter(thread, number);
+                        count += 1;
+                    }
+                    5..9 => {
+                        let place = stack.iter().rposition(|call| call.0 == number);
+                        let left = place.map(|place| stack.remove(place));
+                        prop_assert_eq!(open.leave(thread, number), left);
+                        count -= usize::from(left.is_some());
+                    }
+                    _ => {
+                        stack.iter_mut().last().into_iter().for_each(|call| call.1 = Some(number));
+                        open.begin_block(thread, number);
+                    }
                 }
                 most = most.max(count);
                 prop_assert_eq!(open.calls.len(), most);

@@ -6,6 +6,7 @@
 use std::collections::BTreeSet;
 
 use super::open_calls::OpenCalls;
+use super::regions::Regions;
 use crate::tags::hash::FastMap;
 use hmtt_format::tag_log::FunctionId;
 
@@ -18,6 +19,23 @@ pub enum Owner {
     SeveralThreads,
     /// Accesses of the function with this number.
     Function(FunctionId),
+    /// Own accesses of a function with tagged blocks, before one of them was entered in the same call.
+    OutsideBlocks(FunctionId),
+    /// Accesses after the entry of the block with this number, until its call enters another tagged block.
+    Block(FunctionId),
+}
+
+impl Owner {
+    /// A number that no other owner has.
+    pub const fn key(self) -> u64 {
+        match self {
+            Owner::Outside => 0,
+            Owner::SeveralThreads => 1,
+            Owner::Function(number) => 1 << 32 | number.0 as u64,
+            Owner::OutsideBlocks(number) => 2 << 32 | number.0 as u64,
+            Owner::Block(number) => 3 << 32 | number.0 as u64,
+        }
+    }
 }
 
 /// Whether a function's accesses include those of the functions that it called.
@@ -49,14 +67,26 @@ pub struct Change {
 /// [`Owner::SeveralThreads`] does not own; a function that is entered in that time starts at its end, if it is still open.
 /// (While one thread has open functions, no other thread can be the only one with open functions. So all accesses
 /// between a function's start and stop are the function's, except those of [`Owner::SeveralThreads`].)
+///
+/// The same holds for blocks: a block is open from its entry until the same call enters another block or ends. A
+/// function's own accesses are those of its blocks and those outside of its blocks.
 #[derive(Clone, Debug, Default)]
 pub struct Owners {
+    regions: Regions,
     calls: OpenCalls,
-    /// Number of open calls of each function, over all threads.
-    times: FastMap<FunctionId, u64>,
+    /// Number of open calls of each function and block, over all threads, by [`Owner::key`].
+    times: FastMap<u64, u64>,
     running: BTreeSet<usize>,
-    /// Functions that were entered while several threads had open functions, and have not started.
-    entered: BTreeSet<FunctionId>,
+    /// Functions and blocks that were entered while several threads had open functions, and have not started.
+    entered: BTreeSet<Owner>,
+}
+
+/// Owners of own accesses: a function or one of the owners that are not functions, and the part of the function.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct OwnOwners {
+    owner: Owner,
+    /// Block of the function, or [`Owner::OutsideBlocks`] if the function has blocks.
+    part: Option<Owner>,
 }
 
 fn report(kind: Kind, owner: Owner, is_start: bool, to: &mut impl FnMut(Change)) {
@@ -64,6 +94,11 @@ fn report(kind: Kind, owner: Owner, is_start: bool, to: &mut impl FnMut(Change))
 }
 
 impl Owners {
+    /// Starts without open calls. `regions`: the blocks to which accesses are attributed.
+    pub fn new(regions: Regions) -> Self {
+        Owners { regions, ..Owners::default() }
+    }
+
     /// Reports the owner before the first call.
     pub fn begin(&self, to: &mut impl FnMut(Change)) {
         [Kind::Own, Kind::Inclusive]
@@ -83,37 +118,64 @@ impl Owners {
         if is_entry {
             self.calls.enter(thread, number);
             self.running.insert(thread);
-        } else if !self.calls.leave(thread, number) {
-            return;
-        } else if self.calls.innermost(thread).is_none() {
-            self.running.remove(&thread);
+        } else {
+            let Some((_, block)) = self.calls.leave(thread, number) else { return };
+            if self.calls.innermost(thread).is_none() {
+                self.running.remove(&thread);
+            }
+            self.close(Owner::Function(number), to);
+            block.into_iter().for_each(|block| self.close(Owner::Block(block), to));
         }
         let now = self.own();
-        if !is_entry && self.is_last(number) && !self.entered.remove(&number) {
-            report(Kind::Inclusive, Owner::Function(number), false, to);
+        self.report_own(before, now, to);
+        if before.owner != now.owner {
+            self.step(before.owner, now.owner, to);
         }
-        if before != now {
-            report(Kind::Own, before, false, to);
-            report(Kind::Own, now, true, to);
-            self.step(before, now, to);
-        }
-        if is_entry && self.is_first(number) {
-            match now {
-                Owner::SeveralThreads => drop(self.entered.insert(number)),
-                _ => report(Kind::Inclusive, Owner::Function(number), true, to),
-            }
+        if is_entry {
+            self.open(Owner::Function(number), now.owner, to);
         }
     }
 
-    /// The owner of own accesses.
-    fn own(&self) -> Owner {
+    /// Processes an entry of a block by a thread's innermost call. It is ignored if the call is none of the block's
+    /// function.
+    pub fn block(&mut self, thread: usize, block: FunctionId, to: &mut impl FnMut(Change)) {
+        let Some((number, previous)) = self.calls.innermost(thread) else { return };
+        if self.regions.function_of(block) != Some(number) || previous == Some(block) {
+            return;
+        }
+        let before = self.own();
+        self.calls.begin_block(thread, block);
+        previous.into_iter().for_each(|previous| self.close(Owner::Block(previous), to));
+        let now = self.own();
+        self.report_own(before, now, to);
+        self.open(Owner::Block(block), now.owner, to);
+    }
+
+    /// The owners of own accesses.
+    fn own(&self) -> OwnOwners {
         let mut running = self.running.iter();
+        let none = |owner| OwnOwners { owner, part: None };
         match (running.next(), running.next()) {
-            (Some(thread), None) => {
-                self.calls.innermost(*thread).map_or(Owner::Outside, Owner::Function)
-            }
-            (None, _) => Owner::Outside,
-            _ => Owner::SeveralThreads,
+            (Some(thread), None) => match self.calls.innermost(*thread) {
+                None => none(Owner::Outside),
+                Some((number, block)) => {
+                    let outside =
+                        || self.regions.has_blocks(number).then_some(Owner::OutsideBlocks(number));
+                    let part = block.map(Owner::Block).or_else(outside);
+                    OwnOwners { owner: Owner::Function(number), part }
+                }
+            },
+            (None, _) => none(Owner::Outside),
+            _ => none(Owner::SeveralThreads),
+        }
+    }
+
+    /// Reports the changes of the owners of own accesses.
+    fn report_own(&self, before: OwnOwners, now: OwnOwners, to: &mut impl FnMut(Change)) {
+        let pairs = [(Some(before.owner), Some(now.owner)), (before.part, now.part)];
+        for (before, now) in pairs.into_iter().filter(|(before, now)| before != now) {
+            before.into_iter().for_each(|before| report(Kind::Own, before, false, to));
+            now.into_iter().for_each(|now| report(Kind::Own, now, true, to));
         }
     }
 
@@ -126,27 +188,33 @@ impl Owners {
             report(Kind::Inclusive, now, true, to);
         }
         if before == Owner::SeveralThreads {
-            for number in std::mem::take(&mut self.entered) {
-                report(Kind::Inclusive, Owner::Function(number), true, to);
+            for owner in std::mem::take(&mut self.entered) {
+                report(Kind::Inclusive, owner, true, to);
             }
         }
     }
 
-    /// Counts an entry; whether the function was not open before.
-    fn is_first(&mut self, number: FunctionId) -> bool {
-        let times = self.times.entry(number).or_default();
+    /// Counts an entry of a function or block. `own`: the owner of own accesses after it.
+    fn open(&mut self, owner: Owner, own: Owner, to: &mut impl FnMut(Change)) {
+        let times = self.times.entry(owner.key()).or_default();
         *times += 1;
-        *times == 1
+        if *times == 1 {
+            match own {
+                Owner::SeveralThreads => drop(self.entered.insert(owner)),
+                _ => report(Kind::Inclusive, owner, true, to),
+            }
+        }
     }
 
-    /// Counts an exit; whether the function is no longer open.
-    fn is_last(&mut self, number: FunctionId) -> bool {
-        let Some(times) = self.times.get_mut(&number) else { return false };
+    /// Counts an exit of a function or block.
+    fn close(&mut self, owner: Owner, to: &mut impl FnMut(Change)) {
+        let Some(times) = self.times.get_mut(&owner.key()) else { return };
         *times -= 1;
-        let is_last = *times == 0;
-        if is_last {
-            self.times.remove(&number);
+        if *times == 0 {
+            self.times.remove(&owner.key());
+            if !self.entered.remove(&owner) {
+                report(Kind::Inclusive, owner, false, to);
+            }
         }
-        is_last
     }
 }

@@ -9,10 +9,15 @@ use proptest::prelude::*;
 
 use super::ledger::{Ledger, Moment, Share};
 use super::owners::{Change, Kind, Owner, Owners};
+use super::regions::Regions;
 use super::traffic::Traffic;
 
 /// Number of functions that are called.
 const FUNCTIONS: u32 = 8;
+/// Number of functions whose blocks are tagged: the first ones.
+const WITH_BLOCKS: u32 = 4;
+/// Number of tagged blocks of each of these functions.
+const BLOCKS: u32 = 3;
 /// Most actions in a test case.
 const MAX_ACTIONS: usize = 250;
 
@@ -20,6 +25,8 @@ const MAX_ACTIONS: usize = 250;
 #[derive(Clone, Copy, Debug)]
 enum ActionKind {
     Enters(FunctionId),
+    /// Enters a block of its innermost function, if the function has blocks.
+    EntersBlock(u32),
     /// Leaves its innermost function.
     Leaves,
     /// Leaves the innermost call of the function at a depth.
@@ -41,6 +48,7 @@ fn actions(threads: usize) -> impl Strategy<Value = Vec<Action>> {
     (2u32..12).prop_flat_map(move |entries| {
         let kind = prop_oneof![
             entries => (0..FUNCTIONS).prop_map(|number| ActionKind::Enters(FunctionId(number))),
+            6 => (0..BLOCKS).prop_map(ActionKind::EntersBlock),
             3 => Just(ActionKind::Leaves),
             2 => any::<prop::sample::Index>().prop_map(ActionKind::LeavesOther),
             1 => (0usize..20, any::<bool>()).prop_map(|(count, inner)| ActionKind::LeavesMany(count, inner)),
@@ -51,39 +59,84 @@ fn actions(threads: usize) -> impl Strategy<Value = Vec<Action>> {
     })
 }
 
-/// The owner of an access, and all inclusive owners.
-fn owners(stacks: &[Vec<FunctionId>]) -> (Owner, BTreeSet<Owner>) {
+/// An open call: its function, and the block that it entered last.
+type OpenCall = (FunctionId, Option<FunctionId>);
+
+/// Number of a function's block.
+fn block(function: FunctionId, block: u32) -> FunctionId {
+    FunctionId(100 + function.0 * BLOCKS + block)
+}
+
+/// All blocks, each with its function.
+fn blocks() -> impl Iterator<Item = (FunctionId, FunctionId)> {
+    let functions = (0..WITH_BLOCKS).map(FunctionId);
+    functions.flat_map(|f| (0..BLOCKS).map(move |number| (block(f, number), f)))
+}
+
+/// Owners of own accesses, and all inclusive owners.
+fn owners(stacks: &[Vec<OpenCall>]) -> (BTreeSet<Owner>, BTreeSet<Owner>) {
     let running: Vec<_> = stacks.iter().filter(|stack| !stack.is_empty()).collect();
+    let both = |owner| ([owner].into(), [owner].into());
     match running[..] {
-        [] => (Owner::Outside, [Owner::Outside].into()),
+        [] => both(Owner::Outside),
         [stack] => {
-            let own = *stack.last().unwrap();
-            (Owner::Function(own), stack.iter().copied().map(Owner::Function).collect())
+            let (function, block) = *stack.last().unwrap();
+            let part = match block {
+                Some(block) => Some(Owner::Block(block)),
+                None => (function.0 < WITH_BLOCKS).then_some(Owner::OutsideBlocks(function)),
+            };
+            let own = part.into_iter().chain([Owner::Function(function)]).collect();
+            let blocks = stack.iter().filter_map(|call| Some(Owner::Block(call.1?)));
+            (own, blocks.chain(stack.iter().map(|call| Owner::Function(call.0))).collect())
         }
-        _ => (Owner::SeveralThreads, [Owner::SeveralThreads].into()),
+        _ => both(Owner::SeveralThreads),
+    }
+}
+
+/// An event of a thread, as `Owners` gets it.
+#[derive(Clone, Copy, Debug)]
+enum Event {
+    Call(FunctionId, bool),
+    Block(FunctionId),
+}
+
+fn apply(owners: &mut Owners, thread: usize, event: Event, to: &mut impl FnMut(Change)) {
+    match event {
+        Event::Call(number, is_entry) => owners.call(thread, number, is_entry, to),
+        Event::Block(block) => owners.block(thread, block, to),
     }
 }
 
 /// Applies an action, and reports each entry and exit.
 fn perform(
-    stacks: &mut [Vec<FunctionId>],
+    stacks: &mut [Vec<OpenCall>],
     action: Action,
-    mut report: impl FnMut(&[Vec<FunctionId>], FunctionId, bool),
+    mut report: impl FnMut(&[Vec<OpenCall>], Event),
 ) {
     let depth = stacks[action.thread].len();
-    let mut leave = |stacks: &mut [Vec<FunctionId>], place: usize| {
+    let mut leave = |stacks: &mut [Vec<OpenCall>], place: usize| {
         let stack = &mut stacks[action.thread];
-        if let Some(number) = stack.get(place).copied() {
+        if let Some((number, _)) = stack.get(place).copied() {
             // Of several calls of a function the innermost one ends.
-            let latest = stack.iter().rposition(|call| *call == number).unwrap();
+            let latest = stack.iter().rposition(|call| call.0 == number).unwrap();
             stack.remove(latest);
-            report(stacks, number, false);
+            report(stacks, Event::Call(number, false));
         }
     };
     match action.kind {
         ActionKind::Enters(number) => {
-            stacks[action.thread].push(number);
-            report(stacks, number, true);
+            stacks[action.thread].push((number, None));
+            report(stacks, Event::Call(number, true));
+        }
+        ActionKind::EntersBlock(number) => {
+            let Some(call) = stacks[action.thread].last_mut() else { return };
+            let entered = block(call.0, number);
+            if call.0.0 < WITH_BLOCKS {
+                call.1 = Some(entered);
+            }
+            // A block of no function, and a block of another function, change nothing.
+            report(stacks, Event::Block(entered));
+            report(stacks, Event::Block(block(FunctionId(WITH_BLOCKS), number)));
         }
         ActionKind::Leaves => leave(stacks, depth.wrapping_sub(1)),
         ActionKind::LeavesOther(_) if depth == 0 => {}
@@ -104,21 +157,21 @@ struct Plain {
 }
 
 impl Plain {
-    fn access(&mut self, stacks: &[Vec<FunctionId>], address: u64) {
-        let (own, open) = owners(stacks);
-        let all = open.into_iter().map(|owner| (Kind::Inclusive, owner));
-        for key in all.chain([(Kind::Own, own)]) {
+    fn access(&mut self, stacks: &[Vec<OpenCall>], address: u64) {
+        for key in keys_of(owners(stacks)) {
             *self.counts.entry(key).or_default() += 1;
             self.pages.entry(key).or_default().insert(address / 4096);
         }
     }
 
-    fn wait(&mut self, stacks: &[Vec<FunctionId>], clocks: u64) {
-        let (own, open) = owners(stacks);
-        let all = open.into_iter().map(|owner| (Kind::Inclusive, owner));
-        all.chain([(Kind::Own, own)])
-            .for_each(|key| *self.clocks.entry(key).or_default() += clocks);
+    fn wait(&mut self, stacks: &[Vec<OpenCall>], clocks: u64) {
+        keys_of(owners(stacks)).for_each(|key| *self.clocks.entry(key).or_default() += clocks);
     }
+}
+
+fn keys_of((own, open): (BTreeSet<Owner>, BTreeSet<Owner>)) -> impl Iterator<Item = (Kind, Owner)> {
+    let own = own.into_iter().map(|owner| (Kind::Own, owner));
+    own.chain(open.into_iter().map(|owner| (Kind::Inclusive, owner)))
 }
 
 fn share(ledger: &Ledger, kind: Kind, owner: Owner) -> Option<&Share> {
@@ -129,14 +182,16 @@ fn keys() -> impl Iterator<Item = (Kind, Owner)> {
     let owners = (0..FUNCTIONS)
         .map(FunctionId)
         .map(Owner::Function)
-        .chain([Owner::Outside, Owner::SeveralThreads]);
+        .chain([Owner::Outside, Owner::SeveralThreads])
+        .chain((0..WITH_BLOCKS).map(|number| Owner::OutsideBlocks(FunctionId(number))))
+        .chain(blocks().map(|(block, _)| Owner::Block(block)));
     owners.flat_map(|owner| [Kind::Own, Kind::Inclusive].map(|kind| (kind, owner)))
 }
 
 proptest! {
     #[test]
     fn accesses_are_counted_for_the_functions_that_are_open(actions in (1usize..4).prop_flat_map(actions)) {
-        let (mut split, mut ledger) = (Owners::default(), Ledger::default());
+        let (mut split, mut ledger) = (Owners::new(Regions::new(blocks())), Ledger::default());
         split.begin(&mut |change| ledger.change(change));
         let (mut stacks, mut plain, mut all) = (vec![Vec::new(); 4], Plain::default(), 0);
         let mut clock = 1000;
@@ -145,8 +200,8 @@ proptest! {
             clock += 5;
             plain.wait(&stacks, 5);
             ledger.advance(clock);
-            perform(&mut stacks, action, |_, number, is_entry| {
-                split.call(action.thread, number, is_entry, &mut |change| ledger.change(change));
+            perform(&mut stacks, action, |_, event| {
+                apply(&mut split, action.thread, event, &mut |change| ledger.change(change));
             });
             for _ in 0..action.accesses {
                 all += 1;
@@ -169,6 +224,12 @@ proptest! {
             prop_assert_eq!(clocks, plain.clocks.get(&key).copied().unwrap_or_default(), "{:?}", key);
         }
         prop_assert_eq!(ledger.total.accesses(), all);
+        for function in (0..WITH_BLOCKS).map(FunctionId) {
+            let own = |owner| share(&ledger, Kind::Own, owner).map_or(0, |share| share.traffic.accesses());
+            let blocks = (0..BLOCKS).map(|number| own(Owner::Block(block(function, number))));
+            let sum = blocks.sum::<u64>() + own(Owner::OutsideBlocks(function));
+            prop_assert_eq!(sum, own(Owner::Function(function)));
+        }
     }
 
     /// Each access is checked against every state that is possible at its time.
@@ -180,13 +241,13 @@ proptest! {
         error in 0u64..20,
     ) {
         let mut stacks = vec![Vec::new(); 4];
-        let mut split = Owners::default();
+        let mut split = Owners::new(Regions::new(blocks()));
         let (mut clock, mut states, mut changes) = (0, vec![(0, owners(&stacks))], Vec::new());
         split.begin(&mut |change| changes.push((0, 0, change)));
         for (action, gap) in actions.into_iter().zip(gaps) {
             clock += gap + 1;
-            perform(&mut stacks, action, |stacks, number, is_entry| {
-                split.call(action.thread, number, is_entry, &mut |change| {
+            perform(&mut stacks, action, |stacks, event| {
+                apply(&mut split, action.thread, event, &mut |change| {
                     changes.push((clock, error, change));
                 });
                 states.push((clock, owners(stacks)));
@@ -200,8 +261,8 @@ proptest! {
             let possible: Vec<_> = states[certain..].iter()
                 .filter(|(at, _)| *at == 0 || at.saturating_sub(error) <= *access).collect();
             for key in keys() {
-                let is = |(own, open): &(Owner, BTreeSet<Owner>)| match key.0 {
-                    Kind::Own => *own == key.1,
+                let is = |(own, open): &(BTreeSet<Owner>, BTreeSet<Owner>)| match key.0 {
+                    Kind::Own => own.contains(&key.1),
                     Kind::Inclusive => open.contains(&key.1),
                 };
                 *least.entry(key).or_default() += u64::from(possible.iter().all(|(_, state)| is(state)));

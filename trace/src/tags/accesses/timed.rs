@@ -6,8 +6,9 @@
 use std::collections::VecDeque;
 
 use super::ledger::{Ledger, Moment};
-use super::log_calls::LogCalls;
-use super::owners::{Change, Owners};
+use super::log_calls::{CallEvent, CallEventKind, LogCalls};
+use super::owners::{Change, Owner, Owners};
+use super::regions::Regions;
 use super::steps::Step;
 use super::sync::LogSync;
 use crate::tags::log_reader::TagLogError;
@@ -22,7 +23,7 @@ pub struct TimedSplit {
     sync: LogSync,
     owners: Owners,
     /// Next entry or exit, which cannot have happened yet, with its clock.
-    next: Option<(f64, super::log_calls::CallEvent)>,
+    next: Option<(f64, CallEvent)>,
     likely: Waiting,
     late: Waiting,
     /// Clocks of the sessions before the session of the log.
@@ -34,6 +35,10 @@ pub struct TimedSplit {
     pub beyond_marks: u64,
     /// Accesses nearer to the start or end of a call than the error.
     pub uncertain: u64,
+    /// Accesses nearer to the start or end of a call or to the entry of a block than the error.
+    pub uncertain_blocks: u64,
+    /// Number of changes in `likely` and `late` that are of calls, not of blocks.
+    near_calls: u64,
     /// Accesses of other sessions of the card, to which no time of the log belongs.
     pub other_sessions: u64,
     /// Error that ended the reading of calls.
@@ -45,8 +50,8 @@ impl TimedSplit {
     ///
     /// # Errors
     /// [`TagLogError`]
-    pub fn new(mut calls: LogCalls, sync: LogSync) -> Result<Self, TagLogError> {
-        let (owners, mut ledger) = (Owners::default(), Ledger::default());
+    pub fn new(mut calls: LogCalls, sync: LogSync, regions: Regions) -> Result<Self, TagLogError> {
+        let (owners, mut ledger) = (Owners::new(regions), Ledger::default());
         owners.begin(&mut |change| ledger.change(change));
         let next = calls.next_call()?.map(|call| (sync.clock(call.tsc), call));
         Ok(TimedSplit {
@@ -61,6 +66,8 @@ impl TimedSplit {
             ledger,
             beyond_marks: 0,
             uncertain: 0,
+            uncertain_blocks: 0,
+            near_calls: 0,
             other_sessions: 0,
             failed: None,
         })
@@ -82,7 +89,8 @@ impl TimedSplit {
                 let beyond = !(self.sync.marks.0..=self.sync.marks.1).contains(&(clock as f64));
                 self.beyond_marks += if beyond { traffic.accesses() } else { 0 };
                 let is_near = !self.late.is_empty() || !self.likely.is_empty();
-                self.uncertain += if is_near { traffic.accesses() } else { 0 };
+                self.uncertain_blocks += if is_near { traffic.accesses() } else { 0 };
+                self.uncertain += if self.near_calls != 0 { traffic.accesses() } else { 0 };
             }
             Step::Accesses { traffic, .. } => self.other_sessions += traffic.accesses(),
             Step::Tag(_) | Step::Mark(_) | Step::Gap => {}
@@ -93,11 +101,17 @@ impl TimedSplit {
     fn reach(&mut self, clock: f64) {
         let error = self.sync.error;
         while let Some((at, call)) = self.next.filter(|(at, _)| at - error <= clock) {
-            let TimedSplit { owners, ledger, likely, .. } = self;
-            owners.call(call.thread, call.number, call.is_entry, &mut |change| {
+            let TimedSplit { owners, ledger, likely, near_calls, .. } = self;
+            let to = &mut |change| {
                 ledger.change_at(change, Moment::Earliest);
                 likely.push_back((at, change));
-            });
+                *near_calls += is_of_call(change);
+            };
+            let CallEvent { thread, number, kind, .. } = call;
+            match kind {
+                CallEventKind::Block => owners.block(thread, number, to),
+                _ => owners.call(thread, number, kind == CallEventKind::Entry, to),
+            }
             self.next = match self.calls.next_call() {
                 Ok(call) => call.map(|call| (self.sync.clock(call.tsc).max(at), call)),
                 Err(error) => {
@@ -113,6 +127,7 @@ impl TimedSplit {
         }
         while let Some((_, change)) = first_if(&mut self.late, |at| at + error <= clock) {
             self.ledger.change_at(change, Moment::Latest);
+            self.near_calls -= is_of_call(change);
         }
     }
 
@@ -129,6 +144,11 @@ impl TimedSplit {
         self.ledger.finish();
         self.failed.take().map_or(Ok(()), Err)
     }
+}
+
+/// 1 if a change is the start or end of a call.
+fn is_of_call(change: Change) -> u64 {
+    !matches!(change.owner, Owner::Block(_) | Owner::OutsideBlocks(_)) as u64
 }
 
 /// Removes and returns the first change, if it is due.

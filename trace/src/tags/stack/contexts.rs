@@ -75,8 +75,14 @@ impl<N: Copy> Stacks<N> {
         }
     }
 
-    /// Processes an event of a block: all calls made by its function have ended.
-    pub fn block(&mut self, event: TagEvent, listener: &mut impl Listener<Note = N>) {
+    /// Processes an event of a block of `function`: all calls made by the function have ended. The block is reported
+    /// only if the innermost call is one of the function: its entry may have come before the log or in a gap.
+    pub fn block(
+        &mut self,
+        event: TagEvent,
+        function: FunctionId,
+        listener: &mut impl Listener<Note = N>,
+    ) {
         self.now = self.now.max(event.tsc);
         match self.caller(event.sp.wrapping_sub(1)) {
             Caller::Running(frames, _) => drop(self.leave(frames, event.sp, listener)),
@@ -84,6 +90,9 @@ impl<N: Copy> Stacks<N> {
             Caller::Unknown => return,
         }
         self.sp = event.sp;
+        if let Some(top) = self.running.frames.last().filter(|top| top.number == function) {
+            listener.block(top.note, event.number, self.now);
+        }
     }
 
     #[inline]

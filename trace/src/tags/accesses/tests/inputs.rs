@@ -10,8 +10,9 @@ use proptest::prelude::*;
 
 use crate::decode::{Accesses, Gap, Item};
 use crate::tags::accesses::bus::Bus;
-use crate::tags::accesses::log_calls::{CallEvent, LogCalls, LogIndex};
+use crate::tags::accesses::log_calls::{CallEvent, CallEventKind, LogCalls, LogIndex};
 use crate::tags::accesses::owners::Owner;
+use crate::tags::accesses::regions::Regions;
 use crate::tags::call_counts::CallCounts;
 
 /// A random input: a tag, a gap or an access.
@@ -88,7 +89,7 @@ fn written(threads: &[Vec<TagEvent>], cuts: Vec<(usize, usize)>) -> (File, LogIn
 proptest! {
     #[test]
     fn tags_on_the_bus_keep_one_stack(actions in prop::collection::vec(action(), 0..200)) {
-        let mut bus = Bus::new(None, [], CallCounts::default());
+        let mut bus = Bus::new(None, Regions::default(), CallCounts::default());
         for (clock, action) in (0..).zip(&actions) {
             match *action {
                 Action::Tag { number, is_exit } => {
@@ -148,7 +149,7 @@ proptest! {
                 tsc: event.tsc,
                 thread: place,
                 number: event.number,
-                is_entry: !event.is_exit,
+                kind: if event.is_exit { CallEventKind::Exit } else { CallEventKind::Entry },
             })
         }).collect();
         expected.sort_by_key(|call| call.tsc);
@@ -163,6 +164,6 @@ proptest! {
         let ends = found.split_off(expected.len());
         prop_assert_eq!(found, expected);
         prop_assert_eq!(ends.len(), still_open);
-        prop_assert!(ends.iter().all(|end| end.tsc == 1 << 20 && !end.is_entry));
+        prop_assert!(ends.iter().all(|end| end.tsc == 1 << 20 && end.kind == CallEventKind::Exit));
     }
 }
