@@ -4,6 +4,9 @@
 //! a reader finds the state before or after the change. Functions and blocks share one range of numbers, and a number
 //! never changes its meaning.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::hash_map::RandomState;
 use std::ffi::OsString;
 use std::fs;
@@ -289,112 +292,5 @@ mod hex_bytes {
             Ok(number) if text.len() == 16 => Ok(number.to_be_bytes()),
             _ => Err(D::Error::custom(format!("{text} is not 16 hexadecimal digits"))),
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn map() -> TagMap {
-        let function = TaggedFunction {
-            number: FunctionId(0),
-            name: "main".into(),
-            symbols: vec!["main".into(), "start_here".into()],
-            object: "/bin/prog".into(),
-            code_address: 0x5555_0000_1139,
-            size_bytes: 40,
-            tagged_exits: Exits::All,
-            removed: Some("over budget".into()),
-        };
-        TagMap {
-            version: VERSION,
-            id: [0, 1, 2, 3, 4, 5, 6, 0xff],
-            program: "/bin/prog".into(),
-            pid: 7,
-            sink: "log".into(),
-            timed: true,
-            tsc_hz: 2_400_000_000,
-            window: Some(Window { address: 1 << 40, stride_bytes: 64, bytes: 4096 }),
-            functions: vec![function],
-            blocks: vec![TaggedBlock {
-                number: FunctionId(1),
-                function_number: FunctionId(0),
-                code_address: 0x5555_0000_1140,
-                size_bytes: 5,
-            }],
-            refused: vec![RefusedFunction { name: "tiny".into(), reason: "too short".into() }],
-        }
-    }
-
-    #[test]
-    fn a_map_survives_its_file_and_replaces_the_one_before() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = TagMap::path_beside(&folder.path().join("tags.log"));
-        assert_eq!(path, folder.path().join("tags.log.json"));
-        TagMap { pid: 8, ..map() }.save(&path).unwrap();
-        map().save(&path).unwrap();
-        assert_eq!(TagMap::load(&path).unwrap(), map());
-        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
-        let text = fs::read_to_string(&path).unwrap();
-        assert!(text.contains("\"id\": \"00010203040506ff\""), "{text}");
-        assert!(text.contains("\"code_address\": \"555500001139\""), "{text}");
-        assert!(text.contains("\"tagged_exits\": \"all\""), "{text}");
-    }
-
-    #[test]
-    fn a_map_of_version_1_has_the_same_content() {
-        let mut text = serde_json::to_string(&map()).unwrap();
-        let names = [
-            ("version\":2", "version\":1"),
-            ("code_address", "start"),
-            ("address", "base"),
-            ("stride_bytes", "stride"),
-            ("size_bytes", "size"),
-            ("tagged_exits", "exits"),
-            ("function_number", "function"),
-        ];
-        for (new, old) in names {
-            assert!(text.contains(new), "{text}");
-            text = text.replace(new, old);
-        }
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("old.json");
-        fs::write(&path, text).unwrap();
-        assert_eq!(TagMap::load(&path).unwrap(), map());
-    }
-
-    #[test]
-    fn addresses_may_be_numbers() {
-        let text = serde_json::to_string(&map()).unwrap();
-        for other in ["0x555500001139", "555500001139"] {
-            let text = text.replace("555500001139", other);
-            assert_eq!(serde_json::from_str::<TagMap>(&text).unwrap(), map());
-        }
-        let text = text.replace("\"555500001139\"", "93823560585529");
-        assert_eq!(serde_json::from_str::<TagMap>(&text).unwrap(), map());
-        let text = text.replace("93823560585529", "\"main\"");
-        assert!(serde_json::from_str::<TagMap>(&text).is_err());
-    }
-
-    #[test]
-    fn other_files_are_refused_by_name() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("x.json");
-        let refused = |text: &str| {
-            fs::write(&path, text).unwrap();
-            TagMap::load(&path).unwrap_err().to_string()
-        };
-        assert!(refused("{\"version\": 3}").contains("x.json: a tag map of version 3, not 2"));
-        assert!(refused("[]").contains("x.json is no tag map"));
-        assert!(refused("{\"version\": 2}").contains("x.json is no tag map"));
-        fs::remove_file(&path).unwrap();
-        assert!(TagMap::load(&path).unwrap_err().to_string().contains("cannot read"));
-        assert!(map().save(&path.join("y")).unwrap_err().to_string().contains("cannot write"));
-    }
-
-    #[test]
-    fn ids_differ() {
-        assert_ne!(new_id(), new_id());
     }
 }
