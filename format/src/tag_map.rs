@@ -1,4 +1,4 @@
-//! Writes and reads tag maps: the functions and blocks that the numbers in a tag log or in a card's tags stand for.
+//! Writes and reads tag maps: the functions, blocks and loops that the numbers in a tag log or in a card's tags stand for.
 //!
 //! A map is a JSON file, `LOG.json` beside `LOG`. It is replaced as a whole whenever a tag is added or removed, so that
 //! a reader finds the state before or after the change. Functions and blocks share one range of numbers, and a number
@@ -25,9 +25,10 @@ use crate::tag_log::FunctionId;
 const MODE: u32 = 0o600;
 
 /// Version of the file. Any change that a reader must know of increments it.
-pub const VERSION: u32 = 2;
-/// Version that differs only in the names of fields, which are the aliases below.
-const OLD_VERSION: u32 = 1;
+pub const VERSION: u32 = 3;
+/// First version that can be read. Version 2 has no loops; version 1 also has other names of fields, which are the aliases
+/// below.
+const OLDEST_VERSION: u32 = 1;
 
 /// An error of reading or writing a map.
 #[derive(Debug, thiserror::Error)]
@@ -75,6 +76,9 @@ pub struct TagMap {
     pub functions: Vec<TaggedFunction>,
     /// Basic blocks that are tagged. Their tags are at the entry only.
     pub blocks: Vec<TaggedBlock>,
+    /// Natural loops whose heads are tagged, outer ones before those that they contain.
+    #[serde(default)]
+    pub loops: Vec<TaggedLoop>,
     /// Functions and blocks that were selected but are not tagged.
     pub refused: Vec<RefusedFunction>,
 }
@@ -116,7 +120,7 @@ pub struct TaggedFunction {
     pub removed: Option<String>,
 }
 
-/// Which of a function's exits are tagged.
+/// Which of the exits of a function or loop are tagged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Exits {
@@ -142,6 +146,25 @@ pub struct TaggedBlock {
     /// Size in bytes.
     #[serde(alias = "size")]
     pub size_bytes: u64,
+    /// Number of the innermost loop of [`TagMap::loops`] that contains the block.
+    #[serde(default)]
+    pub loop_number: Option<u32>,
+}
+
+/// A natural loop whose head is tagged.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TaggedLoop {
+    /// Number among the loops of the map.
+    pub number: u32,
+    /// Number of the function that contains the loop.
+    pub function_number: FunctionId,
+    /// Address of the head's first instruction in the process.
+    #[serde(with = "hex_address")]
+    pub code_address: u64,
+    /// Number of the innermost loop of the list that contains this one.
+    pub outer_number: Option<u32>,
+    /// Which of the blocks outside of the loop to which its blocks lead are tagged.
+    pub tagged_exits: Exits,
 }
 
 /// A function or block that is not tagged.
@@ -167,7 +190,7 @@ impl TagMap {
         name.into()
     }
 
-    /// Reads a map of this version or of version 1.
+    /// Reads a map of this version or of an older one.
     ///
     /// # Errors
     /// [`TagMapError::Read`], [`TagMapError::Parse`], or [`TagMapError::Version`] for any other version.
@@ -177,7 +200,7 @@ impl TagMap {
         // A file of another version may lack fields of this one.
         let Stated { version } = serde_json::from_slice(&bytes).map_err(parse)?;
         match version {
-            OLD_VERSION | VERSION => {
+            OLDEST_VERSION..=VERSION => {
                 let map: TagMap = serde_json::from_slice(&bytes).map_err(parse)?;
                 Ok(TagMap { version: VERSION, ..map })
             }

@@ -31,7 +31,7 @@ use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction};
 
 use crate::elf::{Function, Image, Text};
 
-pub use blocks::{Block, Granularity};
+pub use blocks::{Block, Granularity, NaturalLoop};
 pub use call::Call;
 use code_index::CodeIndex;
 pub use exit_site::ExitKind;

@@ -47,7 +47,9 @@ fn map(is_timed: bool) -> TagMap {
             function_number: FunctionId(1),
             code_address: 0x40_1110,
             size_bytes: 16,
+            loop_number: None,
         }],
+        loops: Vec::new(),
         refused: Vec::new(),
     }
 }

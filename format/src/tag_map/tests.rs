@@ -28,9 +28,28 @@ fn map() -> TagMap {
             function_number: FunctionId(0),
             code_address: 0x5555_0000_1140,
             size_bytes: 5,
+            loop_number: Some(1),
         }],
+        loops: vec![loop_of(0, None), loop_of(1, Some(0))],
         refused: vec![RefusedFunction { name: "tiny".into(), reason: "too short".into() }],
     }
+}
+
+fn loop_of(number: u32, outer_number: Option<u32>) -> TaggedLoop {
+    TaggedLoop {
+        number,
+        function_number: FunctionId(0),
+        code_address: 0x5555_0000_113c + 4 * u64::from(number),
+        outer_number,
+        tagged_exits: Exits::All,
+    }
+}
+
+/// The content of a map of a version without loops.
+fn without_loops() -> TagMap {
+    let mut map = TagMap { loops: Vec::new(), ..map() };
+    map.blocks[0].loop_number = None;
+    map
 }
 
 #[test]
@@ -48,11 +67,27 @@ fn a_map_survives_its_file_and_replaces_the_one_before() {
     assert!(text.contains("\"tagged_exits\": \"all\""), "{text}");
 }
 
+/// A map as versions without loops wrote it.
+fn text_without_loops() -> String {
+    let mut map = serde_json::to_value(map()).unwrap();
+    assert!(map.as_object_mut().unwrap().remove("loops").is_some());
+    assert!(map["blocks"][0].as_object_mut().unwrap().remove("loop_number").is_some());
+    map.to_string()
+}
+
+#[test]
+fn a_map_of_version_2_has_no_loops() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("old.json");
+    fs::write(&path, text_without_loops().replace("version\":3", "version\":2")).unwrap();
+    assert_eq!(TagMap::load(&path).unwrap(), without_loops());
+}
+
 #[test]
 fn a_map_of_version_1_has_the_same_content() {
-    let mut text = serde_json::to_string(&map()).unwrap();
+    let mut text = text_without_loops();
     let names = [
-        ("version\":2", "version\":1"),
+        ("version\":3", "version\":1"),
         ("code_address", "start"),
         ("address", "base"),
         ("stride_bytes", "stride"),
@@ -67,7 +102,7 @@ fn a_map_of_version_1_has_the_same_content() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("old.json");
     fs::write(&path, text).unwrap();
-    assert_eq!(TagMap::load(&path).unwrap(), map());
+    assert_eq!(TagMap::load(&path).unwrap(), without_loops());
 }
 
 #[test]
@@ -91,7 +126,7 @@ fn other_files_are_refused_by_name() {
         fs::write(&path, text).unwrap();
         TagMap::load(&path).unwrap_err().to_string()
     };
-    assert!(refused("{\"version\": 3}").contains("x.json: a tag map of version 3, not 2"));
+    assert!(refused("{\"version\": 4}").contains("x.json: a tag map of version 4, not 3"));
     assert!(refused("[]").contains("x.json is no tag map"));
     assert!(refused("{\"version\": 2}").contains("x.json is no tag map"));
     fs::remove_file(&path).unwrap();

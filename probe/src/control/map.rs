@@ -1,12 +1,17 @@
-//! Builds the tag map of a process, which names the functions and blocks by their numbers.
+//! Builds the tag map of a process, which names the functions, blocks and loops by their numbers.
 
+use std::collections::BTreeSet;
+
+use hmtt_format::tag_log::FunctionId;
 use hmtt_format::tag_map::{
-    Exits, RefusedFunction, TagMap, TaggedBlock, TaggedFunction, VERSION, Window,
+    Exits, RefusedFunction, TagMap, TaggedBlock, TaggedFunction, TaggedLoop, VERSION, Window,
 };
 
 use super::Tagged;
 use super::collector::Collector;
+use super::patch::PatchedFunction;
 use crate::address::FileAddr;
+use crate::disassembly::{Block, NaturalLoop};
 use crate::stubs::tags::CARD_STRIDE;
 
 impl Tagged {
@@ -46,12 +51,19 @@ impl Tagged {
             name: block.name(function),
             reason: block.refusal.map_or_else(String::new, |refusal| refusal.to_string()),
         });
-        let blocks = self.numbered_blocks().map(|(id, patched, block)| TaggedBlock {
-            number: id,
-            function_number: patched.id,
-            code_address: patched.in_memory(FileAddr(block.start)).0,
-            size_bytes: block.size,
+        let mut loops = Vec::new();
+        let blocks = self.tags.code.functions.iter().flat_map(|patched| {
+            let numbers = add_loops(patched, &mut loops);
+            let block = move |(number, block): (FunctionId, &Block)| TaggedBlock {
+                number,
+                function_number: patched.id,
+                code_address: patched.in_memory(FileAddr(block.start)).0,
+                size_bytes: block.size,
+                loop_number: block.innermost_loop.and_then(|one| numbers[one]),
+            };
+            patched.numbered_blocks().map(block)
         });
+        let blocks = blocks.collect();
         TagMap {
             version: VERSION,
             id,
@@ -62,8 +74,39 @@ impl Tagged {
             tsc_hz,
             window,
             functions: functions.collect(),
-            blocks: blocks.collect(),
+            blocks,
+            loops,
             refused: refused.chain(refused_blocks).collect(),
         }
     }
+}
+
+/// Adds the loops of a function whose heads are tagged to the list. Returns for each loop of the function the number of
+/// the innermost of these that contains it: its own, if its head is tagged.
+fn add_loops(patched: &PatchedFunction, list: &mut Vec<TaggedLoop>) -> Vec<Option<u32>> {
+    let tagged: BTreeSet<u64> = patched.blocks.iter().map(|block| block.start).collect();
+    let mut numbers: Vec<Option<u32>> = Vec::with_capacity(patched.loops.len());
+    for NaturalLoop { head, outer, exits } in &patched.loops {
+        let outer_number = outer.and_then(|outer| numbers[outer]);
+        if !tagged.contains(head) {
+            numbers.push(outer_number);
+            continue;
+        }
+        let number = list.len() as u32;
+        let seen = exits.iter().filter(|exit| tagged.contains(exit)).count();
+        let tagged_exits = match exits.len() - seen {
+            0 => Exits::All,
+            _ if seen == 0 => Exits::None,
+            _ => Exits::Some,
+        };
+        list.push(TaggedLoop {
+            number,
+            function_number: patched.id,
+            code_address: patched.in_memory(FileAddr(*head)).0,
+            outer_number,
+            tagged_exits,
+        });
+        numbers.push(Some(number));
+    }
+    numbers
 }

@@ -19,7 +19,7 @@ use super::refused::{RefusalReason, Refused};
 use super::shared::Overwritten;
 use super::stub_rows::StubRows;
 use crate::address::{FileAddr, LoadBias, RunAddr};
-use crate::disassembly::{Block, Call, Granularity, Refusal, Rewrite, bytes_of};
+use crate::disassembly::{Block, Call, Granularity, NaturalLoop, Refusal, Rewrite, bytes_of};
 use crate::elf::Function;
 use crate::ptrace::{HandlerReturn, PtraceError, Stopped, mappings};
 use crate::stubs::lookup;
@@ -41,6 +41,8 @@ pub(super) struct PatchedFunction {
     pub blocks: Vec<Block>,
     /// Blocks that were chosen and are not tagged.
     pub refused_blocks: Vec<Block>,
+    /// Natural loops, if blocks or loops were chosen.
+    pub loops: Vec<NaturalLoop>,
     bias: LoadBias,
     /// Number of exits that no tag sees.
     pub hidden: usize,
@@ -215,6 +217,7 @@ impl PatchedFunction {
             id,
             blocks,
             refused_blocks,
+            loops: rewrite.loops,
             bias: *bias,
             is_go: image.go.as_ref().is_some_and(|go| go.function_at(function.start).is_some()),
             function,
@@ -255,6 +258,11 @@ impl PatchedFunction {
         let inside =
             |at: RunAddr| self.regions.iter().any(|(start, end)| (*start..*end).contains(&at));
         other.edits.iter().any(|edit| inside(edit.address))
+    }
+
+    /// Tagged blocks with their numbers.
+    pub fn numbered_blocks(&self) -> impl Iterator<Item = (FunctionId, &Block)> {
+        (1..).zip(&self.blocks).map(|(at, block)| (self.id.offset(at), block))
     }
 
     /// Numbers that the function takes: its own and those of its blocks.

@@ -8,7 +8,6 @@ use nix::unistd::Pid;
 
 use super::collector::Collector;
 use super::loaded::LoadedFile;
-use super::patch::PatchedFunction;
 use super::{
     AbandonedTags, Ending, Libraries, LogSummary, Notice, Output, PatchedCode, Refused,
     RemainingMemory, Restored, Start, TagError, Tagged, Tags, ThreadCounts, UnwindTables, gs,
@@ -194,16 +193,10 @@ impl Tagged {
 
     /// Blocks that are tagged: number, file, function, block.
     pub fn blocks(&self) -> impl Iterator<Item = (FunctionId, &Path, &Function, &Block)> {
-        self.numbered_blocks()
-            .map(|(id, patched, block)| (id, patched.object.as_path(), &patched.function, block))
-    }
-
-    pub(super) fn numbered_blocks(
-        &self,
-    ) -> impl Iterator<Item = (FunctionId, &PatchedFunction, &Block)> {
         self.tags.code.functions.iter().flat_map(|patched| {
-            let blocks = (1..).zip(&patched.blocks);
-            blocks.map(move |(at, block)| (patched.id.offset(at), patched, block))
+            let (path, function) = (patched.object.as_path(), &patched.function);
+            let blocks = patched.numbered_blocks();
+            blocks.map(move |(id, block)| (id, path, function, block))
         })
     }
 

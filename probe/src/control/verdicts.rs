@@ -4,7 +4,7 @@ use nix::unistd::Pid;
 
 use super::{TagError, abandoned, comparison, loaded};
 use crate::address::LoadBias;
-use crate::disassembly::{Disassembly, FileIndex, Granularity, Refusal, Rewrite};
+use crate::disassembly::{Block, Disassembly, FileIndex, Granularity, Refusal, Rewrite};
 use crate::elf::{Function, Image};
 use crate::ptrace::{self, Mapping, ReadMemory, RunningMemory};
 use crate::selection::Selection;
@@ -35,7 +35,8 @@ pub fn compare(
 }
 
 /// The functions of a program whose loops or blocks are chosen, each with the changes that tagging all chosen functions
-/// would make to it, or the reason why it cannot be tagged.
+/// would make to it, or the reason why it cannot be tagged. Of functions whose loops are chosen, the blocks to which loops are
+/// left are not listed, because not all sinks tag them.
 pub fn finer_verdicts<'a>(
     image: &'a Image,
     selection: &Selection,
@@ -47,7 +48,16 @@ pub fn finer_verdicts<'a>(
         Disassembly::new(image, &FileIndex::new(image)).rewrites_with_granularity(&chosen, true);
     let all = chosen.into_iter().zip(rewrites);
     let finer = all.filter(|((_, granularity), _)| *granularity != Granularity::Function);
-    finer.map(|((function, _), rewrite)| (function, rewrite)).collect()
+    finer
+        .map(|((function, granularity), mut rewrite)| {
+            if let (Granularity::Loops, Ok(rewrite)) = (granularity, &mut rewrite) {
+                let is_head =
+                    |block: &Block| block.is_loop || block.refusal == Some(Refusal::Irregular);
+                rewrite.blocks.retain(is_head);
+            }
+            (function, rewrite)
+        })
+        .collect()
 }
 
 /// Reads the program file of a process: the file that it executes, even if that is in another mount namespace or was

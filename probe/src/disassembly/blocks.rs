@@ -1,4 +1,4 @@
-//! Splits a function into basic blocks and finds the heads of its loops.
+//! Splits a function into basic blocks and finds its loops.
 //!
 //! A block begins at the function's first instruction, at the target of a branch, a jump table or
 //! the unwinder, and after a branch or a return. A call does not end a block, because it returns
@@ -11,7 +11,7 @@ use iced_x86::{FlowControl, Instruction, Mnemonic, RflagsBits};
 use super::body::Body;
 use super::code_index::CodeIndex;
 use super::exit_site::{self, ExitKind};
-use super::loops::{self, Loops};
+use super::loops::{self, Loops, Nest, NestedLoop};
 use super::region::RegionFinder;
 use super::{Refusal, branch_target, falls_through, is_call};
 use crate::elf::{Function, Image};
@@ -46,10 +46,23 @@ pub struct Block {
     pub size: u64,
     /// Whether it is the head of a natural loop.
     pub is_loop: bool,
+    /// Index of the innermost natural loop that contains it.
+    pub innermost_loop: Option<usize>,
     /// Whether flags may be live at the head.
     pub flags: bool,
     /// Why the block cannot be tagged; `None` if it can.
     pub refusal: Option<Refusal>,
+}
+
+/// A natural loop.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NaturalLoop {
+    /// Address of its head.
+    pub head: u64,
+    /// Index of the loop that contains it, which is lower than its own.
+    pub outer: Option<usize>,
+    /// Addresses of the blocks outside of the loop to which its blocks lead, ascending.
+    pub exits: Vec<u64>,
 }
 
 impl Block {
@@ -71,14 +84,16 @@ struct Place {
     end: usize,
 }
 
-/// Finds the requested blocks of a function, by address within each body. `bodies`: the function's
-/// body and those of its separate parts.
+/// Finds the requested blocks of a function, by address within each body, and its natural loops.
+/// `bodies`: the function's body and those of its separate parts; `exits`: whether exits are tagged,
+/// those of loops too.
 pub(super) fn find(
     image: &Image,
     code_index: &CodeIndex,
     bodies: &[Body],
     granularity: Granularity,
-) -> Vec<Block> {
+    exits: bool,
+) -> (Vec<Block>, Vec<NaturalLoop>) {
     let mut places = Vec::new();
     for (number, body) in bodies.iter().enumerate() {
         let finder = RegionFinder { image, code_index, body };
@@ -87,29 +102,62 @@ pub(super) fn find(
         let place = |(first, end): (&usize, usize)| Place { body: number, first: *first, end };
         places.extend(heads.iter().zip(ends).map(place));
     }
-    let found = graph(image, code_index, bodies, &places).loops();
+    let graph = graph(image, code_index, bodies, &places);
+    let found = graph.loops();
+    let address = |number: usize| bodies[places[number].body].address(places[number].first);
+    let (loops, is_exit) = natural_loops(&found.nest, &graph.successors, address);
     let hidden = hidden_targets(image, code_index, bodies);
     let block = |(number, place): (usize, &Place)| {
         let body = &bodies[place.body];
         let is_loop = found.heads.contains(&number);
-        let is_irregular = found.irregular.contains(&number);
+        let is_bound = is_loop || exits && is_exit[number];
+        let is_irregular = !is_bound && found.irregular.contains(&number);
         let wanted = match granularity {
             Granularity::Function => false,
-            Granularity::Loops => is_loop || is_irregular,
+            Granularity::Loops => is_bound || is_irregular,
             Granularity::Blocks => true,
         };
         let irregular =
-            (granularity == Granularity::Loops && !is_loop).then_some(Refusal::Irregular);
+            (granularity == Granularity::Loops && is_irregular).then_some(Refusal::Irregular);
         let start = body.address(place.first);
         wanted.then(|| Block {
             start,
             size: last(body, place).next_ip() - start,
             is_loop,
+            innermost_loop: found.nest.innermost[number],
             flags: are_flags_alive(body, place.first),
             refusal: hidden.or(irregular),
         })
     };
-    places.iter().enumerate().filter_map(block).collect()
+    (places.iter().enumerate().filter_map(block).collect(), loops)
+}
+
+/// The natural loops by addresses, and for each block whether a loop is left to it.
+fn natural_loops(
+    nest: &Nest,
+    successors: &[Vec<usize>],
+    address: impl Fn(usize) -> u64,
+) -> (Vec<NaturalLoop>, Vec<bool>) {
+    let natural = |one: &NestedLoop| NaturalLoop {
+        head: address(one.head),
+        outer: one.outer,
+        exits: Vec::new(),
+    };
+    let mut loops: Vec<NaturalLoop> = nest.loops.iter().map(natural).collect();
+    let mut is_exit = vec![false; successors.len()];
+    for (from, all) in successors.iter().enumerate() {
+        for to in all {
+            for left in nest.left_by(from, *to) {
+                loops[left].exits.push(address(*to));
+                is_exit[*to] = true;
+            }
+        }
+    }
+    for one in &mut loops {
+        one.exits.sort_unstable();
+        one.exits.dedup();
+    }
+    (loops, is_exit)
 }
 
 /// Numbers of the instructions that begin a block.
@@ -156,16 +204,17 @@ struct Graph {
 impl Graph {
     /// Finds the loops. Error paths end with calls that do not return, and the code after them is
     /// unrelated. Therefore, where a loop has a second entry, the search is repeated without the
-    /// edges after calls.
-    fn loops(mut self) -> Loops {
+    /// edges after calls. Loops that only this search finds have heads, but their blocks are not known.
+    fn loops(&self) -> Loops {
         let mut found = loops::find(&self.successors, &self.roots);
         if found.irregular.is_empty() {
             return found;
         }
-        for block in self.calling {
-            self.successors[block].retain(|next| *next != block + 1);
+        let mut successors = self.successors.clone();
+        for block in &self.calling {
+            successors[*block].retain(|next| *next != block + 1);
         }
-        let Loops { heads, irregular } = loops::find(&self.successors, &self.roots);
+        let Loops { heads, irregular, .. } = loops::find(&successors, &self.roots);
         found.heads.extend(heads);
         found.irregular = irregular.difference(&found.heads).copied().collect();
         found

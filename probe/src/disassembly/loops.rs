@@ -1,10 +1,14 @@
-//! Finds the heads of loops in a control flow graph.
+//! Finds the loops of a control flow graph.
 //!
 //! An edge to a block that dominates its source (every path to the source passes through it) is a
 //! back edge to the head of a natural loop. Any other edge back to a block on the current path of a
 //! depth-first search belongs to a loop with several entries, which has no single head.
 
+mod nest;
+
 use std::collections::BTreeSet;
+
+pub(super) use nest::{Nest, NestedLoop};
 
 /// Loop heads, by block number.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -13,6 +17,8 @@ pub(super) struct Loops {
     pub heads: BTreeSet<usize>,
     /// Other targets of back edges: blocks of loops with several entries.
     pub irregular: BTreeSet<usize>,
+    /// The natural loops with their blocks.
+    pub nest: Nest,
 }
 
 /// Result of a depth-first search.
@@ -43,11 +49,17 @@ pub(super) fn find(successors: &[Vec<usize>], roots: &[usize]) -> Loops {
     let walk = walk(&mut successors, root, true);
     let dominators = dominators(&successors, &walk.order);
     let mut loops = Loops::default();
+    let mut natural: Vec<Vec<usize>> = vec![Vec::new(); successors.len()];
     for (from, to) in walk.back {
-        let is_natural = dominates(&dominators, to, from);
-        if is_natural { &mut loops.heads } else { &mut loops.irregular }.insert(to);
+        if dominates(&dominators, to, from) {
+            loops.heads.insert(to);
+            natural[to].push(from);
+        } else {
+            loops.irregular.insert(to);
+        }
     }
     loops.irregular.retain(|block| !loops.heads.contains(block));
+    loops.nest = Nest::find(&successors, &natural, &walk.order);
     loops
 }
 
@@ -187,6 +199,41 @@ mod tests {
         assert_eq!(found.heads, [1].into());
     }
 
+    /// Blocks of the natural loop with a head, by its definition.
+    fn members(successors: &[Vec<usize>], head: usize) -> BTreeSet<usize> {
+        let (all, around) = (reached(successors, None), reached(successors, Some(head)));
+        let is_back = |from: &usize| successors[*from].contains(&head) && !around.contains(from);
+        let mut members: BTreeSet<usize> = all.iter().copied().filter(is_back).collect();
+        members.insert(head);
+        loop {
+            let leads = |from: &usize| {
+                successors[*from].iter().any(|to| *to != head && members.contains(to))
+            };
+            let more: Vec<usize> =
+                all.iter().copied().filter(|one| !members.contains(one)).filter(leads).collect();
+            if more.is_empty() {
+                return members;
+            }
+            members.extend(more);
+        }
+    }
+
+    #[test]
+    fn loops_that_are_too_deep_belong_to_outer_ones() {
+        // Block n branches back to the blocks before it, the nearest first.
+        let blocks = 2 * nest::MAX_DEPTH;
+        let block = |number: usize| match number {
+            _ if number < blocks => vec![number + 1],
+            _ => vec![2 * blocks - 1 - number, number + 1],
+        };
+        let mut graph: Vec<Vec<usize>> = (0..2 * blocks).map(block).collect();
+        graph.push(vec![]);
+        let Nest { loops, innermost } = find(&graph, &[0]).nest;
+        assert_eq!(loops.len(), nest::MAX_DEPTH);
+        assert_eq!(innermost[blocks - 1], Some(nest::MAX_DEPTH - 1));
+        assert_eq!((innermost[0], innermost[2 * blocks]), (Some(0), None));
+    }
+
     proptest! {
         /// Checks dominance by its definition: remove a block, and see which blocks can still be
         /// reached.
@@ -198,6 +245,20 @@ mod tests {
             let reachable = reached(&graph, None);
             let natural: BTreeSet<usize> = found.heads.intersection(&reachable).copied().collect();
             prop_assert_eq!(natural, heads(&graph));
+            let nest = &found.nest;
+            let heads: BTreeSet<usize> = nest.loops.iter().map(|one| one.head).collect();
+            prop_assert_eq!(&heads, &found.heads);
+            for (number, one) in nest.loops.iter().enumerate().filter(|(_, one)| reachable.contains(&one.head)) {
+                prop_assert!(one.outer.is_none_or(|outer| outer < number));
+                let is_in = |block: &usize| nest.outwards(nest.innermost[*block]).any(|other| other == number);
+                let found: BTreeSet<usize> = reachable.iter().copied().filter(is_in).collect();
+                let expected = members(&graph, one.head);
+                for (from, to) in graph.iter().enumerate().flat_map(|(from, all)| all.iter().map(move |to| (from, *to))) {
+                    let leaves = expected.contains(&from) && !expected.contains(&to);
+                    prop_assert_eq!(nest.left_by(from, to).any(|left| left == number), leaves);
+                }
+                prop_assert_eq!(found, expected);
+            }
             // Every cycle passes through a head or an irregular block.
             let all = found.heads.union(&found.irregular).copied().collect();
             prop_assert!(!has_cycle(&graph, &all));

@@ -13,7 +13,7 @@ use std::ops::Range;
 
 use iced_x86::Instruction;
 
-use super::blocks::{self, Block, Granularity};
+use super::blocks::{self, Block, Granularity, NaturalLoop};
 use super::body::Body;
 use super::code_index::CodeIndex;
 use super::exit_site::{self, ExitKind};
@@ -82,6 +82,8 @@ pub struct Rewrite {
     pub hidden: Vec<(u64, Refusal)>,
     /// Requested blocks. A block without a refusal is tagged: its head is in a region or a detour.
     pub blocks: Vec<Block>,
+    /// Natural loops of the function, if blocks or loops are requested.
+    pub loops: Vec<NaturalLoop>,
 }
 
 impl Rewrite {
@@ -121,7 +123,8 @@ pub(super) fn plan(
         }
     }
     if tags_blocks {
-        rewrite.blocks = blocks::find(image, code_index, &bodies, granularity);
+        (rewrite.blocks, rewrite.loops) =
+            blocks::find(image, code_index, &bodies, granularity, exits);
     }
     if bodies[0].go.is_go {
         rewrite.blocks.iter_mut().for_each(|block| block.refusal = Some(Refusal::GoBlock));
