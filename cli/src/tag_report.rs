@@ -143,7 +143,7 @@ fn run_log(arguments: &Arguments) -> Result<bool> {
     let mut calls = Calls::new(&header, program, &threads, counts, &names, cut_at);
     let mut has_loss = false;
     if let (Some(capture), Some(index)) = (&arguments.trace, index) {
-        let regions = Regions::new(names.functions_of_blocks());
+        let regions = Regions::new(&names);
         let log = trace::Log { path, header, index, span: threads.span.unwrap_or_default() };
         has_loss = trace::split(log, capture, regions, &mut calls)?;
     }

@@ -3,6 +3,7 @@
 
 mod blocks;
 mod by_marks;
+mod loops;
 mod marked;
 mod program;
 mod truth;
@@ -88,7 +89,9 @@ fn traffic(program: &Program) -> (Traffic, Truth) {
         let place = u64::from(2 * event.number + u32::from(event.is_exit));
         traffic.write(WINDOW + STRIDE * place);
         truth.event(*event);
-        add_accesses(&mut traffic, &mut truth, runs.next().unwrap());
+        if program.has_accesses_after(*event) {
+            add_accesses(&mut traffic, &mut truth, runs.next().unwrap());
+        }
     }
     add_accesses(&mut traffic, &mut truth, 50);
     traffic.configure(TAG_OFF);

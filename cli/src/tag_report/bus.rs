@@ -50,7 +50,7 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
     let files = Files::create(arguments)?;
     let tree = (files.flame.is_some() || files.folded.is_some()).then(CallTree::default);
     let listeners = (CallCounts::default(), (tree, None));
-    let mut bus = Bus::new(window, Regions::new(names.functions_of_blocks()), listeners);
+    let mut bus = Bus::new(window, Regions::new(&names), listeners);
     let has_loss = read(path, &mut bus)?;
     let other_tags = bus.finish();
     let Bus { threads, steps, .. } = bus;

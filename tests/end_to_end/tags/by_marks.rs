@@ -71,7 +71,9 @@ fn marked(program: &Program, apart: u64) -> Builder {
             _ => {}
         }
         builder.event(*event);
-        builder.add_accesses(runs.next().unwrap());
+        if program.has_accesses_after(*event) {
+            builder.add_accesses(runs.next().unwrap());
+        }
     }
     builder.other(other, false);
     builder.add_accesses(20);

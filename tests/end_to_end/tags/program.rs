@@ -27,15 +27,53 @@ int main(void) {
 }
 "#;
 const FUNCTIONS: [&str; 4] = ["main", "work", "fib", "leaf"];
-const PLAIN: Recipe = Recipe { source: SOURCE, functions: &FUNCTIONS, options: &[] };
+const PLAIN: Recipe =
+    Recipe { source: SOURCE, level: "-O2", functions: &FUNCTIONS, options: &[], is_quiet: false };
+
+/// A loop in a loop. The functions that are called show where in `nested` the program is.
+const NESTED: &str = r#"
+static volatile long sink;
+__attribute__((noinline)) void before(long n) { sink += n; }
+__attribute__((noinline)) void outer_step(long n) { sink += n + 1; }
+__attribute__((noinline)) void inner_step(long n) { sink += n * 3; }
+__attribute__((noinline)) void after(long n) { sink -= n; }
+__attribute__((noinline)) long nested(long rows, long columns) {
+    before(rows);
+    for (long i = 0; i < rows; i++) {
+        outer_step(i);
+        for (long j = 0; j < columns; j++) inner_step(j);
+    }
+    after(rows);
+    return sink;
+}
+int main(void) {
+    for (long i = 0; i < 150; i++) sink += nested(i % 4, i % 5);
+    return sink == 1;
+}
+"#;
+/// The loops of `nested`, and the ends of its loops.
+pub const WITH_LOOPS: Recipe = Recipe {
+    source: NESTED,
+    // At -O2, compilers may make two loops of one.
+    level: "-O1",
+    functions: &["nested", "before", "outer_step", "inner_step", "after"],
+    options: &["--loops", "nested"],
+    is_quiet: true,
+};
+/// All blocks of `nested`.
+pub const WITH_LOOPS_AND_BLOCKS: Recipe = Recipe { options: &["--blocks", "nested"], ..WITH_LOOPS };
 
 /// A program, and what of it is tagged.
 #[derive(Clone, Copy)]
 pub struct Recipe {
     pub source: &'static str,
+    /// Optimisation level of the compiler.
+    pub level: &'static str,
     pub functions: &'static [&'static str],
     /// Further options of `hmtt tag run`.
     pub options: &'static [&'static str],
+    /// Whether no accesses follow the tag of a block before the next event.
+    pub is_quiet: bool,
 }
 
 /// The blocks of all functions of the program with `main`.
@@ -75,7 +113,8 @@ impl Program {
         let folder = tempfile::tempdir().unwrap();
         let (source, program) = (folder.path().join("prog.c"), folder.path().join("prog"));
         std::fs::write(&source, recipe.source).unwrap();
-        let built = Command::new("cc").args(["-O2", "-o"]).args([&program, &source]).status();
+        let built =
+            Command::new("cc").args([recipe.level, "-o"]).args([&program, &source]).status();
         assert!(built.unwrap().success());
         let (names, blocks) = Default::default();
         let mut ran = Program { folder, recipe, names, blocks, events: Vec::new() };
@@ -93,6 +132,11 @@ impl Program {
         ran.events = ran.read();
         assert!(ran.events.len() > 1000, "{}", ran.events.len());
         Some(ran)
+    }
+
+    /// Whether accesses may follow an event.
+    pub fn has_accesses_after(&self, event: Event) -> bool {
+        !self.recipe.is_quiet || !self.blocks.contains_key(&event.number)
     }
 
     /// Runs the program again, with tags to a log.

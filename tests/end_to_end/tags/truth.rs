@@ -26,6 +26,13 @@ pub struct Function {
     pub own: Share,
 }
 
+/// A loop of `nested`, which the functions called from it show.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Loop {
+    Outer,
+    Inner,
+}
+
 #[derive(Debug, Default)]
 pub struct Truth {
     pub functions: BTreeMap<u32, Function>,
@@ -37,6 +44,12 @@ pub struct Truth {
     pub blocks: BTreeMap<u32, Function>,
     /// Own accesses of functions before any of their blocks.
     pub outside_blocks: BTreeMap<u32, Share>,
+    /// Accesses of the loops of `nested`.
+    pub loops: BTreeMap<Loop, Function>,
+    /// Loop from which each function is called, unless it is called outside of loops.
+    callers: BTreeMap<u32, Loop>,
+    /// Loop in which the function called last was called.
+    place: Option<Loop>,
     /// Function of each block.
     functions_of_blocks: BTreeMap<u32, u32>,
     /// Open calls: the function, and the block that the call entered last.
@@ -67,7 +80,16 @@ impl Share {
 impl Truth {
     /// Starts without open calls.
     pub fn new(program: &Program) -> Self {
-        Truth { functions_of_blocks: program.blocks.clone(), ..Truth::default() }
+        let caller = |(number, name): (&u32, &String)| match name.as_str() {
+            "outer_step" => Some((*number, Loop::Outer)),
+            "inner_step" => Some((*number, Loop::Inner)),
+            _ => None,
+        };
+        Truth {
+            functions_of_blocks: program.blocks.clone(),
+            callers: program.names.iter().filter_map(caller).collect(),
+            ..Truth::default()
+        }
     }
 
     /// Enters a function, or leaves the innermost one, or enters a block of the innermost one.
@@ -77,7 +99,10 @@ impl Truth {
             assert_eq!((*innermost, event.is_exit), (*function, false));
             *block = Some(event.number);
             self.blocks.entry(event.number).or_default().calls += 1;
-        } else if event.is_exit {
+            return;
+        }
+        self.place = self.callers.get(&event.number).copied();
+        if event.is_exit {
             assert_eq!(self.stack.pop().map(|call| call.0), Some(event.number));
         } else {
             self.stack.push((event.number, None));
@@ -108,6 +133,16 @@ impl Truth {
         match own.1 {
             Some(block) => self.blocks.entry(block).or_default().own.add(direction, address),
             None => self.outside_blocks.entry(own.0).or_default().add(direction, address),
+        }
+        if let Some(place) = self.place {
+            let own = self.loops.entry(place).or_default();
+            if !self.callers.contains_key(&self.stack[self.stack.len() - 1].0) {
+                own.own.add(direction, address);
+            }
+            own.inclusive.add(direction, address);
+            if place == Loop::Inner {
+                self.loops.entry(Loop::Outer).or_default().inclusive.add(direction, address);
+            }
         }
         for open in self.stack.iter().map(|call| call.0).collect::<BTreeSet<_>>() {
             self.functions.entry(open).or_default().inclusive.add(direction, address);

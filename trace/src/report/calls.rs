@@ -7,6 +7,7 @@ mod text;
 use std::sync::Arc;
 
 use hmtt_format::tag_log::FunctionId;
+use hmtt_format::tag_map;
 use serde::{Serialize, Serializer};
 
 pub use accesses::{Amount, Split, Sync, Trace};
@@ -37,6 +38,8 @@ pub struct Calls {
     pub edges: Vec<Edge>,
     /// Tagged blocks.
     pub blocks: Vec<Block>,
+    /// Loops whose heads are tagged.
+    pub loops: Vec<Loop>,
     /// Threads, in the order in which they appear.
     pub threads: Vec<Thread>,
     /// Number of marks on the memory bus.
@@ -190,6 +193,26 @@ pub struct Block {
     /// Number of its function in events.
     #[serde(skip)]
     function_number: FunctionId,
+}
+
+/// A natural loop whose head is tagged.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Loop {
+    /// Number among the loops of the map.
+    pub number: u32,
+    /// Name of its function.
+    pub function: String,
+    /// Address of its head, hexadecimal.
+    pub code_address: String,
+    /// Number of the innermost loop that contains it.
+    pub outer_number: Option<u32>,
+    /// Which of the blocks to which it can be left are tagged.
+    pub tagged_exits: tag_map::Exits,
+    /// Number of executions of its head.
+    pub entries: u64,
+    /// Accesses of the loop to memory, if there is a trace.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub accesses: Option<Split>,
 }
 
 /// A thread of the program.

@@ -1,4 +1,4 @@
-//! Attributes the accesses of a trace to functions and their blocks, by the tags in the trace or by a tag log.
+//! Attributes the accesses of a trace to functions, their blocks and loops, by the tags in the trace or by a tag log.
 //!
 //! ```text
 //! tags on the bus: items of the trace -> bus -----------> owners -> ledger

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use hmtt_format::tag_log::FunctionId;
-use hmtt_format::tag_map::{TagMap, TaggedBlock, TaggedFunction};
+use hmtt_format::tag_map::{TagMap, TaggedBlock, TaggedFunction, TaggedLoop};
 
 /// Longest name, in characters; longer names are cut. A name is printed with each call of its function.
 const MAX_NAME: usize = 4096;
@@ -17,12 +17,14 @@ pub struct Names {
     functions: BTreeMap<FunctionId, TaggedFunction>,
     /// Blocks by their numbers.
     pub blocks: BTreeMap<FunctionId, TaggedBlock>,
+    /// Loops by their numbers.
+    pub loops: BTreeMap<u32, TaggedLoop>,
 }
 
 impl Names {
     /// Builds the names of a map.
     pub fn new(map: TagMap) -> Self {
-        let TagMap { functions, blocks, .. } = map;
+        let TagMap { functions, blocks, loops, .. } = map;
         let mut named = HashMap::<&str, u32>::new();
         functions.iter().for_each(|function| *named.entry(&function.name).or_default() += 1);
         let name = |function: &TaggedFunction| match named[&*function.name] {
@@ -34,7 +36,8 @@ impl Names {
         let names = names.collect();
         let functions = functions.into_iter().map(|function| (function.number, function)).collect();
         let blocks = blocks.into_iter().map(|block| (block.number, block)).collect();
-        Names { names, functions, blocks }
+        let loops = loops.into_iter().map(|one| (one.number, one)).collect();
+        Names { names, functions, blocks, loops }
     }
 
     /// Name of a function.

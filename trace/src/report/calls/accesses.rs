@@ -1,4 +1,4 @@
-//! Reports the accesses of a trace by function and block, as a part of the report of calls.
+//! Reports the accesses of a trace by function, block and loop, as a part of the report of calls.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -6,6 +6,7 @@ use std::io::{self, Write};
 
 use hmtt_format::escape;
 use hmtt_format::tag_log::FunctionId;
+use hmtt_format::tag_map::Exits;
 use serde::Serialize;
 
 use super::Calls;
@@ -27,7 +28,7 @@ pub struct Trace {
     pub found: TraceContents,
     /// Writes to the card's window that are not tags of the map.
     pub other_tags: u64,
-    /// Number of functions and blocks whose inclusive pages are not known.
+    /// Number of functions, blocks and loops whose inclusive pages are not known.
     #[serde(skip)]
     pub without_pages: u64,
     /// Relation of the log's clock to the trace's; `None` if the tags are in the trace.
@@ -56,7 +57,7 @@ pub struct Sync {
     pub other_sessions: u64,
 }
 
-/// Accesses of a function or block, with and without those of the functions that it called.
+/// Accesses of a function, block or loop, with and without those of the functions that it called.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Split {
     /// Including the functions called.
@@ -142,6 +143,9 @@ impl Calls {
         for block in &mut self.blocks {
             block.accesses = Some(split(Owner::Block(block.number)));
         }
+        for one in &mut self.loops {
+            one.accesses = Some(split(Owner::Loop(one.number)));
+        }
         let (outside, several_threads) = (split(Owner::Outside), split(Owner::SeveralThreads));
         let accesses = ledger.total.accesses();
         let has_none = |share: &&(Owner, [Share; 2])| share.1[1].is_without_pages;
@@ -157,7 +161,7 @@ impl Calls {
         });
     }
 
-    /// Writes the accesses of each function and block.
+    /// Writes the accesses of each function, block and loop.
     pub(super) fn write_accesses(&self, output: &mut dyn Write) -> io::Result<()> {
         let Some(trace) = &self.trace else { return Ok(()) };
         writeln!(output, "\naccesses {}, line by line or burst by burst", trace.accesses)?;
@@ -171,7 +175,7 @@ impl Calls {
                 let count = sync.uncertain_blocks;
                 writeln!(
                     output,
-                    "         {count} accesses are so near to that or to the entry of a block"
+                    "         {count} accesses are nearer than that to the start or end of a call or to the entry of a block"
                 )?;
             }
         }
@@ -188,7 +192,21 @@ impl Calls {
             return Ok(());
         }
         writeln!(output)?;
-        write_rows("block", self.rows_of_blocks(), has_error, output)
+        write_rows("block", self.rows_of_blocks(), has_error, output)?;
+        if self.loops.is_empty() {
+            return Ok(());
+        }
+        writeln!(output)?;
+        write_rows("loop", self.rows_of_loops(), has_error, output)
+    }
+
+    fn rows_of_loops(&self) -> Vec<(String, Split)> {
+        let row = |one: &super::Loop| {
+            let split = one.accesses.filter(|split| split.inclusive.accesses != 0)?;
+            let note = if one.tagged_exits == Exits::All { "" } else { NOT_ENDED };
+            Some((format!("{} at {}{note}", one.function, one.code_address), split))
+        };
+        self.loops.iter().filter_map(row).collect()
     }
 
     /// Accesses of each block, and of functions outside of their blocks.
@@ -205,6 +223,9 @@ impl Calls {
         blocks.chain(self.functions.iter().filter_map(outside)).collect()
     }
 }
+
+/// Marks a loop whose accesses may include those of blocks after it.
+const NOT_ENDED: &str = ", with exits that are not tagged";
 
 /// Writes a row for each owner, those with most own accesses first.
 fn write_rows(
@@ -258,7 +279,7 @@ impl Trace {
         warn("reads of the card's window, which are no tags", found.window_reads);
         warn("writes to the card's window that are no tags of this map", self.other_tags);
         warn(
-            "functions and blocks whose inclusive pages are not known: too many were open at a time",
+            "functions, blocks and loops whose inclusive pages are not known: too many were open at a time",
             self.without_pages,
         );
         if let Some(sync) = &self.sync {

@@ -4,9 +4,10 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use hmtt_format::tag_log::{Ending, FunctionId, Header, LossReason};
+use hmtt_format::tag_map::{TaggedBlock, TaggedLoop};
 
 use super::{
-    Block, Calls, CallsInThread, Edge, Exits, Function, Lost, Sum, TaggingEnd, Thread, Times,
+    Block, Calls, CallsInThread, Edge, Exits, Function, Loop, Lost, Sum, TaggingEnd, Thread, Times,
 };
 use crate::tags::call_counts::{CallCounts, Totals};
 use crate::tags::names::Names;
@@ -85,6 +86,7 @@ impl Calls {
             functions: functions(clock, threads, counts, names),
             edges: edges(clock, counts, names),
             blocks: blocks(threads, names),
+            loops: loops(threads, names),
             threads: threads.threads.iter().map(Thread::new).collect(),
             marks: threads.marks,
             lost: Lost::new(&threads.lost()),
@@ -157,7 +159,7 @@ fn edges(clock: Clock, counts: &CallCounts, names: &Names) -> Vec<Edge> {
 }
 
 fn blocks<L: Listener>(threads: &Threads<L>, names: &Names) -> Vec<Block> {
-    let block = |block: &hmtt_format::tag_map::TaggedBlock| Block {
+    let block = |block: &TaggedBlock| Block {
         number: block.number,
         function: names.get(block.function_number).into_owned(),
         code_address: format!("{:x}", block.code_address),
@@ -166,4 +168,23 @@ fn blocks<L: Listener>(threads: &Threads<L>, names: &Names) -> Vec<Block> {
         function_number: block.function_number,
     };
     names.blocks.values().map(block).filter(|block| block.entries != 0).collect()
+}
+
+fn loops<L: Listener>(threads: &Threads<L>, names: &Names) -> Vec<Loop> {
+    let head = |block: &TaggedBlock| ((block.function_number, block.code_address), block.number);
+    let heads: BTreeMap<(FunctionId, u64), FunctionId> = names.blocks.values().map(head).collect();
+    let one = |one: &TaggedLoop| {
+        let head = heads.get(&(one.function_number, one.code_address));
+        let head = head.and_then(|head| threads.blocks.get(head));
+        Loop {
+            number: one.number,
+            function: names.get(one.function_number).into_owned(),
+            code_address: format!("{:x}", one.code_address),
+            outer_number: one.outer_number,
+            tagged_exits: one.tagged_exits,
+            entries: head.map_or(0, |head| head.entries),
+            accesses: None,
+        }
+    };
+    names.loops.values().map(one).filter(|one| one.entries != 0).collect()
 }

@@ -23,6 +23,8 @@ pub enum Owner {
     OutsideBlocks(FunctionId),
     /// Accesses after the entry of the block with this number, until its call enters another tagged block.
     Block(FunctionId),
+    /// Accesses while a call of a function is in a block of the loop with this number.
+    Loop(u32),
 }
 
 impl Owner {
@@ -34,6 +36,7 @@ impl Owner {
             Owner::Function(number) => 1 << 32 | number.0 as u64,
             Owner::OutsideBlocks(number) => 2 << 32 | number.0 as u64,
             Owner::Block(number) => 3 << 32 | number.0 as u64,
+            Owner::Loop(number) => 4 << 32 | number as u64,
         }
     }
 }
@@ -69,24 +72,27 @@ pub struct Change {
 /// between a function's start and stop are the function's, except those of [`Owner::SeveralThreads`].)
 ///
 /// The same holds for blocks: a block is open from its entry until the same call enters another block or ends. A
-/// function's own accesses are those of its blocks and those outside of its blocks.
+/// function's own accesses are those of its blocks and those outside of its blocks. A loop is open while a call is in one
+/// of its blocks; own accesses of a loop are those of its blocks without the blocks of the loops that it contains.
 #[derive(Clone, Debug, Default)]
 pub struct Owners {
     regions: Regions,
     calls: OpenCalls,
-    /// Number of open calls of each function and block, over all threads, by [`Owner::key`].
+    /// Number of open calls of each function, block and loop, over all threads, by [`Owner::key`].
     times: FastMap<u64, u64>,
     running: BTreeSet<usize>,
-    /// Functions and blocks that were entered while several threads had open functions, and have not started.
+    /// Functions, blocks and loops that were entered while several threads had open functions, and have not started.
     entered: BTreeSet<Owner>,
 }
 
-/// Owners of own accesses: a function or one of the owners that are not functions, and the part of the function.
+/// Owners of own accesses: a function or one of the owners that are not functions, and the parts of the function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct OwnOwners {
     owner: Owner,
     /// Block of the function, or [`Owner::OutsideBlocks`] if the function has blocks.
     part: Option<Owner>,
+    /// Innermost loop that contains the block.
+    innermost_loop: Option<Owner>,
 }
 
 fn report(kind: Kind, owner: Owner, is_start: bool, to: &mut impl FnMut(Change)) {
@@ -94,7 +100,7 @@ fn report(kind: Kind, owner: Owner, is_start: bool, to: &mut impl FnMut(Change))
 }
 
 impl Owners {
-    /// Starts without open calls. `regions`: the blocks to which accesses are attributed.
+    /// Starts without open calls. `regions`: the blocks and loops to which accesses are attributed.
     pub fn new(regions: Regions) -> Self {
         Owners { regions, ..Owners::default() }
     }
@@ -124,7 +130,10 @@ impl Owners {
                 self.running.remove(&thread);
             }
             self.close(Owner::Function(number), to);
-            block.into_iter().for_each(|block| self.close(Owner::Block(block), to));
+            if let Some(block) = block {
+                self.close(Owner::Block(block), to);
+                self.close_loops(self.regions.loop_of(block), None, to);
+            }
         }
         let now = self.own();
         self.report_own(before, now, to);
@@ -146,15 +155,37 @@ impl Owners {
         let before = self.own();
         self.calls.begin_block(thread, block);
         previous.into_iter().for_each(|previous| self.close(Owner::Block(previous), to));
+        let left = previous.and_then(|previous| self.regions.loop_of(previous));
+        let entered = self.regions.loop_of(block);
+        let common = self.regions.common(left, entered);
+        self.close_loops(left, common, to);
         let now = self.own();
         self.report_own(before, now, to);
         self.open(Owner::Block(block), now.owner, to);
+        let mut next = entered;
+        while let Some(number) = next.filter(|_| next != common) {
+            self.open(Owner::Loop(number), now.owner, to);
+            next = self.regions.outer(number);
+        }
+    }
+
+    /// Counts an exit of a loop and of those that contain it, up to the loop `kept`.
+    fn close_loops(
+        &mut self,
+        mut next: Option<u32>,
+        kept: Option<u32>,
+        to: &mut impl FnMut(Change),
+    ) {
+        while let Some(number) = next.filter(|_| next != kept) {
+            self.close(Owner::Loop(number), to);
+            next = self.regions.outer(number);
+        }
     }
 
     /// The owners of own accesses.
     fn own(&self) -> OwnOwners {
         let mut running = self.running.iter();
-        let none = |owner| OwnOwners { owner, part: None };
+        let none = |owner| OwnOwners { owner, part: None, innermost_loop: None };
         match (running.next(), running.next()) {
             (Some(thread), None) => match self.calls.innermost(*thread) {
                 None => none(Owner::Outside),
@@ -162,7 +193,9 @@ impl Owners {
                     let outside =
                         || self.regions.has_blocks(number).then_some(Owner::OutsideBlocks(number));
                     let part = block.map(Owner::Block).or_else(outside);
-                    OwnOwners { owner: Owner::Function(number), part }
+                    let innermost_loop = block.and_then(|block| self.regions.loop_of(block));
+                    let innermost_loop = innermost_loop.map(Owner::Loop);
+                    OwnOwners { owner: Owner::Function(number), part, innermost_loop }
                 }
             },
             (None, _) => none(Owner::Outside),
@@ -172,7 +205,11 @@ impl Owners {
 
     /// Reports the changes of the owners of own accesses.
     fn report_own(&self, before: OwnOwners, now: OwnOwners, to: &mut impl FnMut(Change)) {
-        let pairs = [(Some(before.owner), Some(now.owner)), (before.part, now.part)];
+        let pairs = [
+            (Some(before.owner), Some(now.owner)),
+            (before.part, now.part),
+            (before.innermost_loop, now.innermost_loop),
+        ];
         for (before, now) in pairs.into_iter().filter(|(before, now)| before != now) {
             before.into_iter().for_each(|before| report(Kind::Own, before, false, to));
             now.into_iter().for_each(|now| report(Kind::Own, now, true, to));
@@ -194,7 +231,7 @@ impl Owners {
         }
     }
 
-    /// Counts an entry of a function or block. `own`: the owner of own accesses after it.
+    /// Counts an entry of a function, block or loop. `own`: the owner of own accesses after it.
     fn open(&mut self, owner: Owner, own: Owner, to: &mut impl FnMut(Change)) {
         let times = self.times.entry(owner.key()).or_default();
         *times += 1;
@@ -206,7 +243,7 @@ impl Owners {
         }
     }
 
-    /// Counts an exit of a function or block.
+    /// Counts an exit of a function, block or loop.
     fn close(&mut self, owner: Owner, to: &mut impl FnMut(Change)) {
         let Some(times) = self.times.get_mut(&owner.key()) else { return };
         *times -= 1;

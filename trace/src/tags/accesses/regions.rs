@@ -1,38 +1,176 @@
-//! Holds the parts of functions that accesses are attributed to: tagged blocks.
+//! Holds the parts of functions that accesses are attributed to: tagged blocks, and the natural loops that contain them.
+//!
+//! Blocks and loops are those of a map, which is not trusted: a loop is ignored unless the loop around it belongs to the
+//! same function and has a lower number, and so is one that is too deep.
 
 use hmtt_format::tag_log::FunctionId;
+use hmtt_format::tag_map::{TaggedBlock, TaggedLoop};
 
 use crate::tags::hash::FastMap;
+use crate::tags::names::Names;
 
-/// The tagged blocks of all functions.
+/// Most loops within each other, so that the cost of a block's entry is limited. Blocks of deeper ones belong to the last
+/// of these.
+const MAX_DEPTH: usize = 64;
+
+/// The tagged blocks and the loops of all functions.
 #[derive(Clone, Debug, Default)]
 pub struct Regions {
-    /// Function of each block.
-    blocks: FastMap<FunctionId, FunctionId>,
+    blocks: FastMap<FunctionId, Block>,
+    loops: FastMap<u32, Loop>,
     /// Functions that have tagged blocks.
     functions: FastMap<FunctionId, ()>,
 }
 
+#[derive(Clone, Copy, Debug)]
+struct Block {
+    function: FunctionId,
+    /// Number of the innermost loop that contains the block.
+    innermost: Option<u32>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Loop {
+    function: FunctionId,
+    /// Number of the loop itself or, if it is too deep, of the one whose part it is.
+    number: u32,
+    outer: Option<u32>,
+    /// Number of loops within each other, from the outermost to this one.
+    depth: usize,
+}
+
 impl Regions {
-    /// Collects blocks, each with the number of its function.
-    pub fn new(blocks: impl IntoIterator<Item = (FunctionId, FunctionId)>) -> Self {
-        let blocks: FastMap<FunctionId, FunctionId> = blocks.into_iter().collect();
-        let functions = blocks.values().map(|function| (*function, ())).collect();
-        Regions { blocks, functions }
+    /// Takes the blocks and loops of a map.
+    pub fn new(names: &Names) -> Self {
+        Regions::of(names.blocks.values(), names.loops.values())
+    }
+
+    /// Takes blocks, and loops by ascending number.
+    pub fn of<'a>(
+        blocks: impl IntoIterator<Item = &'a TaggedBlock>,
+        loops: impl IntoIterator<Item = &'a TaggedLoop>,
+    ) -> Self {
+        let mut regions = Regions::default();
+        loops.into_iter().for_each(|one| regions.add_loop(one));
+        for block in blocks {
+            let function = block.function_number;
+            let innermost = regions.number_of(block.loop_number, function);
+            regions.blocks.insert(block.number, Block { function, innermost });
+            regions.functions.insert(function, ());
+        }
+        regions
+    }
+
+    fn add_loop(&mut self, one: &TaggedLoop) {
+        let function = one.function_number;
+        let outer = self.number_of(one.outer_number, function);
+        let depth = self.depth(outer) + 1;
+        let added = match outer.and_then(|outer| self.loops.get(&outer)) {
+            Some(last) if depth > MAX_DEPTH => *last,
+            _ => Loop { function, number: one.number, outer, depth },
+        };
+        self.loops.insert(one.number, added);
+    }
+
+    /// The number of the loop of a function that a map names, if there is such a loop.
+    fn number_of(&self, named: Option<u32>, function: FunctionId) -> Option<u32> {
+        let found = self.loops.get(&named?)?;
+        (found.function == function).then_some(found.number)
     }
 
     /// Numbers of the blocks, each with the number of its function.
     pub fn blocks(&self) -> impl Iterator<Item = (FunctionId, FunctionId)> {
-        self.blocks.iter().map(|(block, function)| (*block, *function))
+        self.blocks.iter().map(|(number, block)| (*number, block.function))
     }
 
     /// The function that contains a block.
     pub fn function_of(&self, block: FunctionId) -> Option<FunctionId> {
-        self.blocks.get(&block).copied()
+        self.blocks.get(&block).map(|block| block.function)
     }
 
     /// Whether a function has tagged blocks.
     pub fn has_blocks(&self, function: FunctionId) -> bool {
         self.functions.contains_key(&function)
+    }
+
+    /// The innermost loop that contains a block.
+    pub fn loop_of(&self, block: FunctionId) -> Option<u32> {
+        self.blocks.get(&block)?.innermost
+    }
+
+    /// The innermost loop that contains another one.
+    pub fn outer(&self, number: u32) -> Option<u32> {
+        self.loops.get(&number)?.outer
+    }
+
+    /// The innermost loop that contains both of two loops.
+    pub fn common(&self, mut one: Option<u32>, mut other: Option<u32>) -> Option<u32> {
+        while one != other {
+            let deeper = if self.depth(one) >= self.depth(other) { &mut one } else { &mut other };
+            *deeper = deeper.and_then(|number| self.outer(number));
+        }
+        one
+    }
+
+    fn depth(&self, number: Option<u32>) -> usize {
+        number.and_then(|number| self.loops.get(&number)).map_or(0, |one| one.depth)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hmtt_format::tag_map::Exits;
+
+    use super::*;
+
+    fn loop_of(number: u32, function: u32, outer_number: Option<u32>) -> TaggedLoop {
+        TaggedLoop {
+            number,
+            function_number: FunctionId(function),
+            code_address: 0,
+            outer_number,
+            tagged_exits: Exits::All,
+        }
+    }
+
+    fn block(number: u32, loop_number: Option<u32>) -> TaggedBlock {
+        TaggedBlock {
+            number: FunctionId(number),
+            function_number: FunctionId(1),
+            code_address: 0,
+            size_bytes: 1,
+            loop_number,
+        }
+    }
+
+    #[test]
+    fn loops_that_cannot_be_are_ignored() {
+        // A loop in itself, in a later one, in one of another function.
+        let loops = [
+            loop_of(0, 1, Some(0)),
+            loop_of(1, 1, Some(2)),
+            loop_of(2, 2, None),
+            loop_of(3, 1, Some(2)),
+            loop_of(4, 1, Some(1)),
+        ];
+        let blocks = [block(10, Some(4)), block(11, Some(2)), block(12, Some(9))];
+        let regions = Regions::of(&blocks, &loops);
+        assert_eq!(
+            [0, 1, 2, 3, 4].map(|one| regions.outer(one)),
+            [None, None, None, None, Some(1)]
+        );
+        let found = [10, 11, 12].map(|block| regions.loop_of(FunctionId(block)));
+        assert_eq!(found, [Some(4), None, None]);
+        assert_eq!(regions.common(Some(4), Some(1)), Some(1));
+        assert_eq!(regions.common(Some(4), Some(3)), None);
+    }
+
+    #[test]
+    fn blocks_of_loops_that_are_too_deep_belong_to_outer_ones() {
+        let most = MAX_DEPTH as u32;
+        let loops = (0..2 * most).map(|one| loop_of(one, 1, one.checked_sub(1)));
+        let regions = Regions::of(&[block(1, Some(2 * most - 1))], &loops.collect::<Vec<_>>());
+        assert_eq!(regions.loop_of(FunctionId(1)), Some(most - 1));
+        assert_eq!(regions.common(Some(most - 1), Some(5)), Some(5));
     }
 }

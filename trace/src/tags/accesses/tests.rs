@@ -5,6 +5,7 @@ mod inputs;
 use std::collections::{BTreeMap, BTreeSet};
 
 use hmtt_format::tag_log::FunctionId;
+use hmtt_format::tag_map::{Exits, TaggedBlock, TaggedLoop};
 use proptest::prelude::*;
 
 use super::ledger::{Ledger, Moment, Share};
@@ -17,7 +18,7 @@ const FUNCTIONS: u32 = 8;
 /// Number of functions whose blocks are tagged: the first ones.
 const WITH_BLOCKS: u32 = 4;
 /// Number of tagged blocks of each of these functions.
-const BLOCKS: u32 = 3;
+const BLOCKS: u32 = 4;
 /// Most actions in a test case.
 const MAX_ACTIONS: usize = 250;
 
@@ -67,10 +68,37 @@ fn block(function: FunctionId, block: u32) -> FunctionId {
     FunctionId(100 + function.0 * BLOCKS + block)
 }
 
-/// All blocks, each with its function.
+/// All blocks, each with its function. The first block of a function is in no loop, the second in the function's first
+/// loop, the others in the second loop, which the first contains.
 fn blocks() -> impl Iterator<Item = (FunctionId, FunctionId)> {
     let functions = (0..WITH_BLOCKS).map(FunctionId);
     functions.flat_map(|f| (0..BLOCKS).map(move |number| (block(f, number), f)))
+}
+
+/// Loops that contain a block, from the inside outwards.
+fn loops_of(block: FunctionId) -> Vec<u32> {
+    let (function, number) = ((block.0 - 100) / BLOCKS, (block.0 - 100) % BLOCKS);
+    let loops = (0..number.min(2)).map(|one| 2 * function + one);
+    loops.rev().collect()
+}
+
+fn regions() -> Regions {
+    let block = |(number, function_number)| TaggedBlock {
+        number,
+        function_number,
+        code_address: 0,
+        size_bytes: 1,
+        loop_number: loops_of(number).first().copied(),
+    };
+    let one = |number: u32| TaggedLoop {
+        number,
+        function_number: FunctionId(number / 2),
+        code_address: 0,
+        outer_number: (!number.is_multiple_of(2)).then(|| number - 1),
+        tagged_exits: Exits::All,
+    };
+    let loops: Vec<TaggedLoop> = (0..2 * WITH_BLOCKS).map(one).collect();
+    Regions::of(&blocks().map(block).collect::<Vec<_>>(), &loops)
 }
 
 /// Owners of own accesses, and all inclusive owners.
@@ -85,9 +113,15 @@ fn owners(stacks: &[Vec<OpenCall>]) -> (BTreeSet<Owner>, BTreeSet<Owner>) {
                 Some(block) => Some(Owner::Block(block)),
                 None => (function.0 < WITH_BLOCKS).then_some(Owner::OutsideBlocks(function)),
             };
-            let own = part.into_iter().chain([Owner::Function(function)]).collect();
-            let blocks = stack.iter().filter_map(|call| Some(Owner::Block(call.1?)));
-            (own, blocks.chain(stack.iter().map(|call| Owner::Function(call.0))).collect())
+            let innermost = block.and_then(|block| loops_of(block).first().copied());
+            let own = part.into_iter().chain(innermost.map(Owner::Loop));
+            let open = stack.iter().filter_map(|call| call.1).flat_map(|block| {
+                loops_of(block).into_iter().map(Owner::Loop).chain([Owner::Block(block)])
+            });
+            (
+                own.chain([Owner::Function(function)]).collect(),
+                open.chain(stack.iter().map(|call| Owner::Function(call.0))).collect(),
+            )
         }
         _ => both(Owner::SeveralThreads),
     }
@@ -184,14 +218,15 @@ fn keys() -> impl Iterator<Item = (Kind, Owner)> {
         .map(Owner::Function)
         .chain([Owner::Outside, Owner::SeveralThreads])
         .chain((0..WITH_BLOCKS).map(|number| Owner::OutsideBlocks(FunctionId(number))))
-        .chain(blocks().map(|(block, _)| Owner::Block(block)));
+        .chain(blocks().map(|(block, _)| Owner::Block(block)))
+        .chain((0..2 * WITH_BLOCKS).map(Owner::Loop));
     owners.flat_map(|owner| [Kind::Own, Kind::Inclusive].map(|kind| (kind, owner)))
 }
 
 proptest! {
     #[test]
     fn accesses_are_counted_for_the_functions_that_are_open(actions in (1usize..4).prop_flat_map(actions)) {
-        let (mut split, mut ledger) = (Owners::new(Regions::new(blocks())), Ledger::default());
+        let (mut split, mut ledger) = (Owners::new(regions()), Ledger::default());
         split.begin(&mut |change| ledger.change(change));
         let (mut stacks, mut plain, mut all) = (vec![Vec::new(); 4], Plain::default(), 0);
         let mut clock = 1000;
@@ -229,6 +264,9 @@ proptest! {
             let blocks = (0..BLOCKS).map(|number| own(Owner::Block(block(function, number))));
             let sum = blocks.sum::<u64>() + own(Owner::OutsideBlocks(function));
             prop_assert_eq!(sum, own(Owner::Function(function)));
+            let loops: u64 = [0, 1].map(|one| own(Owner::Loop(2 * function.0 + one))).iter().sum();
+            let outside = own(Owner::Block(block(function, 0))) + own(Owner::OutsideBlocks(function));
+            prop_assert_eq!(loops + outside, sum);
         }
     }
 
@@ -241,7 +279,7 @@ proptest! {
         error in 0u64..20,
     ) {
         let mut stacks = vec![Vec::new(); 4];
-        let mut split = Owners::new(Regions::new(blocks()));
+        let mut split = Owners::new(regions());
         let (mut clock, mut states, mut changes) = (0, vec![(0, owners(&stacks))], Vec::new());
         split.begin(&mut |change| changes.push((0, 0, change)));
         for (action, gap) in actions.into_iter().zip(gaps) {

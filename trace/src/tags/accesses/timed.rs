@@ -148,7 +148,8 @@ impl TimedSplit {
 
 /// 1 if a change is the start or end of a call.
 fn is_of_call(change: Change) -> u64 {
-    !matches!(change.owner, Owner::Block(_) | Owner::OutsideBlocks(_)) as u64
+    let Change { owner, .. } = change;
+    !matches!(owner, Owner::Block(_) | Owner::OutsideBlocks(_) | Owner::Loop(_)) as u64
 }
 
 /// Removes and returns the first change, if it is due.
