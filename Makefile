@@ -47,7 +47,8 @@ bitstream: setup
 
 # Measures the receiver compared with tcpdump and dumpcap, decoding, forged frames, tag logs, tagged and monitored
 # programs compared with other tools, and the simulated card. The receiver's part writes 10 GB to target/bench and removes them.
-bench: setup
+bench:
+	@sh tools/setup.sh bench
 	cargo build --quiet --release -p hmtt-sim -p hmtt-host -p hmtt-cli -p hmtt-tests --bins
 	cargo run --quiet --release -p hmtt-tests --bin bench_receive
 	cargo run --quiet --release -p hmtt-tests --bin bench_decode

@@ -1,6 +1,7 @@
 #!/bin/sh
 # Installs what building and testing need: packages from Debian, FPGA tools from PyPI into
-# target/tools. `setup.sh demo` installs only what `make demo` needs. Quiet when all is there.
+# target/tools. `setup.sh demo` installs only what `make demo` needs, `setup.sh bench` also what is
+# measured beside this project. Quiet when all is there.
 set -eu
 purpose=${1:-all}
 cd "$(dirname "$0")/.."
@@ -12,6 +13,10 @@ need() { # command package
 need cc build-essential
 need ip iproute2
 need unshare util-linux
+if [ "$purpose" = bench ]; then
+    need qemu-x86_64 qemu-user
+    purpose=all
+fi
 if [ "$purpose" = all ]; then
     need yosys yosys
     need nextpnr-ice40 nextpnr-ice40
