@@ -110,6 +110,9 @@ pub struct TaggedFunction {
     /// Address of the first instruction in the process.
     #[serde(with = "hex_address", alias = "start")]
     pub code_address: u64,
+    /// Address of the first instruction in the file's own address space; not in maps of older versions.
+    #[serde(default, with = "optional_hex_address")]
+    pub file_address: Option<u64>,
     /// Size in bytes.
     #[serde(alias = "size")]
     pub size_bytes: u64,
@@ -297,6 +300,27 @@ mod hex_address {
                     .map_err(|_| D::Error::custom(format!("{text} is no address")))
             }
         }
+    }
+}
+
+/// The same for an address that may be missing.
+mod optional_hex_address {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    use super::hex_address;
+
+    #[derive(Serialize, Deserialize)]
+    struct Address(#[serde(with = "hex_address")] u64);
+
+    pub fn serialize<S: Serializer>(
+        address: &Option<u64>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        address.map(Address).serialize(serializer)
+    }
+
+    pub fn deserialize<'a, D: Deserializer<'a>>(deserializer: D) -> Result<Option<u64>, D::Error> {
+        Ok(Option::<Address>::deserialize(deserializer)?.map(|Address(address)| address))
     }
 }
 

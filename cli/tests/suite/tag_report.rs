@@ -28,6 +28,7 @@ fn map(is_timed: bool) -> TagMap {
         symbols: vec![format!("_{name}")],
         object: "/opt/prog".into(),
         code_address: 0x40_1000 + u64::from(number) * 0x100,
+        file_address: Some(0x1000 + u64::from(number) * 0x100),
         size_bytes: 0x80,
         tagged_exits: Exits::All,
         removed: None,

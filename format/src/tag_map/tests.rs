@@ -9,6 +9,7 @@ fn map() -> TagMap {
         symbols: vec!["main".into(), "start_here".into()],
         object: "/bin/prog".into(),
         code_address: 0x5555_0000_1139,
+        file_address: Some(0x1139),
         size_bytes: 40,
         tagged_exits: Exits::All,
         removed: Some("over budget".into()),
@@ -49,6 +50,7 @@ fn loop_of(number: u32, outer_number: Option<u32>) -> TaggedLoop {
 fn without_loops() -> TagMap {
     let mut map = TagMap { loops: Vec::new(), ..map() };
     map.blocks[0].loop_number = None;
+    map.functions[0].file_address = None;
     map
 }
 
@@ -72,6 +74,7 @@ fn text_without_loops() -> String {
     let mut map = serde_json::to_value(map()).unwrap();
     assert!(map.as_object_mut().unwrap().remove("loops").is_some());
     assert!(map["blocks"][0].as_object_mut().unwrap().remove("loop_number").is_some());
+    assert!(map["functions"][0].as_object_mut().unwrap().remove("file_address").is_some());
     map.to_string()
 }
 

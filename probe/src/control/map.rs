@@ -33,6 +33,7 @@ impl Tagged {
             symbols: patched.function.symbols.clone(),
             object: patched.object.clone(),
             code_address: patched.address().0,
+            file_address: Some(patched.function.start),
             size_bytes: patched.function.size,
             tagged_exits: match (&self.tags.collector, patched.hidden) {
                 (Collector::Counts(_), _) => Exits::None,

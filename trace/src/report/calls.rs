@@ -185,6 +185,10 @@ pub struct Block {
     pub function: String,
     /// Address of its first instruction, hexadecimal.
     pub code_address: String,
+    /// File that contains it.
+    pub object: Option<String>,
+    /// Address of its first instruction in the file's own address space, hexadecimal.
+    pub file_address: Option<String>,
     /// Number of its executions.
     pub entries: u64,
     /// Accesses of the block to memory, if there is a trace.
@@ -204,6 +208,10 @@ pub struct Loop {
     pub function: String,
     /// Address of its head, hexadecimal.
     pub code_address: String,
+    /// File that contains it.
+    pub object: Option<String>,
+    /// Address of its head in the file's own address space, hexadecimal.
+    pub file_address: Option<String>,
     /// Number of the innermost loop that contains it.
     pub outer_number: Option<u32>,
     /// Which of the blocks to which it can be left are tagged.

@@ -135,7 +135,7 @@ fn functions<L: Listener>(
         Function {
             number: *number,
             name: names.get(*number).into_owned(),
-            object: mapped.map(|function| function.object.display().to_string()),
+            object: object(names, *number),
             removed: mapped.and_then(|function| function.removed.clone()),
             sum: clock.sum(totals),
             accesses: None,
@@ -158,11 +158,25 @@ fn edges(clock: Clock, counts: &CallCounts, names: &Names) -> Vec<Edge> {
     counts.edges.iter().map(edge).collect()
 }
 
+/// The file that contains a function.
+fn object(names: &Names, function: FunctionId) -> Option<String> {
+    names.function(function).map(|function| function.object.display().to_string())
+}
+
+/// The address in its file of an address in a function, hexadecimal, if the map states that of the function.
+fn file_address(names: &Names, function: FunctionId, code_address: u64) -> Option<String> {
+    let function = names.function(function)?;
+    let offset = code_address.wrapping_sub(function.code_address);
+    Some(format!("{:x}", function.file_address?.wrapping_add(offset)))
+}
+
 fn blocks<L: Listener>(threads: &Threads<L>, names: &Names) -> Vec<Block> {
     let block = |block: &TaggedBlock| Block {
         number: block.number,
         function: names.get(block.function_number).into_owned(),
         code_address: format!("{:x}", block.code_address),
+        object: object(names, block.function_number),
+        file_address: file_address(names, block.function_number, block.code_address),
         entries: threads.blocks.get(&block.number).map_or(0, |block| block.entries),
         accesses: None,
         function_number: block.function_number,
@@ -180,6 +194,8 @@ fn loops<L: Listener>(threads: &Threads<L>, names: &Names) -> Vec<Loop> {
             number: one.number,
             function: names.get(one.function_number).into_owned(),
             code_address: format!("{:x}", one.code_address),
+            object: object(names, one.function_number),
+            file_address: file_address(names, one.function_number, one.code_address),
             outer_number: one.outer_number,
             tagged_exits: one.tagged_exits,
             entries: head.map_or(0, |head| head.entries),
