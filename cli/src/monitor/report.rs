@@ -1,5 +1,6 @@
 //! `hmtt monitor report`: prints what a program has executed most, or its profile in another form.
 
+mod accesses;
 mod json;
 mod text;
 
@@ -10,6 +11,7 @@ use hmtt_format::profile::Profile;
 use hmtt_translator::report::{Analysis, callgrind};
 
 use crate::standard_io;
+use accesses::Accesses;
 pub use text::table;
 
 /// Rows of a table by default.
@@ -24,6 +26,9 @@ pub struct Report {
     /// Number of rows of each table; 0 means all
     #[arg(long, value_name = "ROWS", default_value_t = ROWS)]
     top: usize,
+    /// Add the accesses of blocks and loops that hmtt tag report --json has attributed to them in a trace of another run
+    #[arg(long, value_name = "REPORT", conflicts_with_all = ["annotate", "dot", "callgrind"])]
+    accesses: Option<PathBuf>,
     /// Print one JSON object
     #[arg(long, group = "form")]
     json: bool,
@@ -39,10 +44,12 @@ pub struct Report {
 }
 
 /// Prints the report. Returns whether something was lost.
-pub fn run(Report { file, top, json, annotate, dot, callgrind }: &Report) -> Result<bool> {
+pub fn run(report: &Report) -> Result<bool> {
+    let Report { file, top, accesses, json, annotate, dot, callgrind } = report;
     let profile = read(file)?;
     let analysis = Analysis::new(&profile);
     let top = if *top == 0 { usize::MAX } else { *top };
+    let accesses = accesses.as_ref().map(|report| Accesses::read(report, &profile)).transpose()?;
     let text = if let Some(function) = annotate.as_ref().or(dot.as_ref()) {
         let text = match dot {
             Some(_) => analysis.dot(function),
@@ -61,9 +68,10 @@ pub fn run(Report { file, top, json, annotate, dot, callgrind }: &Report) -> Res
         callgrind::write(&analysis, &mut text)?;
         text
     } else if *json {
-        json::object(&analysis, top).into_bytes()
+        json::object(&analysis, top, accesses.as_ref()).into_bytes()
     } else {
-        table(&profile, top).into_bytes()
+        let accesses = accesses.map(|accesses| accesses.table(top)).unwrap_or_default();
+        (table(&profile, top) + &accesses).into_bytes()
     };
     standard_io::print(|output| output.write_all(&text))?;
     warn(&profile, "");

@@ -1,7 +1,7 @@
 //! Attributes accesses to the loops of a real program. The source shows where accesses belong: those in or after a
 //! function that a loop calls, until the next event, are the loop's.
 
-use hmtt_tests::succeed;
+use hmtt_tests::{run, succeed};
 use serde_json::{Value, json};
 
 use super::by_marks::report_by_marks;
@@ -67,4 +67,43 @@ fn marks_attribute_accesses_to_loops() {
         compare(&reported, &truth, &program);
         compare_loops(&reported, &truth);
     }
+}
+
+#[test]
+fn accesses_stand_beside_the_executions_of_a_profile() {
+    let test = "accesses_stand_beside_the_executions_of_a_profile";
+    let Some(program) = Program::run_recipe(test, WITH_LOOPS_AND_BLOCKS) else { return };
+    let (reported, _) = report_by_marks(&program, 100);
+    let in_folder = |name: &str| program.folder.path().join(name);
+    let (accesses, profile) = (in_folder("accesses.json"), in_folder("profile.json"));
+    std::fs::write(&accesses, reported.to_string()).unwrap();
+    let monitor = |program: &str| {
+        let words =
+            ["monitor", "run", "--no-block-lists", "--overwrite", "-o", path(&profile), "--"];
+        succeed("hmtt", &[&words[..], &[program]].concat());
+    };
+    monitor(path(&in_folder("prog")));
+    let show = ["monitor", "report", "--top", "0", "--accesses", path(&accesses), path(&profile)];
+    let joined: Value =
+        serde_json::from_str(&succeed("hmtt", &[&show[..], &["--json"]].concat())).unwrap();
+    for kind in ["blocks", "loops"] {
+        let expected = reported[kind].as_array().unwrap().iter();
+        let expected: Vec<&Value> =
+            expected.filter(|one| one["accesses"]["inclusive"]["accesses"] != 0).collect();
+        let found = joined["accesses"][kind].as_array().unwrap();
+        assert!(found.len() == expected.len() && found.len() >= 2, "{kind}: {found:?}");
+        for one in found {
+            let address = one["file_address"].as_str().unwrap().trim_start_matches("0x");
+            let same = expected.iter().find(|other| other["file_address"] == address).unwrap();
+            assert_eq!((&one["accesses"], &one["entries"]), (&same["accesses"], &same["entries"]));
+            // Both runs do the same.
+            assert_eq!(one["executions"], one["entries"], "{kind} at {address}");
+        }
+    }
+    let text = succeed("hmtt", &show);
+    let loops = text.lines().skip_while(|line| !line.ends_with("  loop")).skip(1).count();
+    assert_eq!(loops, 2, "{text}");
+    monitor("true");
+    let error = String::from_utf8(run("hmtt", &show).stderr).unwrap();
+    assert!(error.contains("has no accesses of blocks or loops that were executed"), "{error}");
 }

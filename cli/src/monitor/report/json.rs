@@ -5,8 +5,10 @@ use hmtt_translator::report::lines::SourceLines;
 use hmtt_translator::report::{Analysis, sum};
 use serde_json::{Value, json};
 
-/// The profile with the hottest blocks only, and the tables of the report.
-pub fn object(analysis: &Analysis<'_>, top: usize) -> String {
+use super::accesses::Accesses;
+
+/// The profile with the hottest blocks only, and the tables of the report. `accesses`: those of another run.
+pub fn object(analysis: &Analysis<'_>, top: usize, accesses: Option<&Accesses>) -> String {
     let profile = analysis.profile;
     let functions = analysis.functions().into_iter().take(top).map(|one| {
         json!({
@@ -59,5 +61,8 @@ pub fn object(analysis: &Analysis<'_>, top: usize) -> String {
     all["blocks"] = hottest.iter().map(|one| block(one)).collect();
     all["conditional_jumps"] = conditional.iter().map(|one| block(one)).collect();
     all["indirect_sites"] = sites.iter().map(site).collect();
+    if let Some(accesses) = accesses {
+        all["accesses"] = accesses.json(top);
+    }
     format!("{all}\n")
 }

@@ -286,7 +286,7 @@ mod tests {
             text.contains("40  49.38              4             0x1000  g\\n+0x0 (p)\n"),
             "{text}"
         );
-        let json = json::object(&Analysis::new(&profile), 1);
+        let json = json::object(&Analysis::new(&profile), 1, None);
         let json: serde_json::Value = serde_json::from_str(&json).unwrap();
         assert_eq!(json["functions"][0]["instructions"], 41);
         assert_eq!(json["blocks"].as_array().unwrap().len(), 1);
