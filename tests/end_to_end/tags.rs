@@ -8,6 +8,8 @@ mod marked;
 mod program;
 mod truth;
 
+use std::path::PathBuf;
+
 use hmtt_format::config::{TAG_NIBBLE_FIRST, TAG_OFF, TAG_ON};
 use hmtt_format::{Direction, MemoryDescription, toml_memory};
 use hmtt_sim::traffic::Traffic;
@@ -139,14 +141,20 @@ fn compare(reported: &Value, truth: &Truth, program: &Program) {
     assert_eq!(reported["unmatched_exits"], json!(0));
 }
 
-#[test]
-fn tags_on_the_bus_split_accesses_by_function() {
-    let Some(program) = Program::run("tags_on_the_bus_split_accesses_by_function") else { return };
-    let (traffic, truth) = traffic(&program);
+/// Replays traffic with a program's tags through the simulated card. Returns the capture, and the truth.
+fn captured(program: &Program) -> (PathBuf, Truth) {
+    let (traffic, truth) = traffic(program);
     let folder = program.folder.path();
     let (input, capture) = (folder.join("made_up.cmd"), folder.join("c.pcapng"));
     write_vector(&input, &traffic);
     replay_file(&input, &["--granularity", "burst"], &capture);
+    (capture, truth)
+}
+
+#[test]
+fn tags_on_the_bus_split_accesses_by_function() {
+    let Some(program) = Program::run("tags_on_the_bus_split_accesses_by_function") else { return };
+    let (capture, truth) = captured(&program);
     let map = card_map(&program);
     compare(&report(&[path(&capture), "--map", path(&map)]), &truth, &program);
     let text = succeed("hmtt", &["tag", "report", path(&capture), "--map", path(&map)]);
@@ -178,11 +186,7 @@ fn tags_on_the_bus_pass_over_a_wire() {
 #[test]
 fn losses_make_the_counts_lower_bounds() {
     let Some(program) = Program::run("losses_make_the_counts_lower_bounds") else { return };
-    let (traffic, truth) = traffic(&program);
-    let folder = program.folder.path();
-    let (input, capture) = (folder.join("made_up.cmd"), folder.join("c.pcapng"));
-    write_vector(&input, &traffic);
-    replay_file(&input, &["--granularity", "burst"], &capture);
+    let (capture, truth) = captured(&program);
     let (blocks, packets) = loss::split(&capture);
     let is_kept = |(at, _): &(usize, _)| at % 7 != 6;
     let kept: Vec<_> =

@@ -8,9 +8,8 @@ use serde_json::{Value, json};
 use super::by_marks::report_by_marks;
 use super::program::{Program, WITH_BLOCKS};
 use super::truth::{Share, Truth};
-use super::{card_map, compare, report, traffic};
-use crate::captures::{path, replay_file};
-use crate::recording::write_vector;
+use super::{captured, card_map, compare, report};
+use crate::captures::path;
 
 /// Compares the report on every block with the truth, and the sum over the blocks of each function with its own
 /// accesses.
@@ -44,11 +43,7 @@ fn compare_blocks(reported: &Value, truth: &Truth, program: &Program) {
 fn tags_on_the_bus_split_accesses_by_block() {
     let test = "tags_on_the_bus_split_accesses_by_block";
     let Some(program) = Program::run_recipe(test, WITH_BLOCKS) else { return };
-    let (traffic, truth) = traffic(&program);
-    let folder = program.folder.path();
-    let (input, capture) = (folder.join("made_up.cmd"), folder.join("c.pcapng"));
-    write_vector(&input, &traffic);
-    replay_file(&input, &["--granularity", "burst"], &capture);
+    let (capture, truth) = captured(&program);
     let reported = report(&[path(&capture), "--map", path(&card_map(&program))]);
     compare(&reported, &truth, &program);
     compare_blocks(&reported, &truth, &program);

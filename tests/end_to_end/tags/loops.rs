@@ -7,9 +7,8 @@ use serde_json::{Value, json};
 use super::by_marks::report_by_marks;
 use super::program::{Program, Recipe, WITH_LOOPS, WITH_LOOPS_AND_BLOCKS};
 use super::truth::{Loop, Truth};
-use super::{card_map, compare, report, traffic};
-use crate::captures::{path, replay_file};
-use crate::recording::write_vector;
+use super::{captured, card_map, compare, report};
+use crate::captures::path;
 
 fn compare_loops(reported: &Value, truth: &Truth) {
     let loops = reported["loops"].as_array().unwrap();
@@ -28,11 +27,7 @@ fn compare_loops(reported: &Value, truth: &Truth) {
 
 fn check_tags_on_the_bus(test: &str, recipe: Recipe) {
     let Some(program) = Program::run_recipe(test, recipe) else { return };
-    let (traffic, truth) = traffic(&program);
-    let folder = program.folder.path();
-    let (input, capture) = (folder.join("made_up.cmd"), folder.join("c.pcapng"));
-    write_vector(&input, &traffic);
-    replay_file(&input, &["--granularity", "burst"], &capture);
+    let (capture, truth) = captured(&program);
     let map = card_map(&program);
     let reported = report(&[path(&capture), "--map", path(&map)]);
     compare(&reported, &truth, &program);

@@ -77,14 +77,10 @@ impl Space {
         Some(Space { number, arena, around, hot, cold: limit, islands, hot_starts, cold_starts })
     }
 
-    /// Whether at least one half of it is in use.
-    pub fn is_half_full(&self) -> bool {
-        self.cold.saturating_sub(self.hot) < u64::from(self.arena.bytes) / 2
-    }
-
-    /// Whether at least one quarter of it is in use.
-    pub fn is_quarter_full(&self) -> bool {
-        self.cold.saturating_sub(self.hot) < u64::from(self.arena.bytes) / 4 * 3
+    /// Whether at least this part of it is in use: 2 is one half.
+    pub fn is_full_by(&self, part: u64) -> bool {
+        let bytes = u64::from(self.arena.bytes);
+        self.cold.saturating_sub(self.hot) < bytes - bytes / part
     }
 
     /// Whether it contains an address.

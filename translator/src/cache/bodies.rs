@@ -6,6 +6,9 @@ use super::{BlockInfo, Cache, CacheError, CacheMemory};
 use crate::block::{Block, Untranslatable};
 use crate::emit::{Emitted, Form, Path, Place, Points, emit};
 
+/// Superblocks use at most this part of an arena, one half. They leave the rest to blocks.
+const SUPERBLOCKS_PART: u64 = 2;
+
 impl<M: CacheMemory> Cache<M> {
     /// Adds a block that was just decoded, with code of one form. Its exits are linked later.
     pub(super) fn add_block(&mut self, mut block: Block, form: Form) -> Result<(), CacheError> {
@@ -117,7 +120,7 @@ impl<M: CacheMemory> Cache<M> {
         loop {
             let Space { hot, cold, around, .. } = &self.spaces[space];
             let is_superblock = blocks.len() > 1 && form != Form::Landing;
-            if is_superblock && self.spaces[space].is_half_full() {
+            if is_superblock && self.spaces[space].is_full_by(SUPERBLOCKS_PART) {
                 let why = "superblocks leave one half of each arena to blocks".to_owned();
                 return Err(CacheError::Arena { near, why });
             }

@@ -10,6 +10,9 @@ use super::{ArenaNumber, Cache, CacheError, CacheMemory, Instrument};
 use crate::block::End;
 use crate::code::{CodeBytes, Expected};
 
+/// Expected blocks are translated until this part of an arena is in use, one quarter: they may never be executed.
+const AHEAD_PART: u64 = 4;
+
 impl<M: CacheMemory> Cache<M> {
     /// Translates the block at an address, and those that are expected to be executed after it; without any, up to a
     /// limit, those that direct transfers reach from it. `is_landing`: the program gets to the address by an indirect
@@ -52,10 +55,10 @@ impl<M: CacheMemory> Cache<M> {
         }
     }
 
-    /// Whether there is space for blocks that may not be executed near an address.
+    /// Whether expected blocks are translated near an address.
     fn has_space_ahead(&self, near: RunAddr) -> bool {
         let space = self.spaces.iter().rfind(|space| space.reaches(near));
-        space.is_none_or(|space| !space.is_quarter_full())
+        space.is_none_or(|space| !space.is_full_by(AHEAD_PART))
     }
 
     /// Decodes blocks without a translation that direct transfers reach from the first one. Also returns to which

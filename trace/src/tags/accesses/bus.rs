@@ -2,8 +2,8 @@
 //!
 //! The bus shows neither threads nor stack pointers, so all calls are on one stack: an entry pushes a call, an
 //! exit closes all calls down to the innermost call of its function. The calls above that one were left without
-//! an exit tag; so were those above the innermost call of a function whose block is entered. At a gap of the trace the open calls are not known: all calls end there, so that no function
-//! gets accesses of another function.
+//! an exit tag; so were those above the innermost call of a function whose block is entered. At a gap of the
+//! trace the open calls are not known: all calls end there, so that no function gets accesses of another function.
 
 use hmtt_format::tag_log::{FunctionId, TagEvent};
 use hmtt_format::tag_map::Window;

@@ -9,8 +9,8 @@ use hmtt_format::tag_map::{TaggedBlock, TaggedLoop};
 use crate::tags::hash::FastMap;
 use crate::tags::names::Names;
 
-/// Most loops within each other, so that the cost of a block's entry is limited. Blocks of deeper ones belong to the last
-/// of these.
+/// Most loops within each other, so that the cost of a block's entry is limited. A block in more loops counts for the
+/// outermost ones only.
 const MAX_DEPTH: usize = 64;
 
 /// The tagged blocks and the loops of all functions.
