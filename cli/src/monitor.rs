@@ -6,6 +6,7 @@ mod attach;
 mod detach;
 mod options;
 mod outputs;
+mod perf_maps;
 mod report;
 mod run;
 

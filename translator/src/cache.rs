@@ -12,6 +12,7 @@ mod superblocks;
 mod translate;
 
 use std::collections::{BTreeMap, HashMap};
+use std::ops::Range;
 use std::sync::Arc;
 
 use hmtt_probe::address::RunAddr;
@@ -23,6 +24,7 @@ use crate::emit::{Emitted, ExitKind, Form, Path, Points, Section, emit};
 use crate::layout::{area, lookup};
 use crate::state::Point;
 use crate::stubs::Stubs;
+pub use arena::Contents;
 use arena::{Space, Start};
 use record::{Body, ExitRecord, Record};
 
@@ -169,9 +171,11 @@ pub struct Cache<M> {
 }
 
 /// Which section of a block.
-#[derive(Clone, Copy, Debug)]
-enum Side {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// What is usually executed.
     Hot,
+    /// What is seldom executed: requests to the controller, and waiting.
     Cold,
 }
 
@@ -320,9 +324,21 @@ impl<M: CacheMemory> Cache<M> {
         self.spaces.iter().any(|space| space.contains(address.0))
     }
 
+    /// What the arenas contain, by address.
+    pub fn contents(&self) -> impl Iterator<Item = (Range<u64>, Contents)> {
+        self.spaces.iter().flat_map(|space| {
+            let parts = space.contents();
+            let limit = space.arena.base.0 + u64::from(space.arena.bytes);
+            let ends: Vec<u64> =
+                parts.iter().skip(1).map(|(start, _)| *start).chain([limit]).collect();
+            let ranges = parts.into_iter().zip(ends);
+            ranges.map(|((start, contents), end)| (start..end, contents))
+        })
+    }
+
     /// Takes all blocks that contain bytes of a range out of the cache: nothing leads to them any more.
     /// Threads that are in them finish the block that they are in.
-    pub fn invalidate(&mut self, range: std::ops::Range<RunAddr>) {
+    pub fn invalidate(&mut self, range: Range<RunAddr>) {
         let first = range.start.saturating_sub(MAX_BYTES as u64).0;
         let inside = self.by_address.range(first..range.end.0.max(first));
         let mut blocks: Vec<u32> = inside.map(|(_, block)| *block).collect();

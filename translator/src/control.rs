@@ -23,6 +23,7 @@ mod gaps;
 mod memory;
 mod numbers;
 mod original;
+mod perf_map;
 mod processes;
 mod progress;
 mod setup;
@@ -60,6 +61,8 @@ pub struct Outcome {
     pub ending: Ending,
     /// Why the controller has detached without being asked.
     pub left: Option<&'static str>,
+    /// Symbols of the code cache, one on a line: address and size in hexadecimal, and name. `None` if not asked for.
+    pub perf_map: Option<String>,
 }
 
 /// A waiting thread that the tracer makes native.

@@ -19,7 +19,7 @@ pub struct Attach {
 
 /// Follows the process until it ends or a signal asks to detach. Returns whether something was lost.
 pub fn run(Attach { options, pid }: &Attach) -> Result<bool> {
-    let Prepared { options, mut outputs } = options.prepare()?;
+    let Prepared { options, mut outputs } = options.prepare(true)?;
     let process = Process::attach_checked(Pid::from_raw(*pid), false)?;
     hmtt_translator::control::attach(process, &options, &mut outputs)?;
     let finished = outputs.finish();

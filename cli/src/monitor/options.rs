@@ -16,6 +16,7 @@ use hmtt_translator::monitor::models::icache::Geometry;
 use hmtt_translator::monitor::tally::Recording;
 
 use super::outputs::{Files, Outputs};
+use super::perf_maps::PerfMaps;
 use crate::tag::options::block_signals;
 use crate::tag::warnings::shown;
 
@@ -62,6 +63,9 @@ pub struct MonitorOptions {
     /// Neither use nor keep such lists
     #[arg(long, conflicts_with = "block_lists")]
     no_block_lists: bool,
+    /// Write symbols of the code cache to /tmp/perf-PID.map, where perf(1) finds them
+    #[arg(long)]
+    perf_map: bool,
     /// Print a line to standard error each second: blocks per second, how full the rings are, and the hottest function
     #[arg(long)]
     progress: bool,
@@ -115,8 +119,9 @@ impl MonitorOptions {
         }
     }
 
-    /// Blocks signals and creates the output file, before any other thread starts.
-    pub fn prepare(&self) -> Result<Prepared> {
+    /// Blocks signals and creates the output file, before any other thread starts. `is_attached`: whether the process runs
+    /// already.
+    pub fn prepare(&self, is_attached: bool) -> Result<Prepared> {
         let signals = block_signals()?;
         ptrace::ignore_file_size_signal();
         let files = Files {
@@ -126,7 +131,9 @@ impl MonitorOptions {
             prints: !self.translate_only,
             selection: self.selection()?,
         };
-        let outputs = Outputs::new(files, self.follow)?;
+        let perf_map = self.perf_map;
+        let perf_maps = perf_map.then(|| PerfMaps::new(is_attached));
+        let outputs = Outputs::new(files, self.follow, perf_maps)?;
         let models = ModelOptions { predictors: self.predictors, icache: self.icache };
         let edges = !self.counts_only;
         let thresholds = Thresholds { block: self.hot_block, edge: self.hot_edge };
@@ -143,7 +150,8 @@ impl MonitorOptions {
         let progress = self.progress.then_some(print as fn(&Progress));
         let follow = self.follow;
         let lists = self.block_lists()?.map(Arc::new);
-        let options = Options { instrument, drops, recording, signals, progress, follow, lists };
+        let options =
+            Options { instrument, drops, recording, signals, progress, follow, lists, perf_map };
         Ok(Prepared { options, outputs })
     }
 }

@@ -16,6 +16,7 @@ use hmtt_translator::monitor::intervals::Intervals;
 use hmtt_translator::profile::{Unread, Written};
 use nix::unistd::Pid;
 
+use super::perf_maps::{PerfMaps, PlannedMap};
 use super::report;
 use crate::tag::files::{Created, NewFiles};
 use crate::tag::rules::warn_of_unmatched;
@@ -45,6 +46,8 @@ pub struct Outputs {
     first: Option<ProfileOutput>,
     /// Number of outputs that were named after each process.
     names: BTreeMap<Pid, usize>,
+    /// Symbols of code caches for perf(1), if they are written.
+    perf_maps: Option<PerfMaps>,
     finished: Arc<Mutex<Finished>>,
 }
 
@@ -64,6 +67,7 @@ struct ProfileOutput {
     counts: Option<Created>,
     vectors: Option<Created>,
     new_files: [NewFiles; 2],
+    perf_map: Option<PlannedMap>,
     prints: bool,
     selection: Option<Selection>,
 }
@@ -91,7 +95,7 @@ impl Files {
         let vectors = beside.as_ref().map(create).transpose()?;
         let new_files = [new_counts, new_file(vectors.as_ref())];
         let (prints, selection) = (self.prints, self.selection.clone());
-        Ok(ProfileOutput { counts, vectors, new_files, prints, selection })
+        Ok(ProfileOutput { counts, vectors, new_files, perf_map: None, prints, selection })
     }
 }
 
@@ -125,9 +129,9 @@ impl ProfileOutput {
     /// Writes or prints the counts, and warns of losses. `prefix`: start of each message. `heading`: that of a table.
     /// Returns whether it has failed, and whether something was lost.
     fn finish(self, outcome: Outcome, prefix: &str, heading: &str) -> (bool, bool) {
-        let ProfileOutput { counts, vectors, new_files, prints, selection } = self;
+        let ProfileOutput { counts, vectors, new_files, perf_map, prints, selection } = self;
         new_files.into_iter().for_each(NewFiles::keep);
-        let Outcome { mut profile, ending, left } = outcome;
+        let Outcome { mut profile, ending, left, perf_map: symbols } = outcome;
         let intervals = profile.intervals.take();
         if let Some(why) = left {
             report!(
@@ -152,23 +156,29 @@ impl ProfileOutput {
             (Some(intervals), Some(file)) => write_vectors(intervals, file, prefix),
             _ => Ok(()),
         });
-        if let Err(error) = &written {
+        let symbols_written = match (symbols, perf_map) {
+            (Some(symbols), Some(map)) => map.write(&symbols).map_err(TagError::from),
+            _ => Ok(()),
+        };
+        let results = [written, symbols_written];
+        for error in results.iter().filter_map(|result| result.as_ref().err()) {
             report!("hmtt: {}", escape::message(&chain(error)));
         }
         report::warn(&profile, prefix);
-        (written.is_err(), !profile.is_complete())
+        (results.iter().any(Result::is_err), !profile.is_complete())
     }
 }
 
 impl Outputs {
-    /// Creates the files of the first process. `is_tree`: whether others may be followed.
+    /// Creates the files of the first process. `is_tree`: whether others may be followed. `perf_maps`: where symbols of code
+    /// caches are written for perf(1), if they are.
     ///
     /// # Errors
     /// [`TagError::Output`] if they cannot be created.
-    pub fn new(files: Files, is_tree: bool) -> Result<Self, TagError> {
+    pub fn new(files: Files, is_tree: bool, perf_maps: Option<PerfMaps>) -> Result<Self, TagError> {
         let first = Some(files.create("")?);
         let (names, finished) = Default::default();
-        Ok(Outputs { files, is_tree, first, names, finished })
+        Ok(Outputs { files, is_tree, first, names, perf_maps, finished })
     }
 
     /// The suffix of the files of another program of a process.
@@ -197,7 +207,8 @@ impl Outputs {
 
 impl Observer for Outputs {
     fn begin(&mut self, pid: Pid, program: &Path) -> Result<Output, TagError> {
-        let (output, path) = match self.first.take() {
+        let perf_map = self.perf_maps.as_mut().map(|maps| maps.begin(pid)).transpose()?;
+        let (mut output, path) = match self.first.take() {
             Some(first) => (first, None),
             None => {
                 let suffix = match &self.files.path {
@@ -209,6 +220,7 @@ impl Observer for Outputs {
                 (self.files.create(&suffix)?, path)
             }
         };
+        output.perf_map = perf_map;
         let (program, finished) = (program.to_owned(), self.finished.clone());
         let (prefix, heading) = match self.is_tree {
             true => (format!("process {pid}: "), format!("process {pid}, {}:\n", shown(&program))),

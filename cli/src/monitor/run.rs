@@ -27,7 +27,7 @@ pub struct Run {
 
 /// Runs the program until it ends, and ends as the program has ended. Returns whether something was lost.
 pub fn run(Run { options, program }: &Run) -> Result<bool> {
-    let Prepared { options, mut outputs } = options.prepare()?;
+    let Prepared { options, mut outputs } = options.prepare(false)?;
     let process = ptrace::launch(program)?;
     let pid = process.pid;
     let followed = hmtt_translator::control::run(process, &options, &mut outputs);

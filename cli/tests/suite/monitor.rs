@@ -7,6 +7,7 @@ mod counts;
 mod follow;
 mod kill;
 mod models;
+mod perf_map;
 mod reports;
 mod selection;
 mod superblocks;

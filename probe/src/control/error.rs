@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use nix::unistd::Pid;
 
+use super::perf_map::PerfMapError;
 use super::refused::RefusalReason;
 use crate::address::RunAddr;
 use crate::elf::ElfError;
@@ -34,6 +35,9 @@ pub enum TagError {
         #[source]
         source: std::io::Error,
     },
+    /// The symbols of code cannot be written for perf(1).
+    #[error(transparent)]
+    PerfMap(#[from] PerfMapError),
     /// The program's file is not mapped in the process.
     #[error("process {pid}: {path} is not mapped in it")]
     NotLoaded {

@@ -1,10 +1,10 @@
-//! Writes a map of stubs for `perf` (`tools/perf/Documentation/jit-interface.txt` of Linux): `/tmp/perf-PID.map`, with
-//! first address, size and name of each function's stubs.
+//! Writes a map of code without a file for `perf` (`tools/perf/Documentation/jit-interface.txt` of Linux):
+//! `/tmp/perf-PID.map`, with first address, size and name of each part, such as the stubs of a function.
 //!
 //! The directory is the process's own `/tmp`, which everyone may write to, and the controller may run as root. So the
 //! file is always created, and nothing that is already there is followed, overwritten or trusted. `perf` reads the file
-//! only if it belongs to the user who runs `perf`, so the file gets the process's user as its owner. It is removed at
-//! the end if it is still the same file.
+//! only if it belongs to the user who runs `perf`, so the file gets the process's user as its owner. Unless it is kept, it
+//! is removed at the end if it is still the same file.
 
 use std::fs::{File, Permissions};
 use std::io::{self, Write};
@@ -13,7 +13,8 @@ use std::os::unix::fs::PermissionsExt;
 
 use nix::unistd::Pid;
 use rustix::fs::{
-    AtFlags, Gid, Mode, OFlags, ResolveFlags, Uid, fchown, fstat, openat2, statat, unlinkat,
+    AtFlags, FileType, Gid, Mode, OFlags, ResolveFlags, Uid, fchown, fstat, openat2, statat,
+    unlinkat,
 };
 
 use super::Tagged;
@@ -33,13 +34,22 @@ pub struct PerfMapError {
     pub source: io::Error,
 }
 
-/// A map that is being written.
+/// Where `perf` looks for the map of a process.
 #[derive(Debug)]
-pub struct PerfMap {
+pub struct PerfMapPlace {
     pid: Pid,
     folder: OwnedFd,
     name: String,
+    user: Option<Uid>,
+    group: Option<Gid>,
+}
+
+/// A map that is being written.
+#[derive(Debug)]
+pub struct PerfMap {
+    place: PerfMapPlace,
     file: File,
+    is_kept: bool,
     /// Number of code ranges that are in the map.
     pieces: usize,
 }
@@ -48,36 +58,107 @@ pub struct PerfMap {
 const INSIDE: ResolveFlags =
     ResolveFlags::IN_ROOT.union(ResolveFlags::NO_SYMLINKS).union(ResolveFlags::NO_MAGICLINKS);
 
+impl PerfMapPlace {
+    /// The place for a process that has not ended.
+    ///
+    /// # Errors
+    /// [`PerfMapError`] if its directory cannot be opened.
+    pub fn new(pid: Pid) -> Result<Self, PerfMapError> {
+        let inner = status(pid, "NSpid:").and_then(|ids| ids.last().copied());
+        let name = format!("perf-{}.map", inner.unwrap_or(pid.as_raw().cast_unsigned()));
+        let open = || {
+            let folder = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+            let root = rustix::fs::open(format!("/proc/{pid}/root"), folder, Mode::empty())?;
+            openat2(&root, "tmp", folder, Mode::empty(), INSIDE)
+        };
+        // The kernel reports real, effective, saved and file-system ID.
+        let effective = |name| status(pid, name).and_then(|ids| ids.get(1).copied());
+        let (user, group) =
+            (effective("Uid:").map(Uid::from_raw), effective("Gid:").map(Gid::from_raw));
+        match open() {
+            Ok(folder) => Ok(PerfMapPlace { pid, folder, name, user, group }),
+            Err(error) => {
+                Err(PerfMapError { pid, name, operation: "create", source: error.into() })
+            }
+        }
+    }
+
+    fn error(&self, operation: &'static str, source: impl Into<io::Error>) -> PerfMapError {
+        let (pid, name) = (self.pid, self.name.clone());
+        PerfMapError { pid, name, operation, source: source.into() }
+    }
+
+    /// Checks that there is no file yet.
+    ///
+    /// # Errors
+    /// [`PerfMapError`] if there is one, or it is not known.
+    pub fn check_absent(&self) -> Result<(), PerfMapError> {
+        match statat(&self.folder, self.name.as_str(), AtFlags::SYMLINK_NOFOLLOW) {
+            Err(rustix::io::Errno::NOENT) => Ok(()),
+            Ok(_) => Err(self.error("create", rustix::io::Errno::EXIST)),
+            Err(error) => Err(self.error("create", error)),
+        }
+    }
+
+    /// Removes a regular file of the process's user, which an earlier process with the same number has left.
+    ///
+    /// # Errors
+    /// [`PerfMapError`] if it cannot be removed.
+    pub fn remove_old(&self) -> Result<(), PerfMapError> {
+        let name = self.name.as_str();
+        let is_old = statat(&self.folder, name, AtFlags::SYMLINK_NOFOLLOW).is_ok_and(|there| {
+            FileType::from_raw_mode(there.st_mode) == FileType::RegularFile
+                && self.user.is_some_and(|user| user.as_raw() == there.st_uid)
+        });
+        if !is_old {
+            return Ok(());
+        }
+        unlinkat(&self.folder, name, AtFlags::empty()).map_err(|error| self.error("remove", error))
+    }
+
+    /// Creates an empty map.
+    ///
+    /// # Errors
+    /// [`PerfMapError`] if the file cannot be created, for example because it exists.
+    pub fn create(self) -> Result<PerfMap, PerfMapError> {
+        let how =
+            OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let mode = Mode::RUSR | Mode::WUSR;
+        let file = openat2(&self.folder, self.name.as_str(), how, mode, INSIDE);
+        let file = File::from(file.map_err(|error| self.error("create", error))?);
+        let map = PerfMap { place: self, file, is_kept: false, pieces: 0 };
+        let place = &map.place;
+        // Whoever may read the process's memory may read its functions' names.
+        let all = Permissions::from_mode(0o644);
+        map.file.set_permissions(all).map_err(|error| place.error("create", error))?;
+        let given = fchown(&map.file, place.user, place.group);
+        given.map_err(|error| place.error("give its user", error))?;
+        Ok(map)
+    }
+}
+
 impl PerfMap {
     /// Creates an empty map for a process.
     ///
     /// # Errors
     /// [`PerfMapError`] if the file cannot be created, for example because it exists.
     pub fn create(pid: Pid) -> Result<Self, PerfMapError> {
-        let inner = status(pid, "NSpid:").and_then(|ids| ids.last().copied());
-        let name = format!("perf-{}.map", inner.unwrap_or(pid.as_raw().cast_unsigned()));
-        let failed =
-            |operation, source| PerfMapError { pid, name: name.clone(), operation, source };
-        let create = |source: rustix::io::Errno| failed("create", source.into());
-        let folder = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let root = format!("/proc/{pid}/root");
-        let root = rustix::fs::open(root, folder, Mode::empty()).map_err(create)?;
-        let folder = openat2(&root, "tmp", folder, Mode::empty(), INSIDE).map_err(create)?;
-        let how =
-            OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let file = openat2(&folder, name.as_str(), how, Mode::RUSR | Mode::WUSR, INSIDE);
-        let file = File::from(file.map_err(create)?);
-        let map = PerfMap { pid, folder, name: name.clone(), file, pieces: 0 };
-        // Whoever may read the process's memory may read its functions' names.
-        let all = Permissions::from_mode(0o644);
-        map.file.set_permissions(all).map_err(|error| failed("create", error))?;
-        let (user, group) = (status(pid, "Uid:"), status(pid, "Gid:"));
-        // The kernel reports real, effective, saved and file-system ID.
-        let effective = |ids: Option<Vec<u32>>| ids.and_then(|ids| ids.get(1).copied());
-        let (user, group) =
-            (effective(user).map(Uid::from_raw), effective(group).map(Gid::from_raw));
-        fchown(&map.file, user, group).map_err(|error| failed("give its user", error.into()))?;
-        Ok(map)
+        PerfMapPlace::new(pid)?.create()
+    }
+
+    /// Writes all lines of a map that stays.
+    ///
+    /// # Errors
+    /// [`PerfMapError`] if the file cannot be written; it is removed then.
+    pub fn finish(mut self, lines: &str) -> Result<(), PerfMapError> {
+        self.write(lines)?;
+        self.is_kept = true;
+        Ok(())
+    }
+
+    fn write(&mut self, lines: &str) -> Result<(), PerfMapError> {
+        let written = self.file.write_all(lines.as_bytes());
+        written.map_err(|source| self.place.error("write to", source))
     }
 
     /// Adds the names of stubs that were added since the last call.
@@ -96,22 +177,23 @@ impl PerfMap {
             }
         }
         self.pieces = code.len();
-        let written = self.file.write_all(lines.as_bytes());
-        let (pid, name) = (self.pid, self.name.clone());
-        written.map_err(|source| PerfMapError { pid, name, operation: "write to", source })
+        self.write(&lines)
     }
 }
 
 impl Drop for PerfMap {
     fn drop(&mut self) {
-        let name = self.name.as_str();
-        let there = statat(&self.folder, name, AtFlags::SYMLINK_NOFOLLOW);
+        if self.is_kept {
+            return;
+        }
+        let PerfMapPlace { folder, name, .. } = &self.place;
+        let there = statat(folder, name.as_str(), AtFlags::SYMLINK_NOFOLLOW);
         let is_ours = fstat(&self.file).ok().zip(there.ok()).is_some_and(|(ours, there)| {
             (ours.st_dev, ours.st_ino) == (there.st_dev, there.st_ino)
         });
         if is_ours {
             // The file may have been removed meanwhile.
-            let _ = unlinkat(&self.folder, name, AtFlags::empty());
+            let _ = unlinkat(folder, name.as_str(), AtFlags::empty());
         }
     }
 }
@@ -121,4 +203,27 @@ fn status(pid: Pid, name: &str) -> Option<Vec<u32>> {
     let text = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let numbers = text.lines().find_map(|line| line.strip_prefix(name))?;
     numbers.split_whitespace().map(|number| number.parse().ok()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_regular_files_that_were_there_before_are_removed() {
+        let place = PerfMapPlace::new(Pid::this()).unwrap();
+        let path = std::path::Path::new("/tmp").join(&place.name);
+        std::os::unix::fs::symlink("missing", &path).unwrap();
+        place.remove_old().unwrap();
+        assert_eq!(place.check_absent().unwrap_err().source.kind(), io::ErrorKind::AlreadyExists);
+        std::fs::remove_file(&path).unwrap();
+        std::fs::write(&path, "old").unwrap();
+        place.remove_old().unwrap();
+        place.check_absent().unwrap();
+        place.create().unwrap().finish("1000 10 new\n").unwrap();
+        assert_eq!(std::fs::read(&path).unwrap(), b"1000 10 new\n");
+        std::fs::remove_file(&path).unwrap();
+        drop(PerfMap::create(Pid::this()).unwrap());
+        assert!(!path.exists());
+    }
 }

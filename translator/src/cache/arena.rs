@@ -38,6 +38,24 @@ pub struct Space {
     cold_starts: Vec<Start>,
 }
 
+/// What a part of an arena contains.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Contents {
+    /// The stubs.
+    Stubs,
+    /// Nothing yet.
+    Free,
+    /// A jump to code that is too far away for a direct jump.
+    Island,
+    /// Code of a block or path, by its number.
+    Code {
+        /// The number.
+        number: u32,
+        /// Which of its sections.
+        side: Side,
+    },
+}
+
 /// Where a section of a block's code starts.
 #[derive(Clone, Copy, Debug)]
 pub struct Start {
@@ -123,6 +141,20 @@ impl Space {
         if emitted.cold.len() > 0 {
             self.cold_starts.push(start(emitted.cold.base));
         }
+    }
+
+    /// All of its parts, in ascending order: where they start, and what they contain.
+    pub fn contents(&self) -> Vec<(u64, Contents)> {
+        let code = |side| {
+            move |start: &Start| (start.address, Contents::Code { number: start.block, side })
+        };
+        let ends = [(self.arena.base.0, Contents::Stubs), (self.hot, Contents::Free)];
+        let mut all = ends.to_vec();
+        all.extend(self.hot_starts.iter().map(code(Side::Hot)));
+        all.extend(self.cold_starts.iter().map(code(Side::Cold)));
+        all.extend(self.islands.values().map(|island| (*island, Contents::Island)));
+        all.sort_unstable_by_key(|(start, _)| *start);
+        all
     }
 
     /// The section that starts at an address or is the nearest one before it.

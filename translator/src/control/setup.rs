@@ -57,6 +57,7 @@ fn planned(start: RunAddr, bytes: u64) -> Mapping {
 }
 
 /// Makes the process map all shared memory. `entry`: its first instruction, that of the dynamic linker if it has one.
+/// `has_perf_map`: whether symbols of the code cache will be in a perf map.
 ///
 /// # Errors
 /// [`ControlError`] if there are no addresses for it, or the process does not map it.
@@ -64,6 +65,7 @@ pub fn share(
     process: &mut Stopped<'_>,
     entry: RunAddr,
     when_full: u32,
+    has_perf_map: bool,
 ) -> Result<SharedMemory, ControlError> {
     let mut taken = mappings(process.pid)?;
     let program = program_mapping(process.pid, &taken).map_or(entry, |one| one.start);
@@ -84,10 +86,11 @@ pub fn share(
     let base = gaps::above(&taken, AREAS.start, AREAS.end, BYTES);
     let base = base.ok_or(ControlError::NoGap("the rings of threads"))?;
 
-    let code = share_code(process, table, &places)?;
+    let code = share_code(process, table, &places, has_perf_map)?;
     let backing = Backing::new(process, BYTES)?;
     let protection = libc::PROT_READ | libc::PROT_WRITE;
-    backing.map_part(process, MappedPart { at: base, offset: 0, bytes: BYTES, protection })?;
+    let part = MappedPart { at: base, offset: 0, bytes: BYTES, protection, has_perf_map: false };
+    backing.map_part(process, part)?;
     let memory = map(&backing, BYTES)?;
     backing.close(process)?;
     let mut mapped = vec![(table, lookup::BYTES), (base, BYTES)];
@@ -106,18 +109,21 @@ fn share_code(
     process: &mut Stopped<'_>,
     table: RunAddr,
     places: &[RunAddr],
+    has_perf_map: bool,
 ) -> Result<Memory, ControlError> {
     let bytes = ARENAS_AT + places.len() as u64 * ARENA_BYTES;
     let backing = Backing::unsealed(process, bytes)?;
     let memory = map(&backing, bytes)?;
     backing.seal_writes()?;
     let protection = libc::PROT_READ;
-    let part = MappedPart { at: table, offset: 0, bytes: lookup::BYTES, protection };
+    let bytes = lookup::BYTES;
+    let part = MappedPart { at: table, offset: 0, bytes, protection, has_perf_map: false };
     backing.map_part(process, part)?;
     for (number, at) in places.iter().enumerate() {
         let offset = ARENAS_AT + number as u64 * ARENA_BYTES;
         let protection = libc::PROT_READ | libc::PROT_EXEC;
-        let part = MappedPart { at: *at, offset, bytes: ARENA_BYTES, protection };
+        let bytes = ARENA_BYTES;
+        let part = MappedPart { at: *at, offset, bytes, protection, has_perf_map };
         backing.map_part(process, part)?;
     }
     backing.close(process)?;

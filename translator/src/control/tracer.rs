@@ -52,6 +52,8 @@ pub struct Options {
     pub follow: bool,
     /// Where lists of executed blocks are kept for the next run, if they are.
     pub lists: Option<Arc<BlockLists>>,
+    /// Whether the results have symbols of the code cache, as perf(1) reads them.
+    pub perf_map: bool,
 }
 
 /// State of following a process.
@@ -91,7 +93,7 @@ pub(super) fn prepare(
 ) -> Result<(Arc<Shared>, Mapped), ControlError> {
     let files = CodeFiles::new(process.pid, files.clone());
     let when_full = if options.drops { area::DROP } else { area::WAIT };
-    let mut memory = setup::share(&mut process.stopped()?, near, when_full)?;
+    let mut memory = setup::share(&mut process.stopped()?, near, when_full, options.perf_map)?;
     for (low, is_asked) in calls::asked().into_iter().enumerate() {
         memory.code.set_call(low as u8, if is_asked { lookup::ASKED } else { lookup::AT_ONCE });
     }

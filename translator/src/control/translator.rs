@@ -7,6 +7,7 @@
 mod robust;
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -16,7 +17,7 @@ use super::calls::{Need, need};
 use super::code::{Files, ProcessCode};
 use super::memory::CodeMemory;
 use super::{Request, Shared};
-use crate::cache::{Answer, BlockInfo, Cache, CacheError, Entry, Numbered};
+use crate::cache::{Answer, BlockInfo, Cache, CacheError, Contents, Entry, Numbered};
 use crate::layout::{area, header};
 use crate::profile::{BlockCount, CodeFiles, NativeUse};
 use crate::shared::{Area, THREADS, wait, wake};
@@ -56,6 +57,11 @@ impl Translation {
     /// What a number stands for.
     pub fn number(&self, number: u32) -> Option<Numbered<'_>> {
         self.cache.number(number)
+    }
+
+    /// What the code cache contains, by address.
+    pub fn contents(&self) -> impl Iterator<Item = (Range<u64>, Contents)> {
+        self.cache.contents()
     }
 
     /// Builds a superblock of blocks, by their numbers. Returns whether it is in use.

@@ -12,7 +12,7 @@ use nix::unistd::Pid;
 
 use super::tracer::{Options, Seen};
 use super::translator::{Translation, serve};
-use super::{Outcome, Shared, progress};
+use super::{Outcome, Shared, perf_map, progress};
 use crate::monitor::code::BlockCode;
 use crate::monitor::progress::Snapshots;
 use crate::monitor::{Counts, Finished, watch};
@@ -24,6 +24,7 @@ pub struct Workers {
     translator: JoinHandle<()>,
     monitor: JoinHandle<Counts>,
     begin: ClockPair,
+    has_perf_map: bool,
 }
 
 impl Workers {
@@ -60,12 +61,13 @@ impl Workers {
         // An error means that the translator has ended: the process then runs natively.
         let _ = started.recv();
         let begin = clock::pair();
-        Ok((Workers { shared: shared.clone(), translator, monitor, begin }, finished))
+        let (shared, has_perf_map) = (shared.clone(), options.perf_map);
+        Ok((Workers { shared, translator, monitor, begin, has_perf_map }, finished))
     }
 
     /// Ends the threads of a process that is no longer followed, whose tracer has been dropped.
     pub fn finish(self, seen: Seen, ending: Ending) -> Outcome {
-        let Workers { shared, translator, monitor, begin } = self;
+        let Workers { shared, translator, monitor, begin, has_perf_map } = self;
         shared.end();
         let counts = monitor.join().unwrap_or_default();
         let _ = translator.join();
@@ -74,7 +76,8 @@ impl Workers {
         let translation = shared.translation();
         let profile = profile(&translation, counts, &interrupted, seen);
         translation.write_lists(&profile.blocks);
-        Outcome { profile, ending, left }
+        let perf_map = has_perf_map.then(|| perf_map::text(&translation));
+        Outcome { profile, ending, left, perf_map }
     }
 }
 

@@ -59,6 +59,8 @@ pub struct MappedPart {
     pub bytes: u64,
     /// `PROT_READ` and the like (mmap(2)).
     pub protection: libc::c_int,
+    /// Whether perf(1) is to take it for memory without a file, whose symbols it looks for in a perf map.
+    pub has_perf_map: bool,
 }
 
 /// Error for a false report of the process.
@@ -150,11 +152,10 @@ impl Backing {
     /// [`TagError::Answer`] if that part is not mapped there.
     pub fn map_part(&self, process: &mut Stopped<'_>, part: MappedPart) -> Result<(), TagError> {
         let (pid, operation) = (self.pid, "map a part of memory to share");
-        let flags = libc::MAP_SHARED | libc::MAP_NORESERVE | libc::MAP_FIXED_NOREPLACE;
-        let protection = part.protection as u64;
-        let arguments =
-            [part.at.0, part.bytes, protection, flags as u64, self.descriptor, part.offset];
-        let start = RunAddr(process.call((libc::SYS_mmap, operation), arguments)?);
+        let start = match part.has_perf_map {
+            true => self.map_moved(process, part)?,
+            false => self.map_at(process, part, part.at, libc::MAP_FIXED_NOREPLACE)?,
+        };
         let status = self.file.metadata();
         let status = status.map_err(|source| TagError::Shared { pid, operation, source })?;
         let file = Some(FileId::from_status(&status));
@@ -178,6 +179,40 @@ impl Backing {
             process.call((libc::SYS_madvise, operation), arguments)?;
         }
         Ok(())
+    }
+
+    fn map_at(
+        &self,
+        process: &mut Stopped<'_>,
+        part: MappedPart,
+        at: RunAddr,
+        flags: libc::c_int,
+    ) -> Result<RunAddr, PtraceError> {
+        let flags = (libc::MAP_SHARED | libc::MAP_NORESERVE | flags) as u64;
+        let arguments =
+            [at.0, part.bytes, part.protection as u64, flags, self.descriptor, part.offset];
+        process.call((libc::SYS_mmap, "map a part of memory to share"), arguments).map(RunAddr)
+    }
+
+    /// Makes the process map memory without a file, and then move a part of the file there. The kernel reports mappings to
+    /// perf(1) when they are made, and not when they are moved (mremap(2)).
+    fn map_moved(&self, process: &mut Stopped<'_>, part: MappedPart) -> Result<RunAddr, TagError> {
+        let operation = "map memory for symbols of perf";
+        let flags = libc::MAP_PRIVATE
+            | libc::MAP_ANONYMOUS
+            | libc::MAP_NORESERVE
+            | libc::MAP_FIXED_NOREPLACE;
+        let (bytes, protection) = (part.bytes, part.protection as u64);
+        let arguments = [part.at.0, bytes, protection, flags as u64, u64::MAX, 0];
+        let start = RunAddr(process.call((libc::SYS_mmap, operation), arguments)?);
+        if start != part.at {
+            let found = format!("{start:x}, where that memory was not to be mapped");
+            return Err(false_answer(self.pid, operation, found));
+        }
+        let made = self.map_at(process, part, RunAddr(0), 0)?;
+        let flags = (libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED) as u64;
+        let move_there = (libc::SYS_mremap, "move a part of memory to share");
+        Ok(RunAddr(process.call(move_there, [made.0, bytes, bytes, flags, part.at.0, 0])?))
     }
 
     /// Makes the process map the whole file: at the address `over`, in place of what is mapped there, or at an address
