@@ -17,6 +17,7 @@
 
 mod calls;
 mod code;
+mod cpus;
 mod error;
 mod expected;
 mod gaps;
@@ -42,10 +43,11 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 pub use code::Files;
+pub use cpus::check as check_cpu;
 pub use error::ControlError;
 pub use processes::{FirstEnd, Observer, Output, attach, run};
 pub use progress::Progress;
-pub use tracer::Options;
+pub use tracer::{MonitorCpu, Options};
 use translator::Translation;
 
 use crate::layout::header;

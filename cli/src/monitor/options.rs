@@ -9,7 +9,7 @@ use hmtt_probe::ptrace;
 use hmtt_probe::selection::{Effect, Selection};
 use hmtt_translator::block_lists::BlockLists;
 use hmtt_translator::cache::Instrument;
-use hmtt_translator::control::{Options, Progress};
+use hmtt_translator::control::{MonitorCpu, Options, Progress, check_cpu};
 use hmtt_translator::monitor::hot::Thresholds;
 use hmtt_translator::monitor::models::ModelOptions;
 use hmtt_translator::monitor::models::icache::Geometry;
@@ -54,8 +54,12 @@ pub struct MonitorOptions {
     #[arg(long, value_name = "TIMES", default_value_t = Thresholds::default().edge, conflicts_with_all = ["no_superblocks", "counts_only"])]
     hot_edge: u64,
     /// Translate only and record nothing, which shows the cost of the translation itself
-    #[arg(long, conflicts_with_all = ["include", "exclude", "output", "counts_only", "full", "progress", "predictors", "icache", "hot_block", "hot_edge"])]
+    #[arg(long, conflicts_with_all = ["include", "exclude", "output", "counts_only", "full", "progress", "predictors", "icache", "cpu", "hot_block", "hot_edge"])]
     translate_only: bool,
+    /// Run monitor threads on this CPU; by default, that of a process that is followed alone has a core of its own, as far as
+    /// there is one
+    #[arg(long, value_name = "NUMBER")]
+    cpu: Option<usize>,
     /// Keep lists of the executed blocks of each file in this folder, by which the next run starts faster; hmtt/blocks in the
     /// user's cache folder (XDG_CACHE_HOME) by default
     #[arg(long, value_name = "FOLDER")]
@@ -119,6 +123,18 @@ impl MonitorOptions {
         }
     }
 
+    fn monitor_cpu(&self) -> Result<MonitorCpu> {
+        match self.cpu {
+            Some(cpu) => {
+                check_cpu(cpu).with_context(|| format!("cannot run on CPU {cpu}"))?;
+                Ok(MonitorCpu::Fixed(cpu))
+            }
+            // The monitors of several processes need several.
+            None if self.follow || self.translate_only => Ok(MonitorCpu::Any),
+            None => Ok(MonitorCpu::Chosen),
+        }
+    }
+
     /// Blocks signals and creates the output file, before any other thread starts. `is_attached`: whether the process runs
     /// already.
     pub fn prepare(&self, is_attached: bool) -> Result<Prepared> {
@@ -131,6 +147,7 @@ impl MonitorOptions {
             prints: !self.translate_only,
             selection: self.selection()?,
         };
+        let cpu = self.monitor_cpu()?;
         let perf_map = self.perf_map;
         let perf_maps = perf_map.then(|| PerfMaps::new(is_attached));
         let outputs = Outputs::new(files, self.follow, perf_maps)?;
@@ -150,8 +167,17 @@ impl MonitorOptions {
         let progress = self.progress.then_some(print as fn(&Progress));
         let follow = self.follow;
         let lists = self.block_lists()?.map(Arc::new);
-        let options =
-            Options { instrument, drops, recording, signals, progress, follow, lists, perf_map };
+        let options = Options {
+            instrument,
+            drops,
+            recording,
+            signals,
+            progress,
+            follow,
+            cpu,
+            lists,
+            perf_map,
+        };
         Ok(Prepared { options, outputs })
     }
 }

@@ -4,6 +4,7 @@
 mod attach;
 mod block_lists;
 mod counts;
+mod cpus;
 mod follow;
 mod kill;
 mod models;

@@ -35,6 +35,17 @@ use thread::Thread;
 /// Most blocks that are translated for one request.
 const BATCH: usize = 32;
 
+/// On which CPU the monitor of a process runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MonitorCpu {
+    /// On any.
+    Any,
+    /// On one that shares no core with the process, as far as there is one.
+    Chosen,
+    /// On this one.
+    Fixed(usize),
+}
+
 /// How a process is followed.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -50,6 +61,8 @@ pub struct Options {
     pub progress: Option<fn(&Progress)>,
     /// Whether children, and programs that processes execute, are followed too.
     pub follow: bool,
+    /// On which CPU monitors run.
+    pub cpu: MonitorCpu,
     /// Where lists of executed blocks are kept for the next run, if they are.
     pub lists: Option<Arc<BlockLists>>,
     /// Whether the results have symbols of the code cache, as perf(1) reads them.

@@ -10,9 +10,9 @@ use hmtt_format::tag_log::ClockPair;
 use hmtt_probe::control::{Ending, clock};
 use nix::unistd::Pid;
 
-use super::tracer::{Options, Seen};
+use super::tracer::{MonitorCpu, Options, Seen};
 use super::translator::{Translation, serve};
-use super::{Outcome, Shared, perf_map, progress};
+use super::{Outcome, Shared, cpus, perf_map, progress};
 use crate::monitor::code::BlockCode;
 use crate::monitor::progress::Snapshots;
 use crate::monitor::{Counts, Finished, watch};
@@ -54,7 +54,13 @@ impl Workers {
             Snapshots::new(to)
         });
         let (monitor_shared, recording) = (shared.clone(), options.recording);
+        let cpu = match options.cpu {
+            MonitorCpu::Any => None,
+            MonitorCpu::Chosen => cpus::choose(pid),
+            MonitorCpu::Fixed(cpu) => Some(cpu),
+        };
         let monitor = Builder::new().name("monitor".to_owned()).spawn(move || {
+            cpu.into_iter().for_each(cpus::pin);
             watch(&monitor_shared.rings, &received, recording, &*monitor_shared, snapshots)
         });
         let monitor = monitor.inspect_err(|_| shared.end())?;

@@ -1,0 +1,121 @@
+//! Chooses the CPU on which the monitor of a process runs.
+
+use std::collections::BTreeSet;
+use std::io;
+
+use nix::unistd::Pid;
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+
+/// Numbers of CPUs.
+type Cpus = BTreeSet<usize>;
+
+/// The CPUs on which a thread may run; 0 is this thread. Empty if they are not known.
+fn allowed(pid: i32) -> Cpus {
+    let set = sched_getaffinity(rustix::thread::Pid::from_raw(pid));
+    set.map_or_else(
+        |_| Cpus::new(),
+        |set| (0..CpuSet::MAX_CPU).filter(|cpu| set.is_set(*cpu)).collect(),
+    )
+}
+
+/// Parses a list of CPUs as the kernel prints it, such as `0,4-6`.
+fn parse(list: &str) -> Cpus {
+    let range = |part: &str| {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        Some(first.trim().parse().ok()?..=last.trim().parse().ok()?)
+    };
+    list.split(',').filter_map(range).flatten().take(CpuSet::MAX_CPU).collect()
+}
+
+/// The CPU on which the first thread of a process has run last (proc(5), `stat`).
+fn last_cpu(pid: Pid) -> Option<usize> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name of the program is in parentheses, and may contain spaces. The state is field 3, the CPU field 39.
+    let (_, fields) = text.rsplit_once(')')?;
+    fields.split_whitespace().nth(39 - 3)?.parse().ok()
+}
+
+/// Those that share a core with a CPU.
+fn siblings(cpu: usize) -> Cpus {
+    let path = format!("/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list");
+    std::fs::read_to_string(path).map_or_else(|_| Cpus::new(), |list| parse(&list))
+}
+
+/// The best of several CPUs. `process`: those of the process. `last`: where it has run last, and what shares its core.
+fn best(own: &Cpus, process: &Cpus, last: Option<usize>, core: &Cpus) -> Option<usize> {
+    if own.len() < 2 {
+        return None;
+    }
+    let rank =
+        |cpu: &usize| (!process.contains(cpu), !core.contains(cpu), Some(*cpu) != last, *cpu);
+    own.iter().copied().max_by_key(rank)
+}
+
+/// Chooses a CPU for the monitor of a stopped process: one that the process may not use, or on another core than it has
+/// used last. `None` if there is only one CPU.
+pub fn choose(pid: Pid) -> Option<usize> {
+    let last = last_cpu(pid);
+    let core = last.map(siblings).unwrap_or_default();
+    best(&allowed(0), &allowed(pid.as_raw()), last, &core)
+}
+
+/// Checks that this process may run on a CPU.
+///
+/// # Errors
+/// It may not, or there is no such CPU.
+pub fn check(cpu: usize) -> io::Result<()> {
+    let own = allowed(0);
+    if own.is_empty() || own.contains(&cpu) {
+        return Ok(());
+    }
+    let all: Vec<String> = own.iter().map(usize::to_string).collect();
+    Err(io::Error::other(format!("it is not one of those that hmtt may use: {}", all.join(", "))))
+}
+
+/// Makes this thread run on one CPU only. Without success it goes on running on any.
+pub fn pin(cpu: usize) {
+    if cpu < CpuSet::MAX_CPU {
+        let mut set = CpuSet::new();
+        set.set(cpu);
+        let _ = sched_setaffinity(None, &set);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_core_of_its_own_is_preferred() {
+        let [own, core] = [parse("0-7"), parse("3,7")];
+        // Not where the process is, nor on the same core.
+        assert_eq!(best(&own, &own, Some(7), &core), Some(6));
+        // Where the process may not run.
+        assert_eq!(best(&own, &parse("4-7"), Some(7), &core), Some(2));
+        // Two threads of one core are all there is.
+        assert_eq!(best(&parse("3,7"), &own, Some(7), &core), Some(3));
+        assert_eq!(best(&parse("3"), &own, Some(7), &core), None);
+        assert_eq!(best(&parse("0,1"), &own, None, &Cpus::new()), Some(1));
+    }
+
+    #[test]
+    fn lists_of_the_kernel_are_parsed() {
+        assert_eq!(parse("0,4-6\n"), Cpus::from([0, 4, 5, 6]));
+        assert_eq!(parse("0-18446744073709551615").len(), CpuSet::MAX_CPU);
+        assert_eq!(parse("x,-,7-5"), Cpus::new());
+    }
+
+    #[test]
+    fn this_process_runs_on_an_allowed_cpu() {
+        let (own, last) = (allowed(0), last_cpu(Pid::this()).unwrap());
+        assert!(own.contains(&last), "{last} of {own:?}");
+        assert!(check(last).is_ok() && check(CpuSet::MAX_CPU).is_err());
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                pin(last);
+                assert_eq!(allowed(0), Cpus::from([last]));
+            });
+        });
+        assert_eq!(allowed(0), own);
+    }
+}
