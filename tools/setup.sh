@@ -32,6 +32,7 @@ if [ "$purpose" = all ]; then
     need strace strace
     need valgrind valgrind
     need gdb gdb
+    need luajit luajit
     need perf linux-perf
     need python3 python3
     need go golang-go

@@ -9,6 +9,7 @@ mod follow;
 mod kill;
 mod models;
 mod perf_map;
+mod programs;
 mod reports;
 mod selection;
 mod superblocks;
@@ -21,7 +22,7 @@ use std::process::{Command, Output};
 use serde_json::Value;
 
 use crate::tag::build;
-use crate::{hmtt, scratch, skipped};
+use crate::{hmtt, scratch};
 
 /// A program with threads, signals, children and indirect calls, which runs for a while. With an argument it gets signals.
 const BUSY: &str = include_str!("monitor/busy.c");
@@ -69,52 +70,6 @@ fn profile_of(name: &str, program: &Path, words: &[&str]) -> PathBuf {
     let error = String::from_utf8_lossy(&monitored.stderr);
     assert_eq!(seen(&monitored), seen(&plain), "{name}: {error}");
     file
-}
-
-#[test]
-fn programs_behave_as_without_monitoring() {
-    let programs: [(&str, &str, &[&str], &[&str]); 9] = [
-        ("busy", BUSY, &[], &["signals"]),
-        ("writes-code", WRITES_CODE, &[], &[]),
-        ("throws", THROWS, &["-fnon-call-exceptions"], &[]),
-        ("throws-static", THROWS, &["-fnon-call-exceptions", "-static"], &[]),
-        ("repairs", REPAIRS, &["-rdynamic"], &["more"]),
-        ("jumps", JUMPS, &["-w"], &[]),
-        ("machine", MACHINE, &["-w"], &[]),
-        ("threads", THREADS, &["-w", "-no-pie"], &[]),
-        ("unwinds", UNWINDS, &["-w"], &[]),
-    ];
-    for (name, source, flags, words) in programs {
-        let Some(program) = build(&format!("monitor-{name}"), source, flags) else { continue };
-        let counts = run_monitored(name, &program, words);
-        assert!(counts["blocks"].as_array().unwrap().len() > 100, "{name}");
-    }
-}
-
-#[test]
-fn installed_programs_behave_as_without_monitoring() {
-    let loops = "for i in $(seq 50); do x=$((x+i)); done; echo $x | cat; trap 'echo T' USR1; kill -USR1 $$; exit 5";
-    let query = "create table t(a,b); with recursive c(x) as (select 1 union all select x+1 from c where x<500) \
-                 insert into t select x, x*x from c; select a%7,sum(b) from t group by 1;";
-    let commands: [(&str, &[&str]); 5] = [
-        ("bash", &["-c", loops]),
-        (
-            "perl",
-            &[
-                "-e",
-                "my %h; $h{$_ % 97} += $_ for 1..2000; print map {$h{$_}} sort keys %h; print `echo hi`",
-            ],
-        ),
-        ("bzip2", &["-c", file!()]),
-        ("sqlite3", &[":memory:", query]),
-        ("git", &["--version"]),
-    ];
-    for (name, words) in commands {
-        match Command::new(name).arg("--version").output() {
-            Ok(_) => drop(run_monitored(name, Path::new(name), words)),
-            Err(error) => skipped(format!("{name}: {error}")),
-        }
-    }
 }
 
 #[test]
