@@ -29,6 +29,8 @@ impl Emitter<'_> {
         if self.around.ring && uses_r15 {
             if !self.simple_use(&operation.instruction) {
                 self.keep_flags(operation);
+                // What it overwrites has its new value behind it, where the other register is restored.
+                self.unloaded = self.unloaded.without(operation.uses.overwritten);
                 let after = self.within(index + 1, Registers::NONE);
                 let busy = operation.uses.touched();
                 self.substitute(operation, &operation.instruction, busy, before, after)?;

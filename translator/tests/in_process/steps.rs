@@ -18,7 +18,7 @@ use super::superblocks;
 /// Most steps of a program; longer ones are left out.
 const MOST: usize = 60_000;
 /// Most programs, because steps are slow.
-const MOST_PROGRAMS: u64 = 1_000;
+const MOST_PROGRAMS: u64 = 20_000;
 /// The trap flag, and the flags that are compared.
 const TRAP: u64 = 0x100;
 const COMPARED: u64 = 0xcd5;
@@ -272,7 +272,7 @@ fn every_state_in_the_cache_is_one_of_plain_execution() {
     let mut machine = Machine::new();
     let mut known = 0;
     let (mut checked, mut built) = (0, 0);
-    for seed in 0..super::random::count(60).min(MOST_PROGRAMS) {
+    for seed in 0..super::random::count(300).min(MOST_PROGRAMS) {
         let program = generate(&machine, seed, false);
         machine.code_may_change = seed % 4 == 3;
         machine.code_is_expected = seed % 3 == 1;
