@@ -9,6 +9,8 @@
 //! [`shared`] rings, and [`profile`] is the result. [`report`] analyses it. [`block_lists`] are what the next run
 //! translates ahead.
 //!
+//! [`selection`] chooses the memory accesses of a block that represent the others.
+//!
 //! Invariant: original code is never changed, and the program's own memory and stack have the
 //! contents that they would have without the translator.
 
@@ -24,6 +26,7 @@ pub mod layout;
 pub mod monitor;
 pub mod profile;
 pub mod report;
+pub mod selection;
 pub mod shared;
 pub mod state;
 mod stubs;

@@ -1,0 +1,31 @@
+//! Selects the memory accesses of a block that represent the others.
+//!
+//! [`accesses`] finds the accesses of a [`Block`](crate::block::Block) with the expressions of their addresses.
+//! Nothing is emitted or executed here.
+//!
+//! The method is that of S. Economo, D. Cingolani, A. Pellegrini and F. Quaglia, "Configurable and Efficient Memory
+//! Access Tracing via Selective Expression-based x86 Binary Instrumentation", MASCOTS 2016
+//! (DOI 10.1109/MASCOTS.2016.69). Two accesses are *equal* if their expressions are, so one recorded address is enough
+//! for both. Two expressions at distance zero are expected in the same chunk of memory, so one address is enough for
+//! both if only the chunk matters.
+//!
+//! The authors' program, `smtracer` of Hijacker, counts an instruction that reads and writes memory as one access, and
+//! finds static memory by relocations. Linked programs have none, so here the template is decided by the operand alone.
+//!
+//! Invariant: accesses of one execution of a block have the same address if their expressions are equal. Expressions of
+//! different blocks, or of different executions, must not be compared.
+//!
+//! Time and memory are at most quadratic in the number of accesses of a block, which has at most
+//! [`MAX_INSTRUCTIONS`](crate::block::MAX_INSTRUCTIONS).
+
+mod accesses;
+mod distance;
+mod expression;
+mod registers;
+#[cfg(test)]
+mod tests;
+
+pub use accesses::{Access, accesses};
+pub use distance::{Average, Chunk, Distance};
+pub use expression::{Address, Expression, Index, Template, Versioned};
+pub use registers::Equality;

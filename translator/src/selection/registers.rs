@@ -1,0 +1,192 @@
+//! What is known of registers at an instruction of a block: their versions, and values that follow from older ones.
+//!
+//! State of the start of a block: every register has version 0 and its own value.
+
+use iced_x86::{Code, Instruction, Mnemonic, OpKind, Register};
+
+use super::expression::Versioned;
+use crate::block::Operation;
+
+/// Which accesses are equal.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Equality {
+    /// Those that name the same registers, of the same versions, and the same displacement. This is the published
+    /// method.
+    #[default]
+    Versions,
+    /// In addition, a register whose value is that of an older version of some register plus a constant is replaced by
+    /// these two. So the accesses of `push` and `pop` have the same base. Known are the results of
+    /// - `mov` between 64-bit registers, and `lea` of a 64-bit register from one register or relative to `rip`;
+    /// - `add` and `sub` of a constant to a 64-bit register, `inc` and `dec`;
+    /// - `push`, `pop`, `call`, `ret`, `enter` and `leave`, as to `rsp` and `rbp`.
+    Values,
+}
+
+/// The number of `rsp`.
+const RSP: usize = 4;
+/// The number of `rbp`.
+const RBP: usize = 5;
+
+/// What a value is relative to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// The value of a register.
+    Register(Versioned),
+    /// The address 0: the value is an address in the program.
+    Static,
+}
+
+/// A value: its origin plus a constant, modulo 2^64.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Value {
+    /// What the constant is added to.
+    pub origin: Origin,
+    /// The constant, in bytes.
+    pub offset: i64,
+}
+
+impl Value {
+    /// The value of a register itself.
+    fn of(register: Versioned) -> Self {
+        Value { origin: Origin::Register(register), offset: 0 }
+    }
+
+    fn plus(self, constant: i64) -> Self {
+        Value { offset: self.offset.wrapping_add(constant), ..self }
+    }
+}
+
+/// What is known of registers before an instruction.
+pub struct State {
+    equality: Equality,
+    versions: [u32; 16],
+    values: [Value; 16],
+    fs: u32,
+}
+
+impl State {
+    /// The state at the start of a block.
+    pub fn new(equality: Equality) -> Self {
+        let own = |number| Value::of(Versioned { register: general(number), version: 0 });
+        let values = std::array::from_fn(own);
+        State { equality, versions: [0; 16], values, fs: 0 }
+    }
+
+    /// The base address of `fs`.
+    pub fn fs(&self) -> Versioned {
+        Versioned { register: Register::FS, version: self.fs }
+    }
+
+    /// The value of a general register of any size, as part of an address.
+    pub fn value(&self, register: Register) -> Value {
+        let number = register.full_register().number();
+        if register.is_gpr64() {
+            self.values[number]
+        } else {
+            // A part of a sum is not the sum of the parts.
+            Value::of(Versioned { register, version: self.versions[number] })
+        }
+    }
+
+    /// Continues after an instruction. `writes_fs`: whether it changes `fs` or its base.
+    pub fn execute(&mut self, operation: &Operation, writes_fs: bool) {
+        let known = match self.equality {
+            Equality::Versions => [None; 2],
+            Equality::Values => self.results(&operation.instruction),
+        };
+        self.fs += u32::from(writes_fs);
+        for number in operation.uses.written.iter().map(usize::from) {
+            self.versions[number] += 1;
+            let own = Versioned { register: general(number), version: self.versions[number] };
+            self.values[number] = Value::of(own);
+        }
+        for (number, value) in known.into_iter().flatten() {
+            self.values[number] = value;
+        }
+    }
+
+    /// Registers, by number, whose values after an instruction are known, with these values.
+    fn results(&self, instruction: &Instruction) -> [Option<(usize, Value)>; 2] {
+        let (rsp, rbp) = (self.values[RSP], self.values[RBP]);
+        let increment = i64::from(instruction.stack_pointer_increment());
+        match instruction.code() {
+            Code::Leaveq => [Some((RSP, rbp.plus(8))), None],
+            Code::Enterq_imm16_imm8 => {
+                [Some((RSP, rsp.plus(increment))), Some((RBP, rsp.plus(-8)))]
+            }
+            // It loads rsp.
+            _ if instruction.mnemonic() == Mnemonic::Pop
+                && instruction.op0_register().full_register() == Register::RSP =>
+            {
+                [None; 2]
+            }
+            _ if increment != 0 => [Some((RSP, rsp.plus(increment))), None],
+            _ => [self.sum(instruction), None],
+        }
+    }
+
+    /// The destination, by number, and its value, of an instruction that sets it to another register plus a constant.
+    fn sum(&self, instruction: &Instruction) -> Option<(usize, Value)> {
+        let is_register = instruction.op0_kind() == OpKind::Register;
+        let to = instruction.op0_register();
+        if !is_register || !to.is_gpr64() {
+            return None;
+        }
+        let constant = || {
+            let is_constant =
+                matches!(instruction.op1_kind(), OpKind::Immediate8to64 | OpKind::Immediate32to64);
+            is_constant.then(|| instruction.immediate(1) as i64)
+        };
+        let old = self.value(to);
+        let value = match instruction.mnemonic() {
+            Mnemonic::Mov if instruction.op1_kind() == OpKind::Register => {
+                let from = instruction.op1_register();
+                from.is_gpr64().then(|| self.value(from))
+            }
+            Mnemonic::Lea => self.loaded_address(instruction),
+            Mnemonic::Add => constant().map(|constant| old.plus(constant)),
+            Mnemonic::Sub => constant().map(|constant| old.plus(constant.wrapping_neg())),
+            Mnemonic::Inc => Some(old.plus(1)),
+            Mnemonic::Dec => Some(old.plus(-1)),
+            _ => None,
+        };
+        value.map(|value| (to.number(), value))
+    }
+
+    /// The result of `lea` with a 64-bit destination.
+    fn loaded_address(&self, instruction: &Instruction) -> Option<Value> {
+        let (base, index) = (instruction.memory_base(), instruction.memory_index());
+        let displacement = instruction.memory_displacement64() as i64;
+        if index != Register::None {
+            return None;
+        }
+        match base {
+            Register::RIP => Some(Value { origin: Origin::Static, offset: displacement }),
+            base if base.is_gpr64() => Some(self.value(base).plus(displacement)),
+            _ => None,
+        }
+    }
+}
+
+/// The 64-bit register with a number.
+fn general(number: usize) -> Register {
+    const ALL: [Register; 16] = [
+        Register::RAX,
+        Register::RCX,
+        Register::RDX,
+        Register::RBX,
+        Register::RSP,
+        Register::RBP,
+        Register::RSI,
+        Register::RDI,
+        Register::R8,
+        Register::R9,
+        Register::R10,
+        Register::R11,
+        Register::R12,
+        Register::R13,
+        Register::R14,
+        Register::R15,
+    ];
+    ALL[number]
+}
