@@ -1,7 +1,8 @@
 //! Selects the memory accesses of a block that represent the others.
 //!
-//! [`accesses`] finds the accesses of a [`Block`](crate::block::Block) with the expressions of their addresses.
-//! Nothing is emitted or executed here.
+//! [`accesses`] finds the accesses of a [`Block`](crate::block::Block) with the expressions of their addresses. A
+//! [`Selector`] chooses which of them are traced, and [`Accuracy`] states how many of all accesses the traced ones
+//! account for. Nothing is emitted or executed here.
 //!
 //! The method is that of S. Economo, D. Cingolani, A. Pellegrini and F. Quaglia, "Configurable and Efficient Memory
 //! Access Tracing via Selective Expression-based x86 Binary Instrumentation", MASCOTS 2016
@@ -19,13 +20,17 @@
 //! [`MAX_INSTRUCTIONS`](crate::block::MAX_INSTRUCTIONS).
 
 mod accesses;
+mod accuracy;
 mod distance;
 mod expression;
 mod registers;
+mod selector;
 #[cfg(test)]
 mod tests;
 
 pub use accesses::{Access, accesses};
+pub use accuracy::{Accuracies, Accuracy};
 pub use distance::{Average, Chunk, Distance};
 pub use expression::{Address, Expression, Index, Template, Versioned};
 pub use registers::Equality;
+pub use selector::{Coverage, Omega, OutOfRange, Representative, Score, Selection, Selector};

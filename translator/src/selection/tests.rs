@@ -1,15 +1,20 @@
 //! Tests of selections, by what they are compared with, and what they share.
 
+mod accuracies;
 mod distances;
+mod example;
 mod expressions;
 mod interpreted;
+mod naive;
+mod programs;
+mod selections;
 mod values;
 
 use hmtt_probe::address::RunAddr;
 use iced_x86::IcedError;
 use iced_x86::code_asm::CodeAssembler;
 
-use super::{Access, Equality, Expression, accesses};
+use super::{Access, Address, Chunk, Equality, Expression, Omega, Selector, accesses};
 use crate::block::Block;
 
 /// Assembles a block.
@@ -35,6 +40,19 @@ fn printed(accesses: &[Access]) -> Vec<String> {
 /// Prints the accesses of a block.
 fn found(block: &Block, equality: Equality) -> Vec<String> {
     printed(&accesses(block, equality))
+}
+
+/// An access of one byte with an expression.
+fn access(expression: Expression) -> Access {
+    let address = Address::Expression(expression);
+    let direction = hmtt_format::Direction::Read;
+    Access { operation: 0, address, size: 1, direction, conditional: false }
+}
+
+/// A selector of representatives.
+fn selector(percent: u32, chunk: u64) -> Selector {
+    let omega = Omega::from_percent(percent).unwrap();
+    Selector::Representatives { omega, chunk: Chunk::new(chunk).unwrap() }
 }
 
 /// A generator of pseudo-random numbers (splitmix64).

@@ -1,0 +1,228 @@
+//! Chooses which accesses of a block are traced.
+//!
+//! Equal accesses form a class, which its first access represents. Classes are chosen by score, as items of a knapsack
+//! problem that all have the same weight: as many as the setting allows.
+
+use std::cmp::Reverse;
+use std::collections::HashMap;
+
+use thiserror::Error;
+
+use super::accesses::Access;
+use super::distance::{Average, Chunk};
+use super::expression::Expression;
+
+/// The share of a block's representatives that is traced (the paper's omega), from 1 % to 100 %.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Omega(u8);
+
+/// A share that is not between 1 % and 100 %.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("{0} % of the representatives cannot be traced: the share is 1 to 100 %")]
+pub struct OutOfRange(pub u32);
+
+impl Omega {
+    /// All representatives.
+    pub const ALL: Omega = Omega(100);
+
+    /// The share of a number of percent.
+    ///
+    /// # Errors
+    /// It is not between 1 and 100.
+    pub fn from_percent(percent: u32) -> Result<Self, OutOfRange> {
+        match u8::try_from(percent) {
+            Ok(share @ 1..=100) => Ok(Omega(share)),
+            _ => Err(OutOfRange(percent)),
+        }
+    }
+
+    /// The number of percent.
+    pub const fn percent(self) -> u32 {
+        self.0 as u32
+    }
+
+    /// Number of representatives that are traced, of `all`: the share rounded down, which is 0 in small blocks.
+    pub const fn capacity(self, all: usize) -> usize {
+        all * self.0 as usize / 100
+    }
+}
+
+/// How accesses are chosen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Selector {
+    /// Every access is traced.
+    Every,
+    /// Some representatives are traced, and every access whose address is a set.
+    Representatives {
+        /// How many of a block's representatives are traced.
+        omega: Omega,
+        /// The granularity at which addresses are of interest.
+        chunk: Chunk,
+    },
+}
+
+/// The rank of a class: its number of accesses, then its average distance to the others of its template. Ties are
+/// broken by program order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Score {
+    /// Number of accesses of the class.
+    pub count: usize,
+    /// Average distance to the other representatives of the same template.
+    pub average: Average,
+}
+
+/// What is known of a class from the traced accesses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Coverage {
+    /// Its representative is traced: the addresses of its accesses are known.
+    Traced,
+    /// It is at distance zero from a traced representative: its chunk is probably known.
+    Near,
+    /// Nothing is known of it.
+    Missed,
+}
+
+/// A class of equal accesses, and its first access, which represents it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Representative {
+    /// Index of the access.
+    pub access: usize,
+    /// Its expression, which all accesses of the class have.
+    pub expression: Expression,
+    /// Its rank.
+    pub score: Score,
+    /// What is known of the class.
+    pub coverage: Coverage,
+}
+
+/// The accesses of a block that are traced.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Selection {
+    /// Indices of the accesses that are traced, in program order.
+    pub chosen: Vec<usize>,
+    /// All representatives in program order. Empty if every access is traced.
+    pub representatives: Vec<Representative>,
+    /// Indices of the traced representatives in [`representatives`](Self::representatives), in the order in which they
+    /// were chosen.
+    pub order: Vec<usize>,
+    /// For each access the index of its representative. `None`: it is traced for itself.
+    pub represented_by: Vec<Option<usize>>,
+}
+
+impl Selector {
+    /// Chooses among the accesses of a block.
+    pub fn select(&self, accesses: &[Access]) -> Selection {
+        match *self {
+            Selector::Every => Selection {
+                chosen: (0..accesses.len()).collect(),
+                representatives: Vec::new(),
+                order: Vec::new(),
+                represented_by: vec![None; accesses.len()],
+            },
+            Selector::Representatives { omega, chunk } => representatives(accesses, omega, chunk),
+        }
+    }
+}
+
+/// Chooses representatives.
+fn representatives(accesses: &[Access], omega: Omega, chunk: Chunk) -> Selection {
+    let (classes, represented_by) = classes(accesses);
+    let near = neighbours(&classes, chunk);
+    let mut representatives = scored(&classes, chunk);
+    let order = order(&representatives, &near, omega.capacity(classes.len()));
+    for &one in &order {
+        for &other in &near[one] {
+            representatives[other].coverage = Coverage::Near;
+        }
+    }
+    for &one in &order {
+        representatives[one].coverage = Coverage::Traced;
+    }
+    let is_chosen = |access: &usize| match represented_by[*access] {
+        Some(class) => {
+            let Representative { access: first, coverage, .. } = representatives[class];
+            first == *access && coverage == Coverage::Traced
+        }
+        None => true,
+    };
+    let chosen = (0..accesses.len()).filter(is_chosen).collect();
+    Selection { chosen, representatives, order, represented_by }
+}
+
+/// A class of equal accesses.
+struct Class {
+    /// Index of its first access.
+    access: usize,
+    expression: Expression,
+    /// Number of its accesses.
+    count: usize,
+}
+
+/// Returns the classes, in the order of their first accesses, and the class of each access.
+fn classes(accesses: &[Access]) -> (Vec<Class>, Vec<Option<usize>>) {
+    let mut classes: Vec<Class> = Vec::new();
+    let mut numbers = HashMap::new();
+    let mut class_of = |(access, expression): (usize, &Expression)| {
+        let number = *numbers.entry(*expression).or_insert(classes.len());
+        match classes.get_mut(number) {
+            Some(class) => class.count += 1,
+            None => classes.push(Class { access, expression: *expression, count: 1 }),
+        }
+        number
+    };
+    let of_each = |(number, access): (usize, &Access)| {
+        access.address.expression().map(|expression| class_of((number, expression)))
+    };
+    let represented_by = accesses.iter().enumerate().map(of_each).collect();
+    (classes, represented_by)
+}
+
+/// Returns for each class the others at distance zero.
+fn neighbours(classes: &[Class], chunk: Chunk) -> Vec<Vec<usize>> {
+    let near = |one: usize| {
+        let is_near = |other: &usize| {
+            let distance = classes[one].expression.distance(&classes[*other].expression, chunk);
+            *other != one && distance == Some(0)
+        };
+        (0..classes.len()).filter(is_near).collect()
+    };
+    (0..classes.len()).map(near).collect()
+}
+
+/// Returns the representatives with their scores; none is traced.
+fn scored(classes: &[Class], chunk: Chunk) -> Vec<Representative> {
+    let score = |(number, class): (usize, &Class)| {
+        let others = classes.iter().enumerate().filter(|(other, _)| *other != number);
+        let distances =
+            others.filter_map(|(_, other)| class.expression.distance(&other.expression, chunk));
+        let score = Score { count: class.count, average: Average::of(distances) };
+        Representative {
+            access: class.access,
+            expression: class.expression,
+            score,
+            coverage: Coverage::Missed,
+        }
+    };
+    classes.iter().enumerate().map(score).collect()
+}
+
+/// Chooses as many representatives as the capacity allows, the best first. Those at distance zero from a chosen one are
+/// frozen: they are passed over as long as there are others.
+fn order(representatives: &[Representative], near: &[Vec<usize>], capacity: usize) -> Vec<usize> {
+    let mut waiting: Vec<usize> = (0..representatives.len()).collect();
+    waiting.sort_by_key(|one| Reverse(representatives[*one].score));
+    let mut chosen = Vec::with_capacity(capacity);
+    while chosen.len() < capacity {
+        // Each round starts without frozen ones, and chooses at least the first of those that wait.
+        let mut frozen = vec![false; representatives.len()];
+        waiting.retain(|&one| {
+            let is_chosen = chosen.len() < capacity && !frozen[one];
+            if is_chosen {
+                chosen.push(one);
+                near[one].iter().for_each(|other| frozen[*other] = true);
+            }
+            !is_chosen
+        });
+    }
+    chosen
+}
