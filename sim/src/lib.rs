@@ -27,6 +27,7 @@ pub mod gmii;
 pub mod input;
 #[cfg(feature = "card")]
 pub mod line_merge;
+pub mod machine;
 #[cfg(feature = "card")]
 pub mod oracle;
 #[cfg(feature = "card")]
