@@ -1,0 +1,257 @@
+//! Writes commands as a recording in the vectors' text format, and the list of its accesses beside it.
+//!
+//! Both files are written as the commands come, under temporary names, and renamed when they are complete: the list
+//! first, so that a recording is never without its list. The header states the last clock, which is known only at the
+//! end. So it is written with room for any number, and again at the end. In a gzip file the header is a member of its
+//! own (RFC 1952, 2.2) that is stored without compression, so that its length does not depend on the number.
+//!
+//! Rejected: clocks of 2^48 and more, which readers of recordings reject.
+
+use std::fs::File;
+use std::io::{BufWriter, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use hmtt_format::command::ALL_RANKS;
+use hmtt_format::record::CLOCK_MASK;
+use hmtt_format::{Cycles, MemoryDescription};
+
+use crate::output::OutputError;
+use crate::output::partial::Partial;
+
+use super::controller::{CommandSink, Issued, PagePolicy};
+
+pub mod header;
+
+/// First line of a list of accesses.
+const LIST_HEADER: &str = "# clock R|W physical_byte_address_hex\n";
+/// Size of the buffers of files.
+const BUFFER_BYTES: usize = 1 << 16;
+
+/// Why a recording could not be written.
+#[derive(Debug, thiserror::Error)]
+#[allow(missing_docs)]
+pub enum RecordingError {
+    #[error("{}: the name of a recording ends in .cmd or .cmd.gz", path.display())]
+    Name { path: PathBuf },
+    #[error(transparent)]
+    Output(#[from] OutputError),
+    #[error("clock {clock} is beyond the 2^48 clocks of a recording")]
+    TooLong { clock: u64 },
+}
+
+/// The names of the files of a recording.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RecordingPaths {
+    /// The commands, `NAME.cmd` or `NAME.cmd.gz`.
+    pub commands: PathBuf,
+    /// The accesses, `NAME.truth` or `NAME.truth.gz`.
+    pub truth: PathBuf,
+    compressed: bool,
+}
+
+impl RecordingPaths {
+    /// Derives the names from that of the commands.
+    ///
+    /// # Errors
+    /// [`RecordingError::Name`] for a name without one of the two endings.
+    pub fn new(commands: &Path) -> Result<Self, RecordingError> {
+        let refuse = || RecordingError::Name { path: commands.into() };
+        let name = commands.file_name().and_then(|name| name.to_str()).ok_or_else(refuse)?;
+        let (stem, ending, compressed) = match name.strip_suffix(".cmd.gz") {
+            Some(stem) => (stem, ".truth.gz", true),
+            None => (name.strip_suffix(".cmd").ok_or_else(refuse)?, ".truth", false),
+        };
+        let truth = commands.with_file_name(format!("{stem}{ending}"));
+        Ok(RecordingPaths { commands: commands.into(), truth, compressed })
+    }
+}
+
+/// A file that is being written, plain or compressed.
+struct TextFile {
+    partial: Partial,
+    writer: Encoder,
+}
+
+enum Encoder {
+    Plain(BufWriter<File>),
+    Gzip(GzEncoder<BufWriter<File>>),
+}
+
+impl Encoder {
+    fn write(&mut self) -> &mut dyn Write {
+        match self {
+            Encoder::Plain(writer) => writer,
+            Encoder::Gzip(writer) => writer,
+        }
+    }
+}
+
+/// Encodes the header of a file. Its length does not depend on the digits in it.
+fn encode_header(text: &str, compressed: bool) -> std::io::Result<Vec<u8>> {
+    if !compressed {
+        return Ok(text.as_bytes().to_vec());
+    }
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::none());
+    encoder.write_all(text.as_bytes())?;
+    encoder.finish()
+}
+
+impl TextFile {
+    fn create(
+        path: &Path,
+        header: &str,
+        compressed: bool,
+        overwrite: bool,
+    ) -> Result<Self, OutputError> {
+        let partial = Partial::new(path, overwrite)?;
+        let file = File::create(partial.partial()).map_err(partial.failed("create"))?;
+        let mut file = BufWriter::with_capacity(BUFFER_BYTES, file);
+        encode_header(header, compressed)
+            .and_then(|header| file.write_all(&header))
+            .map_err(partial.failed("write"))?;
+        let writer = match compressed {
+            false => Encoder::Plain(file),
+            true => Encoder::Gzip(GzEncoder::new(file, Compression::fast())),
+        };
+        Ok(TextFile { partial, writer })
+    }
+
+    fn write(&mut self, text: &[u8]) -> Result<(), OutputError> {
+        self.writer.write().write_all(text).map_err(self.partial.failed("write"))
+    }
+
+    /// Ends the file, and replaces its header if one is given. The file keeps its temporary name.
+    fn end(self, header: Option<&str>) -> Result<Partial, OutputError> {
+        let TextFile { partial, writer } = self;
+        let ended = || -> std::io::Result<()> {
+            let (file, compressed) = match writer {
+                Encoder::Plain(writer) => (writer, false),
+                Encoder::Gzip(encoder) => (encoder.finish()?, true),
+            };
+            let mut file = file.into_inner().map_err(|error| error.into_error())?;
+            if let Some(header) = header {
+                file.seek(SeekFrom::Start(0))?;
+                file.write_all(&encode_header(header, compressed)?)?;
+            }
+            Ok(())
+        };
+        ended().map_err(partial.failed("write"))?;
+        Ok(partial)
+    }
+}
+
+/// Writes a recording.
+pub struct RecordingWriter {
+    memory: MemoryDescription,
+    policy: PagePolicy,
+    commands: TextFile,
+    truth: TextFile,
+    /// The current line.
+    line: Vec<u8>,
+}
+
+impl RecordingWriter {
+    /// Creates both files under temporary names. Existing files are replaced only with `overwrite`.
+    ///
+    /// # Errors
+    /// [`RecordingError::Output`] if a file exists or cannot be created.
+    pub fn create(
+        paths: &RecordingPaths,
+        memory: &MemoryDescription,
+        policy: PagePolicy,
+        overwrite: bool,
+    ) -> Result<Self, RecordingError> {
+        let compressed = paths.compressed;
+        let header = header::text(memory, policy, CLOCK_MASK);
+        Ok(RecordingWriter {
+            memory: memory.clone(),
+            policy,
+            commands: TextFile::create(&paths.commands, &header, compressed, overwrite)?,
+            truth: TextFile::create(&paths.truth, LIST_HEADER, compressed, overwrite)?,
+            line: Vec::new(),
+        })
+    }
+
+    /// Ends both files and gives them their names. `clocks`: length of the recording.
+    ///
+    /// # Errors
+    /// [`RecordingError`] if a file cannot be written or renamed, or if the recording is too long. No file is left then,
+    /// unless the second one cannot be renamed.
+    pub fn finish(self, clocks: Cycles) -> Result<(), RecordingError> {
+        let last = clocks.0.saturating_sub(1);
+        within_range(last)?;
+        let header = header::text(&self.memory, self.policy, last);
+        let truth = self.truth.end(None)?;
+        let commands = self.commands.end(Some(&header))?;
+        truth.finish()?;
+        Ok(commands.finish()?)
+    }
+}
+
+const fn within_range(clock: u64) -> Result<(), RecordingError> {
+    if clock > CLOCK_MASK { Err(RecordingError::TooLong { clock }) } else { Ok(()) }
+}
+
+impl CommandSink for RecordingWriter {
+    type Error = RecordingError;
+
+    fn issue(&mut self, issued: Issued) -> Result<(), RecordingError> {
+        let Issued { clock, pins, access } = issued;
+        within_range(clock.0)?;
+        let line = &mut self.line;
+        line.clear();
+        decimal(line, clock.0);
+        let ranks = ALL_RANKS >> (ALL_RANKS.count_ones() - u32::from(self.memory.ranks()));
+        let mut field = |value: u32| {
+            line.push(b' ');
+            hexadecimal(line, value.into());
+        };
+        field((pins.cke & ranks).into());
+        field((pins.cs_n & ranks).into());
+        let act = self.memory.generation.has_act_n();
+        if act {
+            field(pins.act_n.into());
+        }
+        for level in [pins.ras_n, pins.cas_n, pins.we_n] {
+            field(level.into());
+        }
+        field(pins.ba.into());
+        // During ACTIVATE of DDR4, A14 to A16 are the strobes.
+        field(if act && !pins.act_n { pins.a & 0x2_3fff } else { pins.a });
+        line.push(b'\n');
+        self.commands.write(line)?;
+        if let Some(access) = access {
+            line.clear();
+            decimal(line, access.clock.0);
+            line.extend([b' ', access.direction.letter() as u8, b' ']);
+            hexadecimal(line, access.address.0);
+            line.push(b'\n');
+            self.truth.write(line)?;
+        }
+        Ok(())
+    }
+}
+
+/// Appends a number in decimal.
+fn decimal(line: &mut Vec<u8>, number: u64) {
+    digits(line, number, 10);
+}
+
+/// Appends a number in lower-case hexadecimal.
+fn hexadecimal(line: &mut Vec<u8>, number: u64) {
+    digits(line, number, 16);
+}
+
+fn digits(line: &mut Vec<u8>, mut number: u64, base: u64) {
+    let start = line.len();
+    loop {
+        line.push(b"0123456789abcdef"[(number % base) as usize]);
+        number /= base;
+        if number == 0 {
+            break;
+        }
+    }
+    line[start..].reverse();
+}
