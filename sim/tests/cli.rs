@@ -36,6 +36,7 @@ fn run(arguments: &[&str]) -> (i32, String, String) {
 fn help_lists_commands_and_options() {
     insta::assert_snapshot!("help", run(&["--help"]).1);
     insta::assert_snapshot!("help_replay", run(&["replay", "--help"]).1);
+    insta::assert_snapshot!("help_record", run(&["record", "--help"]).1);
 }
 
 #[test]
@@ -200,4 +201,66 @@ fn compiling_a_card_is_announced_on_standard_error_unless_quiet() {
         let printed = replay(&[quiet]);
         assert!(printed.starts_with("hmtt-sim: verilator refused the card:"), "{printed}");
     }
+}
+
+const ACCESSES: &str = "R,1000,8\nW,1008,8\nI  400000,3\n M 2040,4\nR,1040,64\nW,9fff,2\n";
+
+#[test]
+fn a_recording_of_accesses_is_replayed_with_an_equal_truth() {
+    let directory = tempfile::tempdir().unwrap();
+    fs::write(directory.path().join("accesses"), ACCESSES).unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    let output = run_in(directory.path(), &["record", "--accesses", "accesses", "-o", "x.cmd.gz"]);
+    assert_eq!((output.status.code(), &output.stdout[..]), (Some(0), &b""[..]), "{output:?}");
+    insta::assert_snapshot!(text(output.stderr), @r"
+    7 accesses of the program in 5 pages
+    i1: 0 hits, 1 misses, 0 write-backs
+    l1: 2 hits, 5 misses, 0 write-backs
+    l2: 0 hits, 6 misses, 0 write-backs
+    l3: 0 hits, 6 misses, 0 write-backs
+    memory: 6 lines read, 0 written; 4 changed lines are left in caches
+    12 bursts: 10 row hits, 2 misses, 0 conflicts
+    310 clocks (3.1 us), 21 commands, 0 refreshes; the processor was stopped for 0 clocks
+    ");
+    let arguments = ["replay", "x.cmd.gz", "--truth", "x.truth.gz"];
+    let replayed = run_in(directory.path(), &arguments);
+    assert_eq!(text(replayed.stdout), "truth: 12 accesses, all equal\n");
+    let arguments = ["record", "--accesses", "accesses", "--json", "-o"];
+    let again = run_in(directory.path(), &[&arguments, &["x.cmd.gz"][..]].concat());
+    assert_eq!(text(again.stderr), "hmtt-sim: x.cmd.gz exists; -f overwrites it\n");
+    let options = ["x.cmd.gz", "-f", "--no-caches", "--data-only", "--page-policy", "closed"];
+    let output = run_in(directory.path(), &[&arguments, &options[..]].concat());
+    insta::assert_snapshot!("the_counts_of_a_recording", text(output.stdout));
+}
+
+#[test]
+fn mistakes_in_accesses_and_caches_are_explained_and_leave_no_file() {
+    let directory = tempfile::tempdir().unwrap();
+    fs::write(directory.path().join("accesses"), ACCESSES).unwrap();
+    fs::write(directory.path().join("wrong"), "R,0,8\nR,0,0\n").unwrap();
+    let full: String = (0..2000).map(|page| format!("R,{page:x}000,1\n")).collect();
+    fs::write(directory.path().join("full"), full).unwrap();
+    let small = MEMORY.replace("p28", "p22");
+    fs::write(directory.path().join("memory.toml"), small).unwrap();
+    let cases: [&[&str]; 9] = [
+        &["--accesses", "wrong", "-o", "x.cmd"],
+        &["--accesses", "absent", "-o", "x.cmd"],
+        &["--accesses", "accesses", "-o", "x.txt"],
+        &["--accesses", "full", "-o", "x.cmd", "--memory", "memory.toml"],
+        &["--accesses", "accesses", "-o", "x.cmd", "--cache", "l2=32K,8,64,lru"],
+        &["--accesses", "accesses", "-o", "x.cmd", "--cache", "l1=33K,8,64,lru"],
+        &["--accesses", "accesses", "-o", "x.cmd", "--cpu-ratio", "0"],
+        &["--accesses", "accesses", "-o", "x.cmd", "--page-frames", "any"],
+        &["--accesses", "accesses", "-o", "no/x.cmd"],
+    ];
+    let messages: Vec<_> = cases
+        .iter()
+        .map(|case| {
+            let output = run_in(directory.path(), &[&["record"], *case].concat());
+            assert_eq!((output.status.code(), &output.stdout[..]), (Some(2), &b""[..]), "{case:?}");
+            String::from_utf8(output.stderr).unwrap()
+        })
+        .collect();
+    insta::assert_snapshot!(messages.join("\n"));
+    assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 4);
 }

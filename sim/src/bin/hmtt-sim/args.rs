@@ -9,6 +9,8 @@ use hmtt_sim::engine::{Kind, Settings};
 use hmtt_sim::saturation::pattern::Pattern;
 use hmtt_sim::schedule::ClockStop;
 
+use crate::record_args::RecordArguments;
+
 /// Runs recorded DDR commands through the simulated card.
 #[derive(Parser)]
 #[command(version, about)]
@@ -25,10 +27,15 @@ pub enum Command {
     /// Run the densest legal DDR-200 traffic through the card and count the losses
     #[command(after_help = EXIT_STATUS)]
     Saturate(SaturateArguments),
+    /// Record the DDR commands that a simulated machine issues for the accesses of a program
+    #[command(after_help = RECORD_EXIT_STATUS)]
+    Record(RecordArguments),
 }
 
 const EXIT_STATUS: &str = "Exit status: 0 all is well; 1 the card differs from the truth, violates \
     IEEE 802.3 or does not finish; 2 the command line or a file is wrong, or an output failed.";
+
+const RECORD_EXIT_STATUS: &str = "Exit status: 0 the recording is complete; 2 the command line or a file is wrong, or an output failed.";
 
 #[derive(Args)]
 pub struct ReplayArguments {

@@ -1,11 +1,13 @@
-//! The command `hmtt-sim`: replays a recording through the simulated card, and sets the exit status
-//! from the outcome.
+//! The command `hmtt-sim`: replays a recording through the simulated card, or makes one, and sets the exit status from the
+//! outcome.
 
 use std::process::ExitCode;
 
 use clap::Parser;
 
 mod args;
+mod record;
+mod record_args;
 mod report;
 mod run;
 mod saturate;
@@ -21,6 +23,7 @@ fn main() -> ExitCode {
     let outcome = match Arguments::parse().command {
         Command::Replay(arguments) => run::replay(&arguments),
         Command::Saturate(arguments) => saturate::saturate(&arguments),
+        Command::Record(arguments) => record::record(&arguments),
     };
     match outcome {
         Ok(true) => ExitCode::SUCCESS,
