@@ -7,8 +7,12 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use hmtt_format::toml_memory;
+use hmtt_sim::input::lines::{self, Lines};
 use hmtt_sim::input::pin_map::PinMap;
 use hmtt_sim::input::{self, InputError};
+use hmtt_sim::machine::accesses::AccessReader;
+use hmtt_sim::machine::controller::{CommandSink, Issued};
+use hmtt_sim::machine::{Machine, MachineConfiguration, Parts};
 
 /// An allocator that counts the allocated bytes.
 struct Counting;
@@ -75,6 +79,40 @@ fn deep_scopes(count: usize) -> Vec<u8> {
     [&scopes, &signals, SIGNALS, CLOCKS].concat().into_bytes()
 }
 
+struct Discarded;
+
+impl CommandSink for Discarded {
+    type Error = std::convert::Infallible;
+
+    fn issue(&mut self, _: Issued) -> Result<(), Self::Error> {
+        Ok(())
+    }
+}
+
+/// Makes accesses to `count` pages on a machine with little cache. Returns the size of their text and the maximum of
+/// bytes allocated at once.
+fn accesses_to_pages(count: u64) -> (usize, usize) {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let text: String = (0..count).map(|page| format!("W,{page:x}000,1\n")).collect();
+    std::fs::write(file.path(), &text).unwrap();
+    let bytes = text.len();
+    drop(text);
+    let memory = toml_memory::parse(MEMORY).unwrap();
+    let before = NOW.load(Ordering::Relaxed);
+    PEAK.store(before, Ordering::Relaxed);
+    let levels = vec!["1K,2,64,lru".parse().unwrap()];
+    let configuration = MachineConfiguration { levels, ..MachineConfiguration::default() };
+    let parts = Parts::new(&configuration, &memory).unwrap();
+    let Ok(mut machine) = Machine::start(parts, Discarded);
+    for access in AccessReader::new(Lines::new(file.path(), lines::open(file.path()).unwrap())) {
+        let access = access.unwrap();
+        machine.access(0, access.kind, access.address, access.size).unwrap();
+    }
+    let Ok((_, counts)) = machine.finish();
+    assert_eq!((counts.pages, counts.line_reads), (count, count));
+    (bytes, PEAK.load(Ordering::Relaxed) - before)
+}
+
 // There is only one test in this file, because allocations of other tests would be counted.
 #[test]
 fn memory_is_used_only_for_signals_that_the_pin_map_names() {
@@ -90,6 +128,11 @@ fn memory_is_used_only_for_signals_that_the_pin_map_names() {
     let (clocks, peak) = read(&many);
     assert_eq!(clocks.unwrap(), 2);
     assert!(peak < BASE_BYTES + 2 * many.len(), "many signals: {peak} bytes");
+
+    for count in [25_000, 100_000] {
+        let (bytes, peak) = accesses_to_pages(count);
+        assert!(peak < BASE_BYTES / 4 + 16 * bytes, "{count} pages: {peak} bytes");
+    }
 
     let zeros = || vec![b'0'; 1 << 20];
     let begin = |text: &str| std::iter::once(text.as_bytes().to_vec());

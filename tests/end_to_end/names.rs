@@ -16,4 +16,9 @@ fn keys_of_the_simulator_are_documented() {
     let engine = ["--engine", "verilator", "--json"];
     assert_printed(&[&["replay", commands, "--truth", truth][..], &engine].concat());
     assert_printed(&[&["saturate", "--clocks", "20000"][..], &engine].concat());
+    let directory = tempfile::tempdir().unwrap();
+    let [accesses, output] = ["accesses", "x.cmd"].map(|name| directory.path().join(name));
+    std::fs::write(&accesses, "R,1000,8\n").unwrap();
+    let [accesses, output] = [&accesses, &output].map(|path| path.to_str().unwrap());
+    assert_printed(&["record", "--accesses", accesses, "-o", output, "--json"]);
 }

@@ -124,6 +124,7 @@ fn parse(line: &str) -> Result<Line, &'static str> {
 mod tests {
     use super::*;
     use crate::input::lines::decompress;
+    use proptest::prelude::*;
     use std::io::Cursor;
     use std::path::Path;
 
@@ -155,6 +156,19 @@ mod tests {
             [AccessKind::Read, AccessKind::Write]
         );
         assert_eq!((both[0].address, both[0].size), (both[1].address, both[1].size));
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_read_or_refused(text in "([RWILSM =,0-9a-fx+]{0,12}\n){0,6}", bytes: Vec<u8>) {
+            for access in read(&text).into_iter().flatten() {
+                prop_assert!((1..=MOST_BYTES).contains(&access.size));
+            }
+            let reader = decompress(Cursor::new(bytes));
+            if let Ok(reader) = reader {
+                let _ = AccessReader::new(Lines::new(Path::new("x"), reader)).count();
+            }
+        }
     }
 
     #[test]
