@@ -22,6 +22,7 @@ pub mod cache;
 pub mod code;
 pub mod control;
 mod emit;
+pub mod emulation;
 pub mod layout;
 pub mod monitor;
 pub mod profile;

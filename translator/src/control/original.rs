@@ -23,7 +23,7 @@ pub fn is_restarted(registers: &user_regs_struct) -> bool {
 }
 
 /// A register by its number in encodings.
-fn register(registers: &mut user_regs_struct, number: u8) -> &mut u64 {
+pub fn register(registers: &mut user_regs_struct, number: u8) -> &mut u64 {
     match number {
         0 => &mut registers.rax,
         1 => &mut registers.rcx,

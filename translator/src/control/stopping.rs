@@ -1,12 +1,13 @@
 //! Finds the original registers of threads that are stopped in the cache.
 //!
-//! Most instructions of the cache have a known original state. A thread that is at another one is stepped to the next. A
-//! signal that is pending meanwhile is delivered afterwards; all others are blocked, but SIGSTOP, which is sent again.
+//! Most instructions of the cache have a known original state. If a thread is at another one, the instructions up to the next
+//! are executed in its place ([`emulation`](crate::emulation)). Should that fail, it is stepped there. A signal that is
+//! pending meanwhile is delivered afterwards; all others are blocked, but SIGSTOP, which is sent again.
 
 use std::sync::atomic::Ordering;
 
 use hmtt_probe::address::RunAddr;
-use hmtt_probe::ptrace::{PtraceError, Status, step, wait};
+use hmtt_probe::ptrace::{PtraceError, Status, StoppedThread, step, wait};
 use libc::user_regs_struct;
 use nix::errno::Errno;
 use nix::sys::ptrace;
@@ -15,9 +16,11 @@ use nix::sys::wait::WaitPidFlag;
 use nix::unistd::Pid;
 
 use super::error::ControlError;
-use super::original::original;
+use super::original::{original, register};
 use super::tracer::Tracer;
+use crate::emulation::{Fields, MOST_BYTES, Thread};
 use crate::layout::area;
+use crate::shared::Area;
 
 /// Most steps to an instruction with a known state.
 const STEPS: usize = 200;
@@ -40,6 +43,45 @@ fn wait_uninterrupted(thread: Pid) -> nix::Result<Status> {
     }
 }
 
+/// What generated code accesses, of a stopped thread.
+struct ThreadFields<'a> {
+    stopped: &'a StoppedThread<'a>,
+    area: Area<'a>,
+}
+
+/// The offset of a field of the area of a thread that has computed it.
+fn checked(offset: u64, bytes: usize) -> Option<u32> {
+    let is_field = offset.is_multiple_of(bytes as u64) && offset < area::FIELD_BYTES;
+    is_field.then_some(offset as u32)
+}
+
+impl Fields for ThreadFields<'_> {
+    fn load(&self, address: u64, bytes: usize) -> Option<u64> {
+        let mut value = [0; 8];
+        self.stopped.read(RunAddr(address), value.get_mut(..bytes)?).ok()?;
+        Some(u64::from_le_bytes(value))
+    }
+
+    fn field(&self, offset: u64, bytes: usize) -> Option<u64> {
+        let offset = checked(offset, bytes)?;
+        match bytes {
+            4 => Some(self.area.word(offset).load(Ordering::SeqCst).into()),
+            8 => Some(self.area.get(offset).any()),
+            _ => None,
+        }
+    }
+
+    fn set_field(&self, offset: u64, bytes: usize, value: u64) -> Option<()> {
+        let offset = checked(offset, bytes)?;
+        match bytes {
+            4 => self.area.word(offset).store(value as u32, Ordering::SeqCst),
+            8 => self.area.set(offset, value),
+            _ => return None,
+        }
+        Some(())
+    }
+}
+
 impl Tracer {
     /// Registers of a stopped thread, and its original ones; `None` if it is not in the cache, or has ended.
     pub(super) fn original_registers(
@@ -52,7 +94,7 @@ impl Tracer {
             return Ok(None);
         }
         let is_known = self.shared.translation().state_at(rip).is_some();
-        if !is_known && !self.step_to_state(thread)? {
+        if !is_known && !self.emulate_to_state(thread, &now)? && !self.step_to_state(thread)? {
             return Ok(None);
         }
         let mut now = self.process.thread_at_event(thread).registers()?;
@@ -83,6 +125,40 @@ impl Tracer {
             let number = area.word(area::CALL_NUMBER).load(Ordering::SeqCst);
             self.seen.calls.add(thread.as_raw(), number);
         }
+    }
+
+    /// Executes instructions in place of a thread with these registers until its original state is known. Returns whether
+    /// it is.
+    fn emulate_to_state(
+        &mut self,
+        thread: Pid,
+        now: &user_regs_struct,
+    ) -> Result<bool, ControlError> {
+        let area = self.threads.get(&thread).and_then(|one| one.area);
+        let Some(area) = area.map(|number| self.shared.rings.areas.area(number)) else {
+            return Ok(false);
+        };
+        let stopped = self.process.thread_at_event(thread);
+        let fields = ThreadFields { stopped: &stopped, area };
+        let mut registers = *now;
+        let general = std::array::from_fn(|number| *register(&mut registers, number as u8));
+        let mut emulated = Thread { general, rip: now.rip };
+        let mut is_known = false;
+        for _ in 0..STEPS {
+            let mut code = [0; MOST_BYTES];
+            let is_done = stopped.read(RunAddr(emulated.rip), &mut code).is_ok()
+                && emulated.execute(&code, &fields).is_some();
+            is_known = self.shared.translation().state_at(RunAddr(emulated.rip)).is_some();
+            if !is_done || is_known {
+                break;
+            }
+        }
+        for (number, value) in emulated.general.iter().enumerate() {
+            *register(&mut registers, number as u8) = *value;
+        }
+        registers.rip = emulated.rip;
+        stopped.set_registers(registers)?;
+        Ok(is_known)
     }
 
     /// Steps a thread until its original state is known. Returns whether it is; otherwise the thread has ended.

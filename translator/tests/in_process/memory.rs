@@ -37,7 +37,12 @@ impl Range {
 
     /// Maps memory at a multiple of a power of two.
     pub fn aligned(bytes: u64, to: u64) -> Range {
-        let start = map(0, bytes + to, 0).expect("there is memory").next_multiple_of(to);
+        let all =
+            Range { start: map(0, bytes + to, 0).expect("there is memory"), bytes: bytes + to };
+        let start = all.start.next_multiple_of(to);
+        let before = Range { start: all.start, bytes: start - all.start };
+        let after = Range { start: start + bytes, bytes: to - before.bytes };
+        [before, after].into_iter().filter(|part| part.bytes > 0).for_each(Range::unmap);
         Range { start, bytes }
     }
 

@@ -1,11 +1,13 @@
 //! Executes programs step by step, plainly and in a cache: the state that the cache states for
 //! each instruction of its code must be one that plain execution has, in the same order.
 
-use std::sync::Mutex;
+use std::cell::RefCell;
 use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, OnceLock};
 
 use hmtt_probe::address::RunAddr;
 use hmtt_translator::cache::{Cache, Instrument};
+use hmtt_translator::emulation::{Fields, MOST_BYTES, Thread};
 use hmtt_translator::layout::{area, ring};
 use hmtt_translator::state::{Flags, Rip};
 
@@ -19,6 +21,8 @@ use super::superblocks;
 const MOST: usize = 60_000;
 /// Most programs, because steps are slow.
 const MOST_PROGRAMS: u64 = 20_000;
+/// Bytes of the stack of handlers.
+const STACK_BYTES: usize = 1 << 16;
 /// The trap flag, and the flags that are compared.
 const TRAP: u64 = 0x100;
 const COMPARED: u64 = 0xcd5;
@@ -87,9 +91,10 @@ extern "C" fn note(_: i32, _: *mut libc::siginfo_t, context: *mut libc::ucontext
 
 /// Makes this thread handle steps on a stack of their own.
 fn handle_steps() {
-    let memory = vec![0u8; 1 << 16].leak();
-    let stack =
-        libc::stack_t { ss_sp: memory.as_mut_ptr().cast(), ss_flags: 0, ss_size: memory.len() };
+    // One thread at a time has it.
+    static STACK: OnceLock<usize> = OnceLock::new();
+    let memory = *STACK.get_or_init(|| vec![0u8; STACK_BYTES].leak().as_mut_ptr() as usize);
+    let stack = libc::stack_t { ss_sp: memory as *mut _, ss_flags: 0, ss_size: STACK_BYTES };
     // SAFETY: the stack is never freed, and the handler only writes memory that is meant for it.
     unsafe {
         assert_eq!(libc::sigaltstack(&stack, std::ptr::null_mut()), 0);
@@ -137,13 +142,55 @@ fn original(cache: &Cache<Direct>, step: &Step) -> Option<(Step, bool)> {
     Some((state, point.flags != Flags::Dead))
 }
 
+/// What emulated instructions access: the thread area at a step, and what they have written to it.
+struct StepFields<'a>(&'a Step, RefCell<[u64; 20]>);
+
+impl Fields for StepFields<'_> {
+    fn load(&self, address: u64, bytes: usize) -> Option<u64> {
+        assert_eq!(bytes, 8);
+        // SAFETY: generated code reads its own constants.
+        Some(unsafe { std::ptr::read_unaligned(address as *const u64) })
+    }
+
+    fn field(&self, offset: u64, bytes: usize) -> Option<u64> {
+        assert_eq!((bytes, offset % 8), (8, 0));
+        self.0.area.get(offset as usize / 8).copied()
+    }
+
+    fn set_field(&self, offset: u64, bytes: usize, value: u64) -> Option<()> {
+        assert_eq!((bytes, offset % 8), (8, 0));
+        *self.1.borrow_mut().get_mut(offset as usize / 8)? = value;
+        Some(())
+    }
+}
+
+/// Checks that the emulation of the instruction at a step has the result that the processor's execution has.
+fn check_emulated(seed: u64, step: &Step, next: &Step) {
+    // SAFETY: an arena, in which code is followed by more, or by memory that is not used yet.
+    let code = unsafe { std::slice::from_raw_parts(step.rip as *const u8, MOST_BYTES) };
+    let mut thread = Thread { general: step.general, rip: step.rip };
+    let fields = StepFields(step, RefCell::new(step.area));
+    let done = thread.execute(code, &fields);
+    assert!(done.is_some(), "seed {seed}, at {:#x}: {code:x?} is not emulated", step.rip);
+    let found =
+        Step { rip: thread.rip, general: thread.general, area: fields.1.into_inner(), ..*next };
+    assert!(
+        found == *next,
+        "seed {seed}: {code:x?} at\n{step:x?}\nleads to\n{next:x?}\nand not to\n{found:x?}"
+    );
+}
+
 /// Checks the steps in the cache against those of plain execution. Returns how many had a state.
 fn check(seed: u64, cache: &Cache<Direct>, plain: &[Step], cached: &[Step]) -> usize {
     let (mut at, mut known, mut unknown) = (0, 0, 0);
-    for step in cached.iter().filter(|step| cache.contains(RunAddr(step.rip))) {
+    for (number, step) in cached.iter().enumerate() {
+        if !cache.contains(RunAddr(step.rip)) {
+            continue;
+        }
         let Some((state, has_flags)) = original(cache, step) else {
             unknown += 1;
             assert!(unknown < 40, "seed {seed}: no state for 40 steps, at {:#x}", step.rip);
+            check_emulated(seed, step, &cached[number + 1]);
             continue;
         };
         unknown = 0;
