@@ -1,5 +1,5 @@
 //! Measures programs under `hmtt monitor` and under other tools, and prints Markdown tables: `bench_monitored [FOLDER
-//! [PROGRAM...]]`.
+//! [--others] [PROGRAM...]]`. With `--others`, only other tools are measured.
 //!
 //! The first table has the processor time of the program itself, which shows what generated code costs. The second one
 //! has the time from start to end, with translation and the monitor at work. Each figure is a ratio to the plain run.
@@ -101,7 +101,9 @@ fn tables(bench: &Bench, figures: &[(&str, Figure)], ways: &[Way], programs: &[P
 fn main() -> Result<()> {
     let mut words = std::env::args().skip(1);
     let folder = words.next().map_or_else(|| "target/bench/monitored".into(), PathBuf::from);
-    let only: Vec<String> = words.collect();
+    let (options, only): (Vec<String>, Vec<String>) =
+        words.partition(|word| word.starts_with("--"));
+    let measures_ours = !options.iter().any(|option| option == "--others");
     let bench = Bench::new(&folder)?;
     let mut programs = programs::all(&bench.folder)?;
     match programs::compiler(&bench.folder) {
@@ -111,10 +113,11 @@ fn main() -> Result<()> {
     // Rules are those of tags, which select functions.
     programs.iter_mut().for_each(|program| program.rules.clear());
     programs.retain(|program| only.is_empty() || only.iter().any(|name| *name == program.name));
-    let ours = ours(&bench);
     let own: (&str, Figure) = ("processor time of the program", |used| used.own);
     let wall: (&str, Figure) = ("time from start to end", |used| used.wall);
-    tables(&bench, &[own, wall], &ours, &programs);
+    if measures_ours {
+        tables(&bench, &[own, wall], &ours(&bench), &programs);
+    }
     tables(&bench, &[wall], &others(&bench), &programs);
     let load = std::fs::read_to_string("/proc/loadavg")?;
     println!("\nLoad of the machine at the end: {}.", load.split(' ').next().unwrap_or_default());
