@@ -3,11 +3,13 @@
 //!
 //! Invariant: each format is defined here and nowhere else. The card packs with these constants, the simulator checks
 //! with them and the receiver decodes with them. The crate is `no_std`, does not allocate and has no dependencies; the
-//! features `toml` (memory descriptions), `tag-map` (the file beside a tag log), `profile` (the file of `hmtt monitor`)
-//! and `serde` need the standard library.
+//! features `toml` (memory descriptions), `tag-map` (the file beside a tag log), `profile` (the file of `hmtt monitor`),
+//! `access-trace` (what translated programs write about their accesses) and `serde` need the standard library.
 #![deny(clippy::missing_errors_doc)]
-#![cfg_attr(not(any(feature = "serde", test)), no_std)]
+#![cfg_attr(not(any(feature = "serde", feature = "access-trace", test)), no_std)]
 
+#[cfg(feature = "access-trace")]
+pub mod access_trace;
 pub mod account;
 pub mod address_map;
 pub mod block;

@@ -1,0 +1,382 @@
+//! The accesses of a block, and its description in bytes.
+//!
+//! All numbers are little-endian.
+//!
+//! | offset | bytes | |
+//! |---|---|---|
+//! | 0 | 8 | original address of the block's first instruction |
+//! | 8 | 2 | number of its instructions |
+//! | 10 | 2 | number of its slots |
+//! | 12 | 2 | number of its accesses, which follow |
+//!
+//! | bytes of an access | |
+//! |---|---|
+//! | 2 | index of its instruction |
+//! | 2 | offset of its instruction in the block, in bytes |
+//! | 4 | number of bytes that are accessed; of one element if there are several, and 0 if it is not known |
+//! | 1 | bit 0: write; bit 1: conditional; bit 2: the base of `fs` is added; bits 4 and 5: where it is |
+//! | 8, 10, 10 or 0 | where it is: 0: the address; 1: the number of a slot in 2 bytes, and what is added to it; 2: five numbers of slots, of a count before and after, of the first element, and of a pointer before and after; 3: not known |
+
+use std::vec::Vec;
+
+use super::{NOT_BEGUN, SLOT_BYTES};
+use crate::Direction;
+
+/// Bytes before the accesses.
+const HEADER_BYTES: usize = 14;
+const WRITE: u8 = 1;
+const CONDITIONAL: u8 = 2;
+const ADDS_FS: u8 = 4;
+/// First bit of the kind of a place.
+const PLACE_SHIFT: u8 = 4;
+
+/// How the address of an access is found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// It is an address in the program.
+    Static(u64),
+    /// It is the value of a slot plus a constant.
+    Slot {
+        /// Number of the slot in the block.
+        slot: u16,
+        /// The constant, in bytes.
+        plus: i64,
+    },
+    /// It has as many elements as a register has become smaller, one after the other.
+    Elements {
+        /// Slots with the number of elements that are left, before and after the instruction.
+        left: [u16; 2],
+        /// Slot with the address of the first element.
+        first: u16,
+        /// Slots with a pointer before and after the instruction, which has become larger or smaller.
+        pointer: [u16; 2],
+    },
+    /// It cannot be found: the addresses depend on more than registers, as those of a gather.
+    Unknown,
+}
+
+/// An access, and how its address is found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Access {
+    /// Index of its instruction in the block.
+    pub operation: u16,
+    /// Offset of its instruction in the block, in bytes.
+    pub offset: u16,
+    /// Whether it reads or writes.
+    pub direction: Direction,
+    /// Number of bytes; of one element if there are several, and 0 if it is not known.
+    pub size: u32,
+    /// Whether it depends on other values than the address if memory is accessed.
+    pub conditional: bool,
+    /// Whether the base of `fs` is added to the address.
+    pub adds_fs: bool,
+    /// Where it is.
+    pub place: Place,
+}
+
+/// The accesses of a block, and how many slots they follow from.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct BlockAccesses {
+    /// Original address of its first instruction.
+    pub start: u64,
+    /// Number of its instructions.
+    pub instructions: u16,
+    /// Number of its slots.
+    pub slots: u16,
+    /// Its accesses, in program order.
+    pub accesses: Vec<Access>,
+}
+
+/// An access that was made, or those to all elements of a string.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Made {
+    /// Original address of its instruction.
+    pub pc: u64,
+    /// Whether it reads or writes.
+    pub direction: Direction,
+    /// Its virtual address, or that of the first element; `None` if it is not known.
+    pub address: Option<u64>,
+    /// Number of bytes; of one element if there are several, and 0 if it is not known.
+    pub size: u32,
+    /// Number of elements, at least 1. An instruction that copies or compares strings accesses one element of each in turn.
+    pub elements: u64,
+    /// Whether each element is at a lower address than the one before it.
+    pub is_down: bool,
+    /// Whether memory may not have been accessed.
+    pub conditional: bool,
+}
+
+impl BlockAccesses {
+    /// Bytes of the slots.
+    pub fn slot_bytes(&self) -> usize {
+        usize::from(self.slots) * SLOT_BYTES
+    }
+
+    /// The accesses that the block has made. `executed`: how many of its instructions were executed. `slots`: the values of
+    /// its slots. `fs`: the base of that segment.
+    ///
+    /// Slots that are missing count as 0.
+    pub fn made(&self, executed: usize, slots: &[u64], fs: u64, mut add: impl FnMut(Made)) {
+        let value = |slot: u16| slots.get(usize::from(slot)).copied().unwrap_or(0);
+        let mut from = 0;
+        while let Some(first) = self.accesses.get(from) {
+            if usize::from(first.operation) > executed {
+                break;
+            }
+            let same =
+                self.accesses[from..].iter().take_while(|it| it.operation == first.operation);
+            let all = &self.accesses[from..from + same.count()];
+            from += all.len();
+            let elements = match first.place {
+                Place::Elements { left: [before, after], .. } => match value(after) {
+                    NOT_BEGUN => 0,
+                    after => value(before).wrapping_sub(after),
+                },
+                _ => u64::from(usize::from(first.operation) < executed),
+            };
+            if elements > 0 {
+                all.iter().for_each(|one| add(one.made(self.start, &value, fs, elements)));
+            }
+        }
+    }
+
+    /// Adds its description to bytes.
+    pub fn write(&self, bytes: &mut Vec<u8>) {
+        bytes.extend(self.start.to_le_bytes());
+        for number in [self.instructions, self.slots, self.accesses.len() as u16] {
+            bytes.extend(number.to_le_bytes());
+        }
+        self.accesses.iter().for_each(|access| access.write(bytes));
+    }
+
+    /// The block that is described at the start of bytes, and the bytes after it. `None` if they do not describe one.
+    pub fn parse(bytes: &[u8]) -> Option<(Self, &[u8])> {
+        let (header, mut rest) = bytes.split_first_chunk::<HEADER_BYTES>()?;
+        let number = |at: usize| u16::from_le_bytes([header[at], header[at + 1]]);
+        let start = u64::from_le_bytes(*header.first_chunk()?);
+        let (instructions, slots, count) = (number(8), number(10), number(12));
+        let mut accesses = Vec::new();
+        for _ in 0..count {
+            let (access, after) = Access::parse(rest)?;
+            let is_valid = access.operation < instructions && access.slots().all(|it| it < slots);
+            accesses.push(Some(access).filter(|_| is_valid)?);
+            rest = after;
+        }
+        Some((BlockAccesses { start, instructions, slots, accesses }, rest))
+    }
+}
+
+impl Access {
+    /// The slots from which its address follows.
+    fn slots(&self) -> impl Iterator<Item = u16> {
+        let (some, count) = match self.place {
+            Place::Slot { slot, .. } => ([slot; 5], 1),
+            Place::Elements { left, first, pointer } => {
+                ([left[0], left[1], first, pointer[0], pointer[1]], 5)
+            }
+            Place::Static(_) | Place::Unknown => ([0; 5], 0),
+        };
+        some.into_iter().take(count)
+    }
+
+    /// The access that was made, in a block at an address. `value`: of a slot.
+    fn made(&self, start: u64, value: &impl Fn(u16) -> u64, fs: u64, elements: u64) -> Made {
+        let (address, is_down) = match self.place {
+            Place::Static(address) => (Some(address), false),
+            Place::Slot { slot, plus } => (Some(value(slot).wrapping_add(plus as u64)), false),
+            Place::Elements { first, pointer: [from, to], .. } => {
+                let is_down = (value(to).wrapping_sub(value(from)) as i64) < 0;
+                (Some(value(first)), is_down)
+            }
+            Place::Unknown => (None, false),
+        };
+        let address = address.map(|at| if self.adds_fs { at.wrapping_add(fs) } else { at });
+        let pc = start.wrapping_add(self.offset.into());
+        let Access { direction, size, conditional, .. } = *self;
+        Made { pc, direction, address, size, elements, is_down, conditional }
+    }
+
+    fn write(&self, bytes: &mut Vec<u8>) {
+        let kind = match self.place {
+            Place::Static(_) => 0,
+            Place::Slot { .. } => 1,
+            Place::Elements { .. } => 2,
+            Place::Unknown => 3,
+        };
+        let flag = |is_set: bool, flag: u8| if is_set { flag } else { 0 };
+        let flags = flag(self.direction == Direction::Write, WRITE)
+            | flag(self.conditional, CONDITIONAL)
+            | flag(self.adds_fs, ADDS_FS)
+            | kind << PLACE_SHIFT;
+        bytes.extend(self.operation.to_le_bytes());
+        bytes.extend(self.offset.to_le_bytes());
+        bytes.extend(self.size.to_le_bytes());
+        bytes.push(flags);
+        match self.place {
+            Place::Static(address) => bytes.extend(address.to_le_bytes()),
+            Place::Slot { slot, plus } => {
+                bytes.extend(slot.to_le_bytes());
+                bytes.extend(plus.to_le_bytes());
+            }
+            Place::Elements { .. } => self.slots().for_each(|it| bytes.extend(it.to_le_bytes())),
+            Place::Unknown => {}
+        }
+    }
+
+    fn parse(bytes: &[u8]) -> Option<(Self, &[u8])> {
+        let ([a, b, c, d, size @ .., flags], mut rest) = bytes.split_first_chunk::<9>()?;
+        let place = match flags >> PLACE_SHIFT {
+            0 => Place::Static(u64::from_le_bytes(*take(&mut rest)?)),
+            1 => Place::Slot {
+                slot: u16::from_le_bytes(*take(&mut rest)?),
+                plus: i64::from_le_bytes(*take(&mut rest)?),
+            },
+            2 => {
+                let mut slot = || Some(u16::from_le_bytes(*take(&mut rest)?));
+                let (left, first) = ([slot()?, slot()?], slot()?);
+                Place::Elements { left, first, pointer: [slot()?, slot()?] }
+            }
+            3 => Place::Unknown,
+            _ => return None,
+        };
+        if flags & 1 << 3 != 0 {
+            return None;
+        }
+        let access = Access {
+            operation: u16::from_le_bytes([*a, *b]),
+            offset: u16::from_le_bytes([*c, *d]),
+            direction: if flags & WRITE == 0 { Direction::Read } else { Direction::Write },
+            size: u32::from_le_bytes(*size),
+            conditional: flags & CONDITIONAL != 0,
+            adds_fs: flags & ADDS_FS != 0,
+            place,
+        };
+        Some((access, rest))
+    }
+}
+
+/// Takes bytes from the start of others.
+fn take<'a, const COUNT: usize>(bytes: &mut &'a [u8]) -> Option<&'a [u8; COUNT]> {
+    let (taken, rest) = bytes.split_first_chunk()?;
+    *bytes = rest;
+    Some(taken)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn place() -> impl Strategy<Value = Place> {
+        prop_oneof![
+            any::<u64>().prop_map(Place::Static),
+            (0..8u16, any::<i64>()).prop_map(|(slot, plus)| Place::Slot { slot, plus }),
+            ([0..8u16, 0..8], 0..8u16, [0..8u16, 0..8])
+                .prop_map(|(left, first, pointer)| Place::Elements { left, first, pointer }),
+            Just(Place::Unknown),
+        ]
+    }
+
+    fn access() -> impl Strategy<Value = Access> {
+        let flags = any::<[bool; 3]>();
+        (0..64u16, any::<u16>(), any::<u32>(), flags, place()).prop_map(
+            |(operation, offset, size, [writes, conditional, adds_fs], place)| {
+                let direction = if writes { Direction::Write } else { Direction::Read };
+                Access { operation, offset, direction, size, conditional, adds_fs, place }
+            },
+        )
+    }
+
+    fn block() -> impl Strategy<Value = BlockAccesses> {
+        (any::<u64>(), prop::collection::vec(access(), 0..12)).prop_map(|(start, mut accesses)| {
+            accesses.sort_by_key(|access| access.operation);
+            BlockAccesses { start, instructions: 64, slots: 8, accesses }
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn blocks_are_read_as_they_were_written(
+            blocks in prop::collection::vec(block(), 0..4),
+            cut in 1..100usize,
+        ) {
+            let mut bytes = Vec::new();
+            blocks.iter().for_each(|block| block.write(&mut bytes));
+            let mut rest = &bytes[..];
+            for block in &blocks {
+                let (read, after) = BlockAccesses::parse(rest).unwrap();
+                prop_assert_eq!(&read, block);
+                rest = after;
+            }
+            prop_assert!(rest.is_empty());
+            if let Some(last) = blocks.last() {
+                let mut bytes = Vec::new();
+                last.write(&mut bytes);
+                let cut = bytes.len().saturating_sub(cut);
+                prop_assert!(BlockAccesses::parse(&bytes[..cut]).is_none());
+            }
+        }
+
+        #[test]
+        fn any_bytes_are_a_block_or_refused(
+            bytes in prop::collection::vec(any::<u8>(), 0..100),
+            slots in prop::collection::vec(0..1000u64, 0..8),
+        ) {
+            if let Some((block, rest)) = BlockAccesses::parse(&bytes) {
+                let mut written = Vec::new();
+                block.write(&mut written);
+                prop_assert_eq!([&written, rest].concat(), bytes);
+                let mut made = 0;
+                block.made(64, &slots, 0, |_| made += 1);
+                prop_assert!(made <= block.accesses.len());
+            }
+        }
+    }
+
+    fn one(operation: u16, place: Place) -> Access {
+        let direction = Direction::Read;
+        let offset = 4 * operation;
+        Access { operation, offset, direction, size: 8, conditional: false, adds_fs: false, place }
+    }
+
+    /// Instruction, address, and number of elements upwards of all accesses.
+    fn addresses(block: &BlockAccesses, executed: usize, slots: &[u64]) -> Vec<(u64, u64, i64)> {
+        let mut all = Vec::new();
+        block.made(executed, slots, 0x7000, |made| {
+            let elements = made.elements as i64;
+            let upwards = if made.is_down { -elements } else { elements };
+            all.push((made.pc, made.address.unwrap(), upwards));
+        });
+        all
+    }
+
+    #[test]
+    fn accesses_follow_from_slots() {
+        let fs = Access { adds_fs: true, ..one(2, Place::Static(0x28)) };
+        let accesses = vec![
+            one(0, Place::Slot { slot: 0, plus: -8 }),
+            one(1, Place::Static(0x5000)),
+            fs,
+            one(3, Place::Slot { slot: 0, plus: 16 }),
+        ];
+        let block = BlockAccesses { start: 0x1000, instructions: 4, slots: 1, accesses };
+        let all =
+            [(0x1000, 0x8ff8, 1), (0x1004, 0x5000, 1), (0x1008, 0x7028, 1), (0x100c, 0x9010, 1)];
+        for executed in 0..=4 {
+            assert_eq!(addresses(&block, executed, &[0x9000]), all[..executed]);
+        }
+    }
+
+    #[test]
+    fn elements_are_counted_up_or_down() {
+        let elements = |first, pointer| Place::Elements { left: [0, 3], first, pointer };
+        let accesses = vec![one(0, elements(1, [1, 4])), one(0, elements(2, [1, 4]))];
+        let block = BlockAccesses { start: 0, instructions: 1, slots: 5, accesses };
+        let up = addresses(&block, 1, &[5, 0x100, 0x200, 3, 0x110]);
+        assert_eq!(up, [(0, 0x100, 2), (0, 0x200, 2)]);
+        let down = addresses(&block, 0, &[5, 0x100, 0x200, 3, 0xf0]);
+        assert_eq!(down, [(0, 0x100, -2), (0, 0x200, -2)]);
+        assert_eq!(addresses(&block, 0, &[5, 0x100, 0x200, NOT_BEGUN, 0]), []);
+    }
+}
