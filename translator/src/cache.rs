@@ -64,6 +64,15 @@ pub enum Instrument {
     None,
     /// Each block writes its number to the thread's ring. `r15` is the pointer to its next place.
     Ring,
+    /// In addition, it writes what its accesses to memory follow from.
+    Accesses,
+}
+
+impl Instrument {
+    /// Whether threads have rings.
+    pub fn has_ring(self) -> bool {
+        self != Instrument::None
+    }
 }
 
 /// Properties of a cache.
@@ -188,7 +197,7 @@ impl<M: CacheMemory> Cache<M> {
         let mut cache = Cache {
             memory,
             settings,
-            stubs: Stubs::new(settings.instrument == Instrument::Ring),
+            stubs: Stubs::new(settings.instrument.has_ring()),
             spaces: Vec::new(),
             blocks: Vec::new(),
             exits: Vec::new(),

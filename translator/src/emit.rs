@@ -27,6 +27,7 @@ mod ends;
 mod entries;
 mod operations;
 mod paths;
+mod slots;
 mod source;
 mod writer;
 
@@ -34,6 +35,7 @@ use hmtt_probe::address::RunAddr;
 
 use crate::block::{Block, Untranslatable};
 use crate::layout::{PAGE_BYTES, area, ring};
+use crate::recorded::Recorded;
 use crate::state::{Flags, Point, Registers, Rip};
 pub use writer::{FALL_THROUGH, JUMP, Points, Section, register};
 
@@ -42,6 +44,8 @@ pub use writer::{FALL_THROUGH, JUMP, Points, Section, register};
 pub struct Surroundings {
     /// Whether `r15` is the ring's pointer.
     pub ring: bool,
+    /// Whether accesses to memory are recorded in the ring.
+    pub accesses: bool,
     /// Address of the lookup table.
     pub table: u32,
     /// Address of the arena's stub for misses.
@@ -245,6 +249,9 @@ struct Emitter<'a> {
     always: Registers,
     /// Registers of a landing that are still in the thread area.
     unloaded: Registers,
+    /// What the block records of its accesses, and how many of its slots are stored.
+    recorded: Recorded,
+    stored: u16,
     /// Whether flags may have been overwritten by a check of the ring.
     dirty_flags: bool,
     /// Offset in the entry section of the check, if there is a ring.
@@ -274,6 +281,8 @@ impl<'a> Emitter<'a> {
             leaves: Vec::new(),
             always,
             unloaded: Registers::NONE,
+            recorded: Recorded::default(),
+            stored: 0,
             dirty_flags: false,
             checked: 0,
             next: 0,
@@ -311,7 +320,7 @@ impl<'a> Emitter<'a> {
             None => self.block.limit(),
         };
         let inside = Some((self.path.numbers[self.position], index as u16));
-        Point { inside, ..self.between(Rip::Address(address), borrowed) }
+        Point { inside, stored: self.stored, ..self.between(Rip::Address(address), borrowed) }
     }
 
     fn fix(&mut self, side: Side, at: u32, goal: Goal) {

@@ -156,29 +156,16 @@ pub mod ring {
     pub const SLACK_BYTES: u64 = 1 << 16;
     /// Address bits that are all 0 in slack and nowhere in a chunk.
     pub const PLACE_MASK: u32 = 0x00ff_0000;
-    /// Bit of numbers that are notes.
-    pub const NOTE: u32 = 1 << 31;
-    /// First bit of the kind of a note.
-    pub const KIND_SHIFT: u32 = 28;
-    /// Bits of the payload of a note.
-    pub const PAYLOAD: u32 = (1 << KIND_SHIFT) - 1;
-    /// Kind of a note: the next block does not follow the last one.
-    pub const START: u32 = 0;
-    /// Kind of a note: a system call is made.
-    pub const CALL: u32 = 1;
-    /// Kind of a note: a system call has returned.
-    pub const TIME: u32 = 2;
+    /// Notes in the ring, which are those of a trace of accesses.
+    pub use hmtt_format::access_trace::{
+        CALL, CUT, FS_BASE, KIND_SHIFT, NOTE, PAYLOAD, START, TIME, note,
+    };
     /// Binary logarithm of the ticks of the time stamp counter in a unit of the payload of [`TIME`].
     pub const TIME_SHIFT: u32 = 6;
     /// State of a chunk: the thread fills it, or may.
     pub const FREE: u32 = 0;
     /// State of a chunk: the monitor reads it.
     pub const FULL: u32 = 1;
-
-    /// A note of a kind.
-    pub const fn note(kind: u32, payload: u32) -> u32 {
-        NOTE | kind << KIND_SHIFT | payload & PAYLOAD
-    }
 
     /// Offset of a chunk in the thread area.
     pub const fn chunk_at(number: u64) -> u64 {

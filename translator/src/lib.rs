@@ -26,6 +26,7 @@ pub mod emulation;
 pub mod layout;
 pub mod monitor;
 pub mod profile;
+pub mod recorded;
 pub mod report;
 pub mod selection;
 pub mod shared;

@@ -81,6 +81,8 @@ pub struct Point {
     pub unnoted_call: bool,
     /// The block that the thread is in, and how many of its instructions it has executed. `None` between blocks.
     pub inside: Option<(u32, u16)>,
+    /// How many slots of the block that the thread is in are stored ([`recorded`](crate::recorded)).
+    pub stored: u16,
     /// The number of the blocks of a superblock that the thread has executed and not yet written to its ring. If the
     /// controller moves the thread out of the cache, it writes this number.
     pub unwritten: Option<u32>,
@@ -96,6 +98,7 @@ impl Point {
             rcx_is_rip: false,
             unnoted_call: false,
             inside: None,
+            stored: 0,
             unwritten: None,
         }
     }

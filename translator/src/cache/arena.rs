@@ -84,7 +84,8 @@ impl Space {
         }
         memory.write(number, 0, &stubs.section.bytes);
         let around = Surroundings {
-            ring: settings.instrument == Instrument::Ring,
+            ring: settings.instrument.has_ring(),
+            accesses: settings.instrument == Instrument::Accesses,
             table: settings.table,
             miss: base + u64::from(stubs.miss),
             indirect: base + u64::from(stubs.indirect),

@@ -118,7 +118,7 @@ impl<M: CacheMemory> Cache<M> {
     }
 
     fn between(&self, rip: Rip) -> Point {
-        let ring = self.settings.instrument == super::Instrument::Ring;
+        let ring = self.settings.instrument.has_ring();
         let borrowed = if ring { Registers::one(R15) } else { Registers::NONE };
         Point { borrowed, ..Point::at(rip) }
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use hmtt_probe::address::RunAddr;
 
 use super::record::{Body, PathRecord, Record};
-use super::{BlockInfo, Cache, CacheError, CacheMemory};
+use super::{BlockInfo, Cache, CacheError, CacheMemory, Instrument};
 use crate::block::{Block, End, Untranslatable, Why};
 use crate::emit::Leave;
 
@@ -36,13 +36,15 @@ impl<M: CacheMemory> Cache<M> {
     /// away, or whose code may change without a system call.
     ///
     /// # Errors
-    /// Fewer than two blocks are left, one is not in use any more, or there is no memory.
+    /// Blocks record their accesses, fewer than two blocks are left, one is not in use any more, or there is no memory.
     pub fn add_superblock(&mut self, blocks: &[u32]) -> Result<u32, CacheError> {
         let infos: Option<Vec<&BlockInfo>> =
             blocks.iter().map(|number| self.block_in_use(*number)).collect();
         let head = blocks.first().copied().unwrap_or(0);
         let start = self.block(head).map_or(RunAddr(0), |info| info.start);
         let refused = || Untranslatable { at: start, why: Why::Transfer };
+        let is_possible = self.settings.instrument != Instrument::Accesses;
+        let infos = infos.filter(|_| is_possible);
         let infos =
             infos.filter(|all| (2..=MAX_BLOCKS).contains(&all.len())).ok_or_else(refused)?;
         let mut length = 1;

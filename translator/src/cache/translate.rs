@@ -6,7 +6,7 @@ use hmtt_probe::address::RunAddr;
 
 use super::arena::Space;
 use super::order::{Decoded, Ordered, order};
-use super::{ArenaNumber, Cache, CacheError, CacheMemory, Instrument};
+use super::{ArenaNumber, Cache, CacheError, CacheMemory};
 use crate::block::End;
 use crate::code::{CodeBytes, Expected};
 
@@ -31,7 +31,7 @@ impl<M: CacheMemory> Cache<M> {
             self.decode_expected(code, first, &expected)
         };
         let mut failure = None;
-        for Ordered { block, form } in order(blocks, self.settings.instrument == Instrument::Ring) {
+        for Ordered { block, form } in order(blocks, self.settings.instrument.has_ring()) {
             let start = block.start;
             if let Err(error) = self.add_block(block, form)
                 && start == at

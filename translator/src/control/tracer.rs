@@ -147,7 +147,7 @@ impl Tracer {
             process,
             shared,
             refuses_sequences: false,
-            has_rings: options.instrument == Instrument::Ring,
+            has_rings: options.instrument.has_ring(),
             threads: BTreeMap::new(),
             pending: VecDeque::new(),
             finished,

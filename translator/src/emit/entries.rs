@@ -118,6 +118,7 @@ impl Emitter<'_> {
     /// written.
     pub(super) fn begin_block(&mut self) {
         self.check_source();
+        self.begin_recording();
         if !self.around.ring {
         } else if self.is_inner() {
             self.unwritten = Some(self.number_so_far());
@@ -128,14 +129,22 @@ impl Emitter<'_> {
         }
     }
 
-    /// Adds `mov dword [r15], number` and `lea r15, [r15 + 4]`. `state`: the state before both.
+    /// Adds `mov dword [r15], number` and `lea r15, [r15 + 4]`, and leaves space for slots. `state`: the state before both.
     pub(super) fn write_number(&mut self, side: Side, number: u32, state: Point) {
         let section = self.section(side);
         section.point(state);
         section.put(&[0x41, 0xc7, 0x07]);
         section.put(&number.to_le_bytes());
         section.point(state);
-        section.put(&[0x4d, 0x8d, 0x7f, 4]);
+        let bytes = 4 + self.recorded.accesses.slot_bytes();
+        let section = self.section(side);
+        match i8::try_from(bytes) {
+            Ok(short) => section.put(&[0x4d, 0x8d, 0x7f, short as u8]),
+            Err(_) => {
+                section.put(&[0x4d, 0x8d, 0xbf]);
+                section.put(&(bytes as u32).to_le_bytes());
+            }
+        }
     }
 }
 

@@ -15,7 +15,7 @@ use crate::layout::area;
 use crate::state::Point;
 
 /// Registers that an instruction may get instead of `r15`, in order of preference.
-const SUBSTITUTES: [u8; 14] = [0, 2, 1, 6, 7, 8, 9, 10, 11, 3, 5, 12, 13, 14];
+pub(super) const SUBSTITUTES: [u8; 14] = [0, 2, 1, 6, 7, 8, 9, 10, 11, 3, 5, 12, 13, 14];
 
 impl Emitter<'_> {
     /// Copies an operation that does not end the block.
@@ -23,6 +23,7 @@ impl Emitter<'_> {
         let block = self.block;
         let operation = &block.operations[index];
         self.load_before(index);
+        self.record(index, false)?;
         let before = self.within(index, Registers::NONE);
         self.hot.point(before);
         let uses_r15 = operation.uses.touched().contains(R15);
@@ -41,7 +42,7 @@ impl Emitter<'_> {
         }
         self.keep_flags(operation);
         self.unloaded = self.unloaded.without(operation.uses.overwritten);
-        Ok(())
+        self.record(index, true)
     }
 
     /// Loads the registers of a landing that an operation needs. All are loaded before the comparison of a conditional

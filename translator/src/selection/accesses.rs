@@ -16,6 +16,21 @@ use crate::block::{Block, Operation};
 /// states, of which the processor accesses some parts only.
 const MAX_BYTES: usize = 64;
 
+/// The registers and the displacement that an instruction names for an access: the address is their sum.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Operand {
+    /// The base, or [`Register::None`].
+    pub base: Register,
+    /// The index, or [`Register::None`].
+    pub index: Register,
+    /// 1, 2, 4 or 8, which the index is multiplied by.
+    pub scale: u8,
+    /// The displacement, in bytes. That of an address relative to `rip` is the address.
+    pub displacement: i64,
+    /// Whether the sum is computed modulo 2^32.
+    pub is_narrow: bool,
+}
+
 /// An access of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Access {
@@ -23,6 +38,8 @@ pub struct Access {
     pub operation: usize,
     /// What is accessed.
     pub address: Address,
+    /// What the instruction names. Of a set it may be a part only.
+    pub operand: Operand,
     /// Number of bytes; of one element if the address is a set, and 0 if the instruction does not determine it.
     pub size: u32,
     /// Whether it reads or writes.
@@ -71,14 +88,21 @@ fn add(
     let instruction = &operation.instruction;
     let first = found.len();
     for used in memory {
-        let address = address(instruction, used, state);
+        let (address, operand) = (address(instruction, used, state), operand(used));
         let size = match used.memory_size().size() {
             0 => instruction.memory_size().size(),
             size => size,
         };
         let mut add = |direction, conditional| {
             let size = size as u32;
-            found.push(Access { operation: number, address, size, direction, conditional });
+            found.push(Access {
+                operation: number,
+                address,
+                operand,
+                size,
+                direction,
+                conditional,
+            });
         };
         let (read, write) = (Direction::Read, Direction::Write);
         match used.access() {
@@ -120,19 +144,24 @@ fn selects_bit(instruction: &Instruction) -> bool {
         && instruction.op1_kind() == OpKind::Register
 }
 
-/// Returns the expression of an address.
-fn expression(used: &UsedMemory, state: &State) -> Expression {
-    let segment = (used.segment() == Register::FS).then(|| state.fs());
-    let has_base = used.base() != Register::None;
+/// Returns what an instruction names for an access.
+fn operand(used: &UsedMemory) -> Operand {
     let is_narrow = used.address_size() == CodeSize::Code32;
     let displacement = match used.displacement() {
         // Such an address is computed modulo 2^32.
-        value if is_narrow && has_base => i64::from(value as u32 as i32),
+        value if is_narrow && used.base() != Register::None => i64::from(value as u32 as i32),
         value => value as i64,
     };
-    let base = has_base.then(|| state.value(used.base()));
-    let index = (used.index() != Register::None).then(|| state.value(used.index()));
-    let template = template(base, index, used.scale() as u8, displacement);
+    let (base, index, scale) = (used.base(), used.index(), used.scale() as u8);
+    Operand { base, index, scale, displacement, is_narrow }
+}
+
+/// Returns the expression of an address.
+fn expression(used: &UsedMemory, state: &State) -> Expression {
+    let segment = (used.segment() == Register::FS).then(|| state.fs());
+    let Operand { base, index, scale, displacement, .. } = operand(used);
+    let value = |register| (register != Register::None).then(|| state.value(register));
+    let template = template(value(base), value(index), scale, displacement);
     Expression { segment, template }
 }
 

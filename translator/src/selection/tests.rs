@@ -14,7 +14,7 @@ use hmtt_probe::address::RunAddr;
 use iced_x86::IcedError;
 use iced_x86::code_asm::CodeAssembler;
 
-use super::{Access, Address, Chunk, Equality, Expression, Omega, Selector, accesses};
+use super::{Access, Address, Chunk, Equality, Expression, Omega, Operand, Selector, accesses};
 use crate::block::Block;
 
 /// Assembles a block.
@@ -30,7 +30,7 @@ fn block(code: impl FnOnce(&mut CodeAssembler) -> Result<(), IcedError>) -> Bloc
 /// Prints accesses: index of the instruction, direction, bytes, `?` if conditional, address.
 fn printed(accesses: &[Access]) -> Vec<String> {
     let print = |access: &Access| {
-        let Access { operation, address, size, direction, conditional } = access;
+        let Access { operation, address, size, direction, conditional, .. } = access;
         let mark = if *conditional { "?" } else { "" };
         format!("{operation} {}{size}{mark} {address}", direction.letter())
     };
@@ -46,7 +46,9 @@ fn found(block: &Block, equality: Equality) -> Vec<String> {
 fn access(expression: Expression) -> Access {
     let address = Address::Expression(expression);
     let direction = hmtt_format::Direction::Read;
-    Access { operation: 0, address, size: 1, direction, conditional: false }
+    let none = iced_x86::Register::None;
+    let operand = Operand { base: none, index: none, scale: 1, displacement: 0, is_narrow: false };
+    Access { operation: 0, address, operand, size: 1, direction, conditional: false }
 }
 
 /// A selector of representatives.

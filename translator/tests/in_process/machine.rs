@@ -134,7 +134,7 @@ impl Machine {
         let code = Code { range: self.code, may_change, is_expected };
         let entry = cache.entry(&code, RunAddr(start)).expect("the start is translated");
         let mut entered = *registers;
-        if cache.settings().instrument == Instrument::Ring {
+        if cache.settings().instrument.has_ring() {
             let saved = shared.area.long(area::save(15));
             saved.store(registers.general[15], Ordering::Relaxed);
             entered.general[15] = shared.chunk_start();

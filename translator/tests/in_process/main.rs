@@ -10,6 +10,7 @@ mod numbers;
 mod processor;
 mod programs;
 mod random;
+mod recorded;
 mod ring;
 mod steps;
 mod superblocks;

@@ -29,9 +29,9 @@ const COMPARED: u64 = 0xcd5;
 
 /// State of a thread before an instruction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Step {
-    rip: u64,
-    general: [u64; 16],
+pub struct Step {
+    pub rip: u64,
+    pub general: [u64; 16],
     flags: u64,
     /// The first fields of the thread area: saved registers, exit, target, answer, flags.
     area: [u64; 20],
@@ -42,7 +42,7 @@ static COUNT: AtomicUsize = AtomicUsize::new(0);
 static AREA: AtomicU64 = AtomicU64::new(0);
 static END: AtomicU64 = AtomicU64::new(0);
 /// The statics are used by one test at a time.
-static IN_USE: Mutex<()> = Mutex::new(());
+pub static IN_USE: Mutex<()> = Mutex::new(());
 
 /// Numbers in a signal's context of the general registers, by their numbers in encodings.
 const CONTEXT: [i32; 16] = [
@@ -219,7 +219,7 @@ fn check(seed: u64, cache: &Cache<Direct>, plain: &[Step], cached: &[Step]) -> u
 }
 
 /// Whether a system call is at an address of the program.
-fn is_system_call(machine: &Machine, address: u64) -> bool {
+pub fn is_system_call(machine: &Machine, address: u64) -> bool {
     let offset = address.checked_sub(machine.code.start).map(|at| at as usize);
     offset.and_then(|at| machine.code.bytes().get(at..at + 2)) == Some(&[0x0f, 0x05])
 }
@@ -293,7 +293,7 @@ fn check_unwritten(
     }
 }
 
-fn run_plainly(machine: &Machine, program: &Program) -> Option<Vec<Step>> {
+pub fn run_plainly(machine: &Machine, program: &Program) -> Option<Vec<Step>> {
     let mut registers = program.registers;
     registers.flags |= TRAP;
     let steps = stepped(machine, 0, || {
@@ -324,7 +324,7 @@ fn every_state_in_the_cache_is_one_of_plain_execution() {
         machine.code_may_change = seed % 4 == 3;
         machine.code_is_expected = seed % 3 == 1;
         let Some(plain) = run_plainly(&machine, &program) else { continue };
-        for instrument in [Instrument::None, Instrument::Ring] {
+        for instrument in [Instrument::None, Instrument::Ring, Instrument::Accesses] {
             let shared = Shared::new(2, area::WAIT);
             let away = if seed % 3 == 0 { 0x7000_0000 } else { 0 };
             let mut cache = new_cache(&machine, instrument, 64, away);

@@ -1,0 +1,152 @@
+//! Compares the accesses that blocks record with those that the processor makes in plain execution.
+
+use std::sync::atomic::Ordering;
+
+use hmtt_format::Direction;
+use hmtt_translator::block::Block;
+use hmtt_translator::cache::{Cache, Instrument};
+use hmtt_translator::layout::{area, ring};
+use hmtt_translator::recorded::Recorded;
+use iced_x86::{Decoder, DecoderOptions, Instruction, InstructionInfoFactory, OpAccess, Register};
+
+use super::machine::{Controller, Machine, new_cache};
+use super::memory::{Direct, Shared};
+use super::programs::generate;
+use super::steps::{IN_USE, Step, is_system_call, run_plainly};
+
+/// Most instructions of a program, so that what it records fits in a chunk.
+const MOST: usize = 20_000;
+
+/// An access: address of its instruction, direction, address and bytes.
+type Made = (u64, Direction, u64, usize);
+
+fn decode(machine: &Machine, at: u64) -> Instruction {
+    let offset = (at - machine.code.start) as usize;
+    Decoder::with_ip(64, &machine.code.bytes()[offset..], at, DecoderOptions::NONE).decode()
+}
+
+/// The instructions that are executed at a step: after a system call the next one is not reported.
+fn executed(machine: &Machine, step: &Step) -> Vec<Step> {
+    let mut steps = vec![*step];
+    if is_system_call(machine, step.rip) {
+        let mut next = *step;
+        next.rip += 2;
+        next.general[0] = u64::from(std::os::unix::process::parent_id());
+        next.general[1] = next.rip;
+        steps.push(next);
+    }
+    steps
+}
+
+/// The accesses of the instruction that is executed at a step.
+fn of_step(machine: &Machine, step: &Step) -> Vec<Made> {
+    let instruction = decode(machine, step.rip);
+    let is_repeated = instruction.has_rep_prefix() || instruction.has_repne_prefix();
+    if is_repeated && instruction.is_string_instruction() && step.general[1] == 0 {
+        return Vec::new();
+    }
+    let value = |register: Register, _: usize, _: usize| {
+        if register.is_segment_register() {
+            return Some(0);
+        }
+        let whole = step.general[register.full_register().number()];
+        Some(if register.is_gpr32() { u64::from(whole as u32) } else { whole })
+    };
+    let mut factory = InstructionInfoFactory::new();
+    let mut made = Vec::new();
+    for used in factory.info(&instruction).used_memory() {
+        let address = used.virtual_address(0, value).unwrap();
+        let (read, write) = (Direction::Read, Direction::Write);
+        let directions: &[Direction] = match used.access() {
+            OpAccess::Read | OpAccess::CondRead => &[read],
+            OpAccess::Write | OpAccess::CondWrite => &[write],
+            OpAccess::ReadWrite | OpAccess::ReadCondWrite => &[read, write],
+            OpAccess::None | OpAccess::NoMemAccess => &[],
+        };
+        // Of a repeated instruction the number of elements is not known.
+        let size = match used.memory_size().size() {
+            0 => instruction.memory_size().size(),
+            size => size,
+        };
+        made.extend(directions.iter().map(|one| (step.rip, *one, address, size)));
+    }
+    made
+}
+
+/// Sorts the accesses of each execution of an instruction.
+fn sorted(mut made: Vec<Made>) -> Vec<Made> {
+    made.chunk_by_mut(|one, other| one.0 == other.0).for_each(<[Made]>::sort);
+    made
+}
+
+/// The accesses that follow from what was written to the ring.
+fn recorded(cache: &Cache<Direct>, shared: &Shared) -> Vec<Made> {
+    let start = (shared.chunk_start() - shared.area.start) as u32;
+    let word = |at: u32| shared.area.word(start + at).load(Ordering::Relaxed);
+    let (mut at, mut made) = (0, Vec::new());
+    loop {
+        let number = word(at);
+        at += 4;
+        if number == 0 {
+            return made;
+        }
+        if number & ring::NOTE != 0 {
+            continue;
+        }
+        let info = cache.block(number).expect("the number of a block");
+        let block = Block::from_code(info.start, &info.bytes, info.may_change).unwrap();
+        let recorded = Recorded::new(&block);
+        let slots: Vec<u64> = (0..recorded.slots.len() as u32)
+            .map(|slot| u64::from(word(at + 8 * slot)) | u64::from(word(at + 8 * slot + 4)) << 32)
+            .collect();
+        at += recorded.accesses.slot_bytes() as u32;
+        recorded.accesses.made(block.operations.len(), &slots, 0, |one| {
+            let first = one.address.expect("programs have no sets of addresses");
+            for element in 0..one.elements {
+                let distance = element * u64::from(one.size);
+                let address = if one.is_down { first - distance } else { first + distance };
+                made.push((one.pc, one.direction, address, one.size as usize));
+            }
+        });
+    }
+}
+
+#[test]
+fn recorded_accesses_are_those_of_plain_execution() {
+    let _guard = IN_USE.lock().expect("no other test has failed");
+    let machine = Machine::new();
+    let (mut programs, mut accesses) = (0, 0);
+    for seed in 0..super::random::count(1_500) {
+        let program = generate(&machine, seed, false);
+        let Some(plain) = run_plainly(&machine, &program) else { continue };
+        if plain.len() > MOST {
+            continue;
+        }
+        let steps = plain[..plain.len() - 1].iter().flat_map(|step| executed(&machine, step));
+        let expected: Vec<Made> = steps.flat_map(|step| of_step(&machine, &step)).collect();
+        let expected = sorted(expected);
+        let shared = Shared::new(2, area::WAIT);
+        let away = if seed % 3 == 0 { 0x7000_0000 } else { 0 };
+        let mut cache = new_cache(&machine, Instrument::Accesses, 64, away);
+        let (at, registers, data) = (program.start, &program.registers, &program.data);
+        let run = machine.run_cached(&mut cache, &shared, Controller::Alive, at, registers, data);
+        let same = machine.run(at, registers, data);
+        assert_eq!(same.difference(&run.outcome), None, "seed {seed}");
+        let found = sorted(recorded(&cache, &shared));
+        let differs = found.iter().zip(&expected).position(|(one, other)| one != other);
+        if differs.is_some() || found.len() != expected.len() {
+            let at = differs.unwrap_or(found.len().min(expected.len()));
+            panic!(
+                "seed {seed}, access {at} of {} and {}: {:x?} is recorded in place of {:x?} of {}",
+                found.len(),
+                expected.len(),
+                found.get(at),
+                expected.get(at),
+                expected.get(at).map(|one| decode(&machine, one.0).to_string()).unwrap_or_default(),
+            );
+        }
+        (programs, accesses) = (programs + 1, accesses + found.len());
+        shared.unmap();
+    }
+    assert!(programs > 1_000 && accesses > 15_000, "{programs} programs, {accesses} accesses");
+}
