@@ -91,7 +91,7 @@ use loaded::LoadedFile;
 pub use loaded::bias;
 pub use notice::Notice;
 use patch::PatchedFunction;
-pub use perf_map::{PerfMap, PerfMapError, PerfMapPlace};
+pub use perf_map::{PerfMap, PerfMapError, PerfMapPlace, WrittenMap};
 pub use process_tree::TraceObserver;
 pub use refused::{RefusalReason, Refused};
 pub use removal::RemainingMemory;

@@ -3,10 +3,10 @@
 //! A file that is there when a process starts belongs to an earlier process with the same number, and is removed. One that
 //! is there at its end, or when `hmtt` attaches, may have been written by the program itself, such as a JIT compiler.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use hmtt_probe::control::{PerfMapError, PerfMapPlace};
+use hmtt_probe::control::{PerfMapError, PerfMapPlace, WrittenMap};
 use nix::unistd::Pid;
 
 /// The perf maps of all processes.
@@ -18,8 +18,8 @@ pub struct PerfMaps {
     written: Written,
 }
 
-/// Processes of which a program has a map already, which that of the next program replaces.
-type Written = Arc<Mutex<BTreeSet<Pid>>>;
+/// Maps of processes, which those of the next program replace unless that has changed them.
+type Written = Arc<Mutex<BTreeMap<Pid, WrittenMap>>>;
 
 /// The map of a program, which is written at its end.
 pub struct PlannedMap {
@@ -59,11 +59,11 @@ impl PlannedMap {
     /// [`PerfMapError`] if that fails, or the program has a map of its own.
     pub fn write(self, symbols: &str) -> Result<(), PerfMapError> {
         let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
-        if written.contains(&self.pid) {
-            self.place.remove_old()?;
+        if let Some(earlier) = written.remove(&self.pid) {
+            self.place.remove_written(earlier)?;
         }
         let map = self.place.create()?;
-        written.insert(self.pid);
-        map.finish(symbols)
+        written.insert(self.pid, map.finish(symbols)?);
+        Ok(())
     }
 }

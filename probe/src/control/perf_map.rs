@@ -13,7 +13,7 @@ use std::os::unix::fs::PermissionsExt;
 
 use nix::unistd::Pid;
 use rustix::fs::{
-    AtFlags, FileType, Gid, Mode, OFlags, ResolveFlags, Uid, fchown, fstat, openat2, statat,
+    AtFlags, FileType, Gid, Mode, OFlags, ResolveFlags, Stat, Uid, fchown, fstat, openat2, statat,
     unlinkat,
 };
 
@@ -52,6 +52,22 @@ pub struct PerfMap {
     is_kept: bool,
     /// Number of code ranges that are in the map.
     pieces: usize,
+}
+
+/// A file as it was written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WrittenMap {
+    device: u64,
+    inode: u64,
+    bytes: i64,
+    changed: (i64, u64),
+}
+
+impl WrittenMap {
+    fn new(status: &Stat) -> Self {
+        let (device, inode, bytes) = (status.st_dev, status.st_ino, status.st_size);
+        WrittenMap { device, inode, bytes, changed: (status.st_mtime, status.st_mtime_nsec) }
+    }
 }
 
 /// Follow no links: the process may have made them.
@@ -116,6 +132,20 @@ impl PerfMapPlace {
         unlinkat(&self.folder, name, AtFlags::empty()).map_err(|error| self.error("remove", error))
     }
 
+    /// Removes the file that was written for an earlier program of the process, unless it was changed or replaced since.
+    ///
+    /// # Errors
+    /// [`PerfMapError`] if it cannot be removed.
+    pub fn remove_written(&self, written: WrittenMap) -> Result<(), PerfMapError> {
+        let name = self.name.as_str();
+        let there = statat(&self.folder, name, AtFlags::SYMLINK_NOFOLLOW);
+        if there.is_ok_and(|there| WrittenMap::new(&there) == written) {
+            let removed = unlinkat(&self.folder, name, AtFlags::empty());
+            removed.map_err(|error| self.error("remove", error))?;
+        }
+        Ok(())
+    }
+
     /// Creates an empty map.
     ///
     /// # Errors
@@ -146,14 +176,15 @@ impl PerfMap {
         PerfMapPlace::new(pid)?.create()
     }
 
-    /// Writes all lines of a map that stays.
+    /// Writes all lines of a map that stays. Returns the file as it is then.
     ///
     /// # Errors
     /// [`PerfMapError`] if the file cannot be written; it is removed then.
-    pub fn finish(mut self, lines: &str) -> Result<(), PerfMapError> {
+    pub fn finish(mut self, lines: &str) -> Result<WrittenMap, PerfMapError> {
         self.write(lines)?;
+        let status = fstat(&self.file).map_err(|error| self.place.error("write to", error))?;
         self.is_kept = true;
-        Ok(())
+        Ok(WrittenMap::new(&status))
     }
 
     fn write(&mut self, lines: &str) -> Result<(), PerfMapError> {
@@ -220,9 +251,16 @@ mod tests {
         std::fs::write(&path, "old").unwrap();
         place.remove_old().unwrap();
         place.check_absent().unwrap();
-        place.create().unwrap().finish("1000 10 new\n").unwrap();
+        let written = place.create().unwrap().finish("1000 10 new\n").unwrap();
         assert_eq!(std::fs::read(&path).unwrap(), b"1000 10 new\n");
+        let place = PerfMapPlace::new(Pid::this()).unwrap();
+        std::fs::write(&path, "of the program\n").unwrap();
+        place.remove_written(written).unwrap();
+        assert_eq!(std::fs::read(&path).unwrap(), b"of the program\n");
         std::fs::remove_file(&path).unwrap();
+        let written = place.create().unwrap().finish("1000 10 new\n").unwrap();
+        PerfMapPlace::new(Pid::this()).unwrap().remove_written(written).unwrap();
+        assert!(!path.exists());
         drop(PerfMap::create(Pid::this()).unwrap());
         assert!(!path.exists());
     }
