@@ -42,13 +42,15 @@ fn siblings(cpu: usize) -> Cpus {
 }
 
 /// The best of several CPUs. `process`: those of the process. `last`: where it has run last, and what shares its core.
-fn best(own: &Cpus, process: &Cpus, last: Option<usize>, core: &Cpus) -> Option<usize> {
+/// `any`: chooses one of several that are as good, so that not all monitors run on one.
+fn best(own: &Cpus, process: &Cpus, last: Option<usize>, core: &Cpus, any: usize) -> Option<usize> {
     if own.len() < 2 {
         return None;
     }
-    let rank =
-        |cpu: &usize| (!process.contains(cpu), !core.contains(cpu), Some(*cpu) != last, *cpu);
-    own.iter().copied().max_by_key(rank)
+    let rank = |cpu: &usize| (!process.contains(cpu), !core.contains(cpu), Some(*cpu) != last);
+    let most = own.iter().map(rank).max();
+    let good: Vec<usize> = own.iter().copied().filter(|cpu| Some(rank(cpu)) == most).collect();
+    good.get(any % good.len().max(1)).copied()
 }
 
 /// Chooses a CPU for the monitor of a stopped process: one that the process may not use, or on another core than it has
@@ -56,7 +58,7 @@ fn best(own: &Cpus, process: &Cpus, last: Option<usize>, core: &Cpus) -> Option<
 pub fn choose(pid: Pid) -> Option<usize> {
     let last = last_cpu(pid);
     let core = last.map(siblings).unwrap_or_default();
-    best(&allowed(0), &allowed(pid.as_raw()), last, &core)
+    best(&allowed(0), &allowed(pid.as_raw()), last, &core, pid.as_raw() as usize)
 }
 
 /// Checks that this process may run on a CPU.
@@ -88,14 +90,16 @@ mod tests {
     #[test]
     fn a_core_of_its_own_is_preferred() {
         let [own, core] = [parse("0-7"), parse("3,7")];
-        // Not where the process is, nor on the same core.
-        assert_eq!(best(&own, &own, Some(7), &core), Some(6));
+        // Not where the process is, nor on the same core; others are used in turn.
+        for (any, cpu) in [0, 1, 2, 4, 5, 6, 0].into_iter().enumerate() {
+            assert_eq!(best(&own, &own, Some(7), &core, any), Some(cpu));
+        }
         // Where the process may not run.
-        assert_eq!(best(&own, &parse("4-7"), Some(7), &core), Some(2));
+        assert_eq!(best(&own, &parse("4-7"), Some(7), &core, 5), Some(2));
         // Two threads of one core are all there is.
-        assert_eq!(best(&parse("3,7"), &own, Some(7), &core), Some(3));
-        assert_eq!(best(&parse("3"), &own, Some(7), &core), None);
-        assert_eq!(best(&parse("0,1"), &own, None, &Cpus::new()), Some(1));
+        assert_eq!(best(&parse("3,7"), &own, Some(7), &core, 5), Some(3));
+        assert_eq!(best(&parse("3"), &own, Some(7), &core, 5), None);
+        assert_eq!(best(&parse("0,1"), &own, None, &Cpus::new(), 5), Some(1));
     }
 
     #[test]
