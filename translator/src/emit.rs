@@ -365,7 +365,8 @@ impl<'a> Emitter<'a> {
 
     /// Adds the exit of a direct transfer.
     fn direct(&mut self, opcode: &[u8], to: RunAddr, point: Point) {
-        let checked = self.around.ring && is_checked(self.block.start, to);
+        let is_dense = self.recorded.is_dense(self.block);
+        let checked = self.around.ring && (is_checked(self.block.start, to) || is_dense);
         self.exit(Side::Hot, opcode, to, ExitKind::Direct { checked }, point);
     }
 

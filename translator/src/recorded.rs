@@ -13,13 +13,19 @@
 
 use std::collections::HashMap;
 
-use hmtt_format::access_trace::{Access as Recording, BlockAccesses, Place};
+use hmtt_format::access_trace::{Access as Recording, BlockAccesses, Place, SLOT_BYTES};
 use iced_x86::{Instruction, InstructionInfoFactory, OpAccess, Register};
 
-use crate::block::Block;
+use crate::block::{Block, MAX_INSTRUCTIONS};
+use crate::layout::{PAGE_BYTES, ring};
 use crate::selection::{
     Access, Equality, Expression, Index, Operand, Template, Versioned, accesses,
 };
+
+/// Most bytes of slots for each byte of a block that is not dense.
+const MOST_SLOT_BYTES: usize = 3;
+const _: () =
+    assert!(12 * PAGE_BYTES + (MAX_INSTRUCTIONS * 5 * SLOT_BYTES) as u64 <= ring::SLACK_BYTES);
 
 /// What is stored in a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,7 +92,8 @@ impl Recorded {
             let operation = &block.operations[first.operation];
             let same = found[from..].iter().take_while(|one| one.operation == first.operation);
             let all = &found[from..from + same.count()];
-            if is_repeated(&operation.instruction) {
+            let is_narrow = all.iter().any(|access| access.operand.is_narrow);
+            if is_repeated(&operation.instruction) && !is_narrow {
                 recorded.add_elements(block, all);
             } else {
                 all.iter().for_each(|access| recorded.add(block, access, &mut known));
@@ -94,6 +101,16 @@ impl Recorded {
             from += all.len();
         }
         recorded
+    }
+
+    /// Whether there are so many slots that a page of such blocks could write more than fits in the slack of a chunk. What
+    /// follows such a block is entered where the ring is checked.
+    ///
+    /// Between two checks a thread executes code of one page, upwards: less than 12 bytes for each byte of code, if each
+    /// block writes its number and a note in 16 bytes, has at least two bytes, and is not dense; a jump back within its
+    /// block repeats less than that.
+    pub fn is_dense(&self, block: &Block) -> bool {
+        self.accesses.slot_bytes() > MOST_SLOT_BYTES * block.bytes.len()
     }
 
     fn slot(&mut self, operation: usize, is_after: bool, sum: Operand) -> u16 {
@@ -107,6 +124,10 @@ impl Recorded {
         let expression = access.address.expression();
         let place = match expression.map(parts) {
             None => Place::Unknown,
+            // The base of `fs` is known from where the thread has entered the cache.
+            Some(_) if expression.and_then(|it| it.segment).is_some_and(|fs| fs.version > 0) => {
+                Place::Unknown
+            }
             // `xlat` adds a part of a register.
             Some(_) if operand.index.is_gpr8() => Place::Unknown,
             Some((Registers { base: None, index: None }, constant)) => {
@@ -137,6 +158,7 @@ impl Recorded {
             scale: 1,
             displacement: 0,
             is_narrow: false,
+            is_fs: false,
         };
         let before = self.slot(operation, false, register(Register::RCX));
         let bases: Vec<Register> = accesses.iter().map(|access| access.operand.base).collect();
@@ -147,7 +169,9 @@ impl Recorded {
         for (access, first) in accesses.iter().zip(&slots) {
             let (left, pointer) = ([before, after], [slots[0], moved]);
             let place = Place::Elements { left, first: *first, pointer };
-            self.push(block, access, place, false);
+            // All elements that are counted were accessed.
+            let certain = Access { conditional: false, ..*access };
+            self.push(block, &certain, place, access.operand.is_fs);
         }
     }
 

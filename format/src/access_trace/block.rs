@@ -115,7 +115,8 @@ impl BlockAccesses {
     /// The accesses that the block has made. `executed`: how many of its instructions were executed. `slots`: the values of
     /// its slots. `fs`: the base of that segment.
     ///
-    /// Slots that are missing count as 0.
+    /// Slots that are missing count as 0. Numbers of elements that do not fit how far the pointer has moved are forged, and
+    /// count as 0, too.
     pub fn made(&self, executed: usize, slots: &[u64], fs: u64, mut add: impl FnMut(Made)) {
         let value = |slot: u16| slots.get(usize::from(slot)).copied().unwrap_or(0);
         let mut from = 0;
@@ -128,10 +129,13 @@ impl BlockAccesses {
             let all = &self.accesses[from..from + same.count()];
             from += all.len();
             let elements = match first.place {
-                Place::Elements { left: [before, after], .. } => match value(after) {
-                    NOT_BEGUN => 0,
-                    after => value(before).wrapping_sub(after),
-                },
+                Place::Elements { left: [before, after], pointer: [from, to], .. } => {
+                    let count = value(before).wrapping_sub(value(after));
+                    let distance = value(to).wrapping_sub(value(from)) as i64;
+                    let is_right =
+                        Some(distance.unsigned_abs()) == count.checked_mul(first.size.into());
+                    if value(after) == NOT_BEGUN || !is_right { 0 } else { count }
+                }
                 _ => u64::from(usize::from(first.operation) < executed),
             };
             if elements > 0 {

@@ -7,8 +7,10 @@ use std::collections::{HashMap, HashSet};
 
 use hmtt_probe::address::RunAddr;
 
+use super::Instrument;
 use crate::block::{Block, End};
 use crate::emit::{Form, is_checked};
+use crate::recorded::Recorded;
 
 /// A block that is to be ordered.
 #[derive(Debug)]
@@ -51,8 +53,17 @@ fn loop_heads(blocks: &[Decoded]) -> HashSet<RunAddr> {
     blocks.iter().filter_map(target).collect()
 }
 
-/// Orders the blocks. `has_ring`: whether blocks write to a ring, whose check a joined block does not have in place.
-pub fn order(blocks: Vec<Decoded>, has_ring: bool) -> Vec<Ordered> {
+/// Whether what follows a block is entered where the ring is checked.
+fn is_left_to_check(block: &Block, to: RunAddr, instrument: Instrument) -> bool {
+    match instrument {
+        Instrument::None => false,
+        Instrument::Ring => is_checked(block.start, to),
+        Instrument::Accesses => is_checked(block.start, to) || Recorded::new(block).is_dense(block),
+    }
+}
+
+/// Orders the blocks. A joined block does not have the check of the ring in place, if there is one.
+pub fn order(blocks: Vec<Decoded>, instrument: Instrument) -> Vec<Ordered> {
     let heads = loop_heads(&blocks);
     let index: HashMap<RunAddr, usize> =
         blocks.iter().enumerate().map(|(index, one)| (one.block.start, index)).collect();
@@ -62,7 +73,7 @@ pub fn order(blocks: Vec<Decoded>, has_ring: bool) -> Vec<Ordered> {
         let (mut next, mut joined) = (Some(first), false);
         while let Some(Decoded { block, has_main }) = next.and_then(|number| left[number].take()) {
             let to = fall_through(&block.end)
-                .filter(|to| !(heads.contains(to) || has_ring && is_checked(block.start, *to)));
+                .filter(|to| !(heads.contains(to) || is_left_to_check(&block, *to, instrument)));
             next = to.and_then(|to| index.get(&to)).copied();
             let form = if has_main { Form::Main { joined } } else { Form::Landing };
             ordered.push(Ordered { block, form });
@@ -77,10 +88,10 @@ mod tests {
     use super::*;
 
     /// Orders blocks that start at these addresses of code at 0x1000.
-    fn ordered(code: &[u8], starts: &[u64], has_ring: bool) -> Vec<(u64, bool)> {
+    fn ordered(code: &[u8], starts: &[u64], instrument: Instrument) -> Vec<(u64, bool)> {
         let block = |at: &u64| Block::from_bytes(RunAddr(0x1000 + at), &code[*at as usize..]);
         let blocks = starts.iter().map(|at| Decoded { block: block(at).unwrap(), has_main: true });
-        let ordered = order(blocks.collect(), has_ring);
+        let ordered = order(blocks.collect(), instrument);
         let joined = Form::Main { joined: true };
         ordered.iter().map(|one| (one.block.start.0 - 0x1000, one.form == joined)).collect()
     }
@@ -90,14 +101,17 @@ mod tests {
         // je 5; jmp 7; nop, ret; ret
         let code = [0x74, 3, 0xeb, 3, 0x90, 0x90, 0xc3, 0xc3];
         let expected = [(0, false), (2, true), (7, true), (5, false)];
-        assert_eq!(ordered(&code, &[0, 5, 2, 7], true), expected);
+        assert_eq!(ordered(&code, &[0, 5, 2, 7], Instrument::Ring), expected);
     }
 
     #[test]
     fn the_head_of_a_loop_is_entered_by_jumps() {
         // nop; jmp 3; nop; nop, je 3; ret
         let code = [0x90, 0xeb, 0, 0x90, 0x74, 0xfd, 0xc3];
-        assert_eq!(ordered(&code, &[0, 3, 6], false), [(0, false), (3, false), (6, true)]);
+        assert_eq!(
+            ordered(&code, &[0, 3, 6], Instrument::None),
+            [(0, false), (3, false), (6, true)]
+        );
     }
 
     #[test]
@@ -106,7 +120,15 @@ mod tests {
         let mut code = vec![0xe9, 0xfb, 0x0f, 0, 0];
         code.resize(0x1000, 0x90);
         code.push(0xc3);
-        assert_eq!(ordered(&code, &[0, 0x1000], true), [(0, false), (0x1000, false)]);
-        assert_eq!(ordered(&code, &[0, 0x1000], false), [(0, false), (0x1000, true)]);
+        assert_eq!(ordered(&code, &[0, 0x1000], Instrument::Ring), [(0, false), (0x1000, false)]);
+        assert_eq!(ordered(&code, &[0, 0x1000], Instrument::None), [(0, false), (0x1000, true)]);
+    }
+
+    #[test]
+    fn blocks_after_one_with_many_slots_are_entered_at_the_check() {
+        // rep movsb; jmp 4; ret
+        let code = [0xf3, 0xa4, 0xeb, 0, 0xc3];
+        assert_eq!(ordered(&code, &[0, 4], Instrument::Ring), [(0, false), (4, true)]);
+        assert_eq!(ordered(&code, &[0, 4], Instrument::Accesses), [(0, false), (4, false)]);
     }
 }

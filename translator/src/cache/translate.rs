@@ -31,7 +31,7 @@ impl<M: CacheMemory> Cache<M> {
             self.decode_expected(code, first, &expected)
         };
         let mut failure = None;
-        for Ordered { block, form } in order(blocks, self.settings.instrument.has_ring()) {
+        for Ordered { block, form } in order(blocks, self.settings.instrument) {
             let start = block.start;
             if let Err(error) = self.add_block(block, form)
                 && start == at

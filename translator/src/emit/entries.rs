@@ -133,10 +133,13 @@ impl Emitter<'_> {
     pub(super) fn write_number(&mut self, side: Side, number: u32, state: Point) {
         let section = self.section(side);
         section.point(state);
-        section.put(&[0x41, 0xc7, 0x07]);
+        // With slots the number has 8 bytes, so that all of them are aligned.
+        let opcode = if self.around.accesses { 0x49 } else { 0x41 };
+        let section = self.section(side);
+        section.put(&[opcode, 0xc7, 0x07]);
         section.put(&number.to_le_bytes());
         section.point(state);
-        let bytes = 4 + self.recorded.accesses.slot_bytes();
+        let bytes = if self.around.accesses { 8 } else { 4 } + self.recorded.accesses.slot_bytes();
         let section = self.section(side);
         match i8::try_from(bytes) {
             Ok(short) => section.put(&[0x4d, 0x8d, 0x7f, short as u8]),

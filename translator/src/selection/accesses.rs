@@ -29,6 +29,8 @@ pub struct Operand {
     pub displacement: i64,
     /// Whether the sum is computed modulo 2^32.
     pub is_narrow: bool,
+    /// Whether the base of `fs` is added.
+    pub is_fs: bool,
 }
 
 /// An access of a block.
@@ -153,7 +155,8 @@ fn operand(used: &UsedMemory) -> Operand {
         value => value as i64,
     };
     let (base, index, scale) = (used.base(), used.index(), used.scale() as u8);
-    Operand { base, index, scale, displacement, is_narrow }
+    let is_fs = used.segment() == Register::FS;
+    Operand { base, index, scale, displacement, is_narrow, is_fs }
 }
 
 /// Returns the expression of an address.

@@ -47,7 +47,14 @@ fn access(expression: Expression) -> Access {
     let address = Address::Expression(expression);
     let direction = hmtt_format::Direction::Read;
     let none = iced_x86::Register::None;
-    let operand = Operand { base: none, index: none, scale: 1, displacement: 0, is_narrow: false };
+    let operand = Operand {
+        base: none,
+        index: none,
+        scale: 1,
+        displacement: 0,
+        is_narrow: false,
+        is_fs: false,
+    };
     Access { operation: 0, address, operand, size: 1, direction, conditional: false }
 }
 
