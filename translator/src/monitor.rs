@@ -5,9 +5,12 @@
 //! which superblocks are built. If asked for,
 //! [`models`] and [`intervals`] follow each block. [`progress`] reports what was read up to a moment.
 //!
+//! With records of accesses, [`accesses`] passes the words on instead.
+//!
 //! Invariant: numbers come from the program. Those that are neither a block's nor a note are counted as invalid. Memory is
 //! linear in the number of blocks, besides a limited number of edges and system calls.
 
+pub mod accesses;
 mod balance;
 pub mod calls;
 pub mod code;
@@ -25,7 +28,7 @@ use std::sync::mpsc::{Receiver, TryRecvError};
 use std::time::Duration;
 
 use crate::layout::{area, header, ring};
-use crate::shared::{CHUNKS, Rings, THREADS, wait, wake};
+use crate::shared::{Area, CHUNKS, Rings, THREADS, wait, wake};
 use code::Blocks;
 use counted::Counted;
 use progress::Snapshots;
@@ -53,27 +56,97 @@ pub struct Finished {
 pub struct Counts {
     /// Counts of blocks, edges and system calls.
     pub counted: Counted,
-    /// Numbers that threads have dropped, as they report.
+    /// What threads have lost.
+    pub losses: Losses,
+}
+
+/// What threads have lost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Losses {
+    /// Words that threads have dropped, as they report: block numbers, if they write nothing else.
     pub dropped: u64,
-    /// Threads whose last numbers are not known.
+    /// Threads whose last words are not known.
     pub cut_threads: u64,
 }
 
-/// Counts of one reader.
-struct Reader<'r> {
-    rings: &'r Rings,
+/// What is done with the words of threads.
+trait Consumer {
+    /// Reads the words of a chunk, in order.
+    fn read(&mut self, chunk: Chunk<'_>);
+    /// What follows in an area does not follow what was before: words were dropped, or the thread has ended.
+    fn end(&mut self, area: usize);
+    /// So many chunks of a ring were full at once.
+    fn found(&mut self, _full_chunks: u64) {}
+    /// All full chunks were read.
+    fn pause(&mut self) {}
+}
+
+/// A chunk that is read.
+struct Chunk<'r> {
+    /// Number of its area, and the thread's number in the system.
+    number: usize,
+    thread: i32,
+    area: Area<'r>,
+    /// Its number in the ring, and the bytes in it.
+    chunk: u64,
+    length: u64,
+}
+
+/// Counts blocks.
+struct Counting<'r> {
     blocks: &'r dyn Blocks,
     tally: Tally,
     /// The numbers of each area.
     streams: [Stream; THREADS],
-    /// The chunk of each area that is read next.
-    next: [u64; THREADS],
-    dropped: u64,
-    cut_threads: u64,
     bytes: Box<[u8; 4 * BATCH]>,
     snapshots: Option<Snapshots>,
     /// After how many numbers superblocks are decided next.
     next_decision: u64,
+}
+
+impl Consumer for Counting<'_> {
+    fn read(&mut self, Chunk { number, thread, area, chunk, length }: Chunk<'_>) {
+        let stream = &mut self.streams[number];
+        stream.thread = thread;
+        let mut from = 0;
+        while from < length {
+            let bytes = &mut self.bytes[..(length - from).min(4 * BATCH as u64) as usize];
+            area.copy_chunk(chunk, from, bytes);
+            self.tally.read(stream, bytes, self.blocks);
+            from += bytes.len() as u64;
+        }
+    }
+
+    fn end(&mut self, area: usize) {
+        self.tally.end(&mut self.streams[area]);
+    }
+
+    fn found(&mut self, full_chunks: u64) {
+        if let Some(snapshots) = &mut self.snapshots {
+            snapshots.found(full_chunks);
+        }
+    }
+
+    /// Decides about superblocks, if enough was read since the last time.
+    fn pause(&mut self) {
+        let numbers = self.tally.numbers;
+        if numbers >= self.next_decision {
+            self.tally.decide(self.blocks);
+            self.next_decision = numbers + numbers.min(NEXT_DECISION);
+        }
+        if let Some(snapshots) = &mut self.snapshots {
+            snapshots.send(&mut self.tally);
+        }
+    }
+}
+
+/// Reads rings.
+struct Reader<'r, C> {
+    rings: &'r Rings,
+    consumer: C,
+    /// The chunk of each area that is read next.
+    next: [u64; THREADS],
+    losses: Losses,
 }
 
 /// Reads the rings until the sender of messages is dropped. `blocks`: describes blocks; all blocks are known to it before
@@ -85,46 +158,47 @@ pub fn watch(
     blocks: &dyn Blocks,
     snapshots: Option<Snapshots>,
 ) -> Counts {
-    let mut reader = Reader {
-        rings,
+    let consumer = Counting {
         blocks,
         tally: Tally::new(recording),
         streams: std::array::from_fn(|_| Stream::default()),
-        next: [0; THREADS],
-        dropped: 0,
-        cut_threads: 0,
         bytes: Box::new([0; 4 * BATCH]),
         snapshots,
         next_decision: FIRST_DECISION,
     };
-    let mut idle = 0;
-    loop {
-        let seen = rings.areas.header(header::FILLED).load(Ordering::SeqCst);
-        let mut has_read = reader.read_full_chunks();
-        reader.decide();
-        match finished.try_recv() {
-            Ok(message) => {
-                reader.finish(message);
-                has_read = true;
-            }
-            Err(TryRecvError::Disconnected) => break,
-            Err(TryRecvError::Empty) => {}
-        }
-        if let Some(snapshots) = &mut reader.snapshots {
-            snapshots.send(&mut reader.tally);
-        }
-        idle = if has_read { 0 } else { idle + 1 };
-        if idle > SPINS {
-            reader.sleep(seen);
-        } else if idle > 0 {
-            std::thread::yield_now();
-        }
-    }
-    let Reader { tally, dropped, cut_threads, .. } = reader;
-    Counts { counted: tally.result(blocks), dropped, cut_threads }
+    let Reader { consumer, losses, .. } = Reader::new(rings, consumer).follow(finished);
+    Counts { counted: consumer.tally.result(blocks), losses }
 }
 
-impl Reader<'_> {
+impl<'r, C: Consumer> Reader<'r, C> {
+    fn new(rings: &'r Rings, consumer: C) -> Self {
+        Reader { rings, consumer, next: [0; THREADS], losses: Losses::default() }
+    }
+
+    /// Reads the rings until the sender of messages is dropped.
+    fn follow(mut self, finished: &Receiver<Finished>) -> Self {
+        let mut idle = 0;
+        loop {
+            let seen = self.rings.areas.header(header::FILLED).load(Ordering::SeqCst);
+            let mut has_read = self.read_full_chunks();
+            match finished.try_recv() {
+                Ok(message) => {
+                    self.finish(message);
+                    has_read = true;
+                }
+                Err(TryRecvError::Disconnected) => return self,
+                Err(TryRecvError::Empty) => {}
+            }
+            self.consumer.pause();
+            idle = if has_read { 0 } else { idle + 1 };
+            if idle > SPINS {
+                self.sleep(seen);
+            } else if idle > 0 {
+                std::thread::yield_now();
+            }
+        }
+    }
+
     /// Waits until another chunk is full than when `seen` was read.
     fn sleep(&self, seen: u32) {
         let (filled, sleeps) = (header::FILLED, header::MONITOR_SLEEPS);
@@ -144,29 +218,18 @@ impl Reader<'_> {
         has_read
     }
 
-    /// Decides about superblocks, if enough was read since the last time.
-    fn decide(&mut self) {
-        let numbers = self.tally.numbers;
-        if numbers >= self.next_decision {
-            self.tally.decide(self.blocks);
-            self.next_decision = numbers + numbers.min(NEXT_DECISION);
-        }
-    }
-
     /// Reads the full chunks of an area, at most each once.
     fn read_area(&mut self, number: usize) -> bool {
         let area = self.rings.areas.area(number);
-        if let Some(snapshots) = &mut self.snapshots {
-            let is_full = |chunk| area.chunk_state(chunk).load(Ordering::SeqCst) == ring::FULL;
-            snapshots.found((0..CHUNKS).filter(|chunk| is_full(*chunk)).count() as u64);
-        }
+        let is_full = |chunk| area.chunk_state(chunk).load(Ordering::SeqCst) == ring::FULL;
+        self.consumer.found((0..CHUNKS).filter(|chunk| is_full(*chunk)).count() as u64);
         for read in 0..CHUNKS {
             let chunk = self.next[number];
             if area.chunk_state(chunk).load(Ordering::SeqCst) != ring::FULL {
                 return read > 0;
             }
             let end = area.get(area::CHUNK_END + 8 * chunk as u32).any();
-            self.count_chunk(number, chunk, end);
+            self.read_chunk(number, chunk, end);
             area.chunk_state(chunk).store(ring::FREE, Ordering::SeqCst);
             if area.word(area::WAITING).load(Ordering::SeqCst) != 0 {
                 wake(area.chunk_state(chunk));
@@ -176,26 +239,20 @@ impl Reader<'_> {
         true
     }
 
-    /// Counts the numbers of a chunk up to an address.
-    fn count_chunk(&mut self, number: usize, chunk: u64, end: u64) {
+    /// Reads the words of a chunk up to an address.
+    fn read_chunk(&mut self, number: usize, chunk: u64, end: u64) {
         let area = self.rings.areas.area(number);
-        let stream = &mut self.streams[number];
-        stream.thread = self.rings.threads[number].load(Ordering::SeqCst);
+        let thread = self.rings.threads[number].load(Ordering::SeqCst);
         // Numbers were dropped before this chunk, or will be after it: both ends count as such.
         if !area.get(area::DROPPED).is(0) {
-            self.tally.end(stream);
+            self.consumer.end(number);
         }
-        let Some(length) = area.bytes_until(chunk, end) else {
-            self.tally.end(stream);
-            self.cut_threads += 1;
-            return;
-        };
-        let mut from = 0;
-        while from < length {
-            let bytes = &mut self.bytes[..(length - from).min(4 * BATCH as u64) as usize];
-            area.copy_chunk(chunk, from, bytes);
-            self.tally.read(stream, bytes, self.blocks);
-            from += bytes.len() as u64;
+        match area.bytes_until(chunk, end) {
+            Some(length) => self.consumer.read(Chunk { number, thread, area, chunk, length }),
+            None => {
+                self.consumer.end(number);
+                self.losses.cut_threads += 1;
+            }
         }
     }
 
@@ -206,12 +263,12 @@ impl Reader<'_> {
         let chunk = area.current_chunk();
         let is_free = area.chunk_state(chunk).load(Ordering::SeqCst) == ring::FREE;
         match pointer {
-            Some(pointer) if is_free => self.count_chunk(number, chunk, pointer),
+            Some(pointer) if is_free => self.read_chunk(number, chunk, pointer),
             Some(_) => {}
-            None => self.cut_threads += 1,
+            None => self.losses.cut_threads += 1,
         }
-        self.tally.end(&mut self.streams[number]);
-        self.dropped += area.get(area::DROPPED).any().min(u64::MAX >> 8);
+        self.consumer.end(number);
+        self.losses.dropped += area.get(area::DROPPED).any().min(u64::MAX >> 8);
         area.release();
         self.next[number] = 0;
         self.rings.used[number].store(false, Ordering::SeqCst);
@@ -292,7 +349,7 @@ mod tests {
             taken,
             other_edges: 0,
         };
-        let Counts { counted, cut_threads, .. } = counts;
+        let Counts { counted, losses: Losses { cut_threads, .. } } = counts;
         assert_eq!(counted.blocks[1..], [tally(4, 1, 1, 1), tally(2, 0, 0, 0), tally(3, 1, 1, 0)]);
         assert_eq!(counted.edges, [(Edge { from: 2, to: 1 }, 1), (Edge { from: 2, to: 2 }, 1)]);
         assert_eq!((counted.numbers, counted.invalid, cut_threads), (10, 0, 0));
@@ -317,7 +374,7 @@ mod tests {
         let (sender, receiver) = channel();
         sender.send(Finished { area: 0, pointer: Some(u64::MAX) }).unwrap();
         drop(sender);
-        let Counts { counted, cut_threads, .. } =
+        let Counts { counted, losses: Losses { cut_threads, .. } } =
             watch(&rings, &receiver, Recording::default(), &blocks, None);
         let executions: Vec<u64> = counted.blocks.iter().map(|one| one.executions).collect();
         assert_eq!(executions, [0, 0, 2, 0]);

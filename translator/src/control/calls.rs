@@ -37,6 +37,8 @@ pub enum Need {
 /// `ARCH_SET_GS`, `ARCH_GET_GS` (arch_prctl(2)), and the first operation on shadow stacks.
 const GS_OPERATIONS: [u64; 2] = [0x1001, 0x1004];
 const SHADOW_STACKS: u64 = 0x5001;
+/// `ARCH_SET_FS`.
+const SET_FS: u64 = 0x1002;
 /// `PR_SET_SYSCALL_USER_DISPATCH` (prctl(2)).
 const USER_DISPATCH: u64 = 59;
 /// `SHM_REMAP` (shmat(2)).
@@ -82,6 +84,8 @@ pub fn need(number: u64, arguments: [u64; 6]) -> Need {
         }
         libc::SYS_prctl if first == USER_DISPATCH => Need::Leave("it dispatches its system calls"),
         libc::SYS_modify_ldt => Need::Leave("it changes its segments"),
+        // The base of fs is noted where a thread enters the cache.
+        libc::SYS_arch_prctl if first == SET_FS => Need::Native,
         libc::SYS_arch_prctl if GS_OPERATIONS.contains(&first) => Need::Leave("it uses gs"),
         libc::SYS_arch_prctl if first >= SHADOW_STACKS => Need::Leave("it uses a shadow stack"),
         _ => Need::Nothing,

@@ -2,16 +2,36 @@
 
 use std::sync::Arc;
 
+use hmtt_format::access_trace::BlockAccesses;
 use hmtt_probe::address::RunAddr;
 
 use super::Shared;
+use crate::block::Block;
 use crate::cache;
+use crate::monitor::accesses::AccessBlocks;
 use crate::monitor::code::{BlockCode, Blocks, Numbered};
+use crate::recorded::Recorded;
 
 /// What a number stands for, as copied from the cache.
 enum Copied {
     Block(RunAddr, Box<[u8]>),
     Path(Arc<[u32]>, usize),
+}
+
+impl AccessBlocks for Shared {
+    fn accesses_after(&self, known: u32) -> Vec<BlockAccesses> {
+        let translation = self.translation();
+        let numbers = known + 1..=translation.last_number();
+        let infos: Vec<_> =
+            numbers.map(|number| translation.block(number).map(|(info, _)| info.clone())).collect();
+        drop(translation);
+        let described = infos.into_iter().map(|info| {
+            let info = info?;
+            let block = Block::from_code(info.start, &info.bytes, info.may_change).ok()?;
+            Some(Recorded::new(&block).accesses)
+        });
+        described.map(Option::unwrap_or_default).collect()
+    }
 }
 
 impl Blocks for Shared {

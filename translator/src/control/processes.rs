@@ -40,6 +40,7 @@ use super::Outcome;
 use super::error::ControlError;
 use super::tracer::{Options, Tracer, unless_ended};
 use super::workers::Workers;
+use crate::monitor::accesses::AccessSink;
 use crate::profile::OpenFiles;
 use writer::Writer;
 
@@ -59,6 +60,11 @@ pub trait Observer {
     /// # Errors
     /// [`TagError::Output`] if there is no place for its output; it is not followed then.
     fn begin(&mut self, pid: Pid, program: &Path) -> Result<Output, TagError>;
+
+    /// Where records of accesses of a program go whose output has just begun, if they are recorded.
+    fn accesses(&mut self, _pid: Pid) -> Option<Box<dyn AccessSink>> {
+        None
+    }
 
     /// A process that should be followed goes on natively.
     fn not_followed(&mut self, pid: Pid, program: &Path, error: &ControlError);

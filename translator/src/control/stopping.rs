@@ -6,6 +6,7 @@
 
 use std::sync::atomic::Ordering;
 
+use hmtt_format::access_trace::NOT_BEGUN;
 use hmtt_probe::address::RunAddr;
 use hmtt_probe::ptrace::{PtraceError, Status, StoppedThread, step, wait};
 use libc::user_regs_struct;
@@ -18,9 +19,12 @@ use nix::unistd::Pid;
 use super::error::ControlError;
 use super::original::{original, register};
 use super::tracer::Tracer;
+use crate::block::Block;
 use crate::emulation::{Fields, MOST_BYTES, Thread};
-use crate::layout::area;
+use crate::layout::{PAGE_BYTES, area, ring};
+use crate::recorded::Recorded;
 use crate::shared::Area;
+use crate::state::Point;
 
 /// Most steps to an instruction with a known state.
 const STEPS: usize = 200;
@@ -121,10 +125,34 @@ impl Tracer {
         if let Some(number) = unwritten {
             now.r15 = area.write_number(now.r15, number);
         }
+        if let Some(point) = point.filter(|_| self.records_accesses) {
+            self.cut_records(&point, now, area);
+        }
         if point.is_some_and(|point| point.unnoted_call) {
             let number = area.word(area::CALL_NUMBER).load(Ordering::SeqCst);
             self.seen.calls.add(thread.as_raw(), number);
         }
+    }
+
+    /// Notes how many instructions of the block were executed that a thread is in, and how far a string instruction has come.
+    fn cut_records(&self, point: &Point, now: &mut user_regs_struct, area: Area<'_>) {
+        let Some((number, executed)) = point.inside else { return };
+        let info = self.shared.translation().block(number).map(|(info, _)| info.clone());
+        let block =
+            info.and_then(|one| Block::from_code(one.start, &one.bytes, one.may_change).ok());
+        let Some(Recorded { slots, .. }) = block.map(|block| Recorded::new(&block)) else { return };
+        let mut registers = original(point, now, area);
+        let stored = usize::from(point.stored).min(slots.len());
+        for (at, slot) in slots.iter().enumerate().skip(stored).filter(|(_, slot)| slot.is_after) {
+            // The instruction may have been executed already, or in part, or its registers before it are not stored yet.
+            let has_begun = slots[..stored].iter().any(|one| one.operation == slot.operation);
+            let value = match has_begun {
+                true => *register(&mut registers, slot.sum.base.number() as u8),
+                false => NOT_BEGUN,
+            };
+            area.replace_slot(now.r15, (slots.len() - at) as u64, value);
+        }
+        now.r15 = area.write_unit(now.r15, ring::note(ring::CUT, executed.into()).into());
     }
 
     /// Executes instructions in place of a thread with these registers until its original state is known. Returns whether
@@ -146,8 +174,12 @@ impl Tracer {
         let mut is_known = false;
         for _ in 0..STEPS {
             let mut code = [0; MOST_BYTES];
-            let is_done = stopped.read(RunAddr(emulated.rip), &mut code).is_ok()
-                && emulated.execute(&code, &fields).is_some();
+            // What follows the last instruction of an arena may not be mapped.
+            let in_page = (PAGE_BYTES - emulated.rip % PAGE_BYTES).min(MOST_BYTES as u64) as usize;
+            let is_read = [MOST_BYTES, in_page]
+                .iter()
+                .any(|bytes| stopped.read(RunAddr(emulated.rip), &mut code[..*bytes]).is_ok());
+            let is_done = is_read && emulated.execute(&code, &fields).is_some();
             is_known = self.shared.translation().state_at(RunAddr(emulated.rip)).is_some();
             if !is_done || is_known {
                 break;

@@ -77,6 +77,8 @@ pub(super) struct Tracer {
     pub refuses_sequences: bool,
     /// Whether `r15` is the ring's pointer in the cache.
     pub has_rings: bool,
+    /// Whether blocks record their accesses.
+    pub records_accesses: bool,
     pub threads: BTreeMap<Pid, Thread>,
     /// Events that were received while other threads were handled.
     pub pending: VecDeque<Status>,
@@ -148,6 +150,7 @@ impl Tracer {
             shared,
             refuses_sequences: false,
             has_rings: options.instrument.has_ring(),
+            records_accesses: options.instrument == Instrument::Accesses,
             threads: BTreeMap::new(),
             pending: VecDeque::new(),
             finished,

@@ -13,9 +13,10 @@ use nix::unistd::Pid;
 use super::tracer::{MonitorCpu, Options, Seen};
 use super::translator::{Translation, serve};
 use super::{Outcome, Shared, cpus, perf_map, progress};
+use crate::monitor::accesses::{AccessSink, record};
 use crate::monitor::code::BlockCode;
 use crate::monitor::progress::Snapshots;
-use crate::monitor::{Counts, Finished, watch};
+use crate::monitor::{Counts, Finished, Losses, watch};
 use crate::profile::{BlockCount, NativeCode, Profile};
 
 /// The threads that help the tracer of a process.
@@ -28,7 +29,7 @@ pub struct Workers {
 }
 
 impl Workers {
-    /// Starts the threads. Also returns where the tracer sends messages to the monitor.
+    /// Starts the threads. `sink`: where records of accesses go, if blocks record them. Also returns where the tracer sends messages to the monitor.
     ///
     /// # Errors
     /// The error of starting a thread: there are too many.
@@ -36,6 +37,7 @@ impl Workers {
         pid: Pid,
         shared: &Arc<Shared>,
         options: &Options,
+        sink: Option<Box<dyn AccessSink>>,
     ) -> io::Result<(Self, Sender<Finished>)> {
         let (finished, received) = channel();
         let (ready, started) = channel();
@@ -61,7 +63,14 @@ impl Workers {
         };
         let monitor = Builder::new().name("monitor".to_owned()).spawn(move || {
             cpu.into_iter().for_each(cpus::pin);
-            watch(&monitor_shared.rings, &received, recording, &*monitor_shared, snapshots)
+            let shared = &*monitor_shared;
+            match sink {
+                None => watch(&shared.rings, &received, recording, shared, snapshots),
+                Some(mut sink) => {
+                    let losses = record(&shared.rings, &received, shared, &mut *sink);
+                    Counts { losses, ..Counts::default() }
+                }
+            }
         });
         let monitor = monitor.inspect_err(|_| shared.end())?;
         // An error means that the translator has ended: the process then runs natively.
@@ -94,7 +103,7 @@ fn profile(
     interrupted: &BTreeMap<(u32, u16), u64>,
     seen: Profile,
 ) -> Profile {
-    let Counts { counted, dropped, cut_threads } = counts;
+    let Counts { counted, losses: Losses { dropped, cut_threads } } = counts;
     let executed = counted.blocks.iter().enumerate().filter(|(_, one)| one.executions > 0);
     let blocks = executed.filter_map(|(number, tally)| {
         let number = number as u32;

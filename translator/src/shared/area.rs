@@ -133,6 +133,26 @@ impl<'m> Area<'m> {
         }
     }
 
+    /// Notes the base of `fs` in the ring of a stopped thread. Returns the new pointer.
+    pub fn note_fs_base(self, pointer: u64, base: u64) -> u64 {
+        let note = u64::from(ring::note(ring::FS_BASE, 0));
+        self.write_unit(self.write_unit(pointer, note), base)
+    }
+
+    /// Writes a unit of 8 bytes, as [`write_number`](Self::write_number) does a word.
+    pub fn write_unit(self, pointer: u64, unit: u64) -> u64 {
+        let words = [unit as u32, (unit >> 32) as u32];
+        words.into_iter().fold(pointer, |pointer, word| self.write_number(pointer, word))
+    }
+
+    /// Replaces the value of a slot, which is `before` slots before the ring's pointer.
+    pub fn replace_slot(self, pointer: u64, before: u64, value: u64) {
+        let from = before.checked_mul(8).and_then(|bytes| pointer.checked_sub(bytes));
+        let Some((at, _)) = from.and_then(|from| self.place(from)) else { return };
+        self.memory.write(at, value as u32);
+        self.memory.write(at + 4, (value >> 32) as u32);
+    }
+
     /// Offset in the memory of an address of the ring, and in its chunk.
     fn place(self, pointer: u64) -> Option<(u64, u64)> {
         let length = |chunk| Some((chunk, self.bytes_until(chunk, pointer)?));

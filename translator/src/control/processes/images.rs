@@ -55,7 +55,8 @@ impl Processes<'_> {
         let near = tracer::check(process)?;
         let output = self.observer.begin(process.pid, &program(process.pid))?;
         let (shared, mapped) = tracer::prepare(process, near, self.options, &self.files)?;
-        let started = Workers::start(process.pid, &shared, self.options);
+        let sink = self.observer.accesses(process.pid);
+        let started = Workers::start(process.pid, &shared, self.options, sink);
         let failed = |source| ControlError::System { operation: "start a thread", source };
         let (workers, finished) = started.map_err(failed)?;
         Ok(Prepared { shared, mapped, output, workers, finished })

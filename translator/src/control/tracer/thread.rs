@@ -11,7 +11,7 @@ use super::super::calls::Need;
 use super::super::error::ControlError;
 use super::super::original::R15;
 use super::Tracer;
-use crate::layout::area;
+use crate::layout::{area, ring};
 use crate::monitor::Finished;
 use crate::shared::THREADS;
 
@@ -39,6 +39,8 @@ pub struct Thread {
     pub native_since: Option<(RunAddr, u64)>,
     /// Address of the system call at the end of the last block, if the thread became native only for that.
     pub only_call: Option<u64>,
+    /// The base of `fs` that is noted in its ring.
+    pub fs_base: Option<u64>,
 }
 
 /// Processor time of a thread in nanoseconds (Linux, `Documentation/scheduler/sched-stats.rst`); 0 if it has ended.
@@ -123,8 +125,15 @@ impl Tracer {
             return Ok(());
         };
         let area = self.shared.rings.areas.area(number);
-        if !follows {
+        if !follows && self.records_accesses {
+            let start = ring::note(ring::START, 0);
+            state.pointer = area.write_unit(state.pointer, start.into());
+        } else if !follows {
             state.pointer = area.mark_start(state.pointer);
+        }
+        if self.records_accesses && state.fs_base != Some(registers.fs_base) {
+            state.pointer = area.note_fs_base(state.pointer, registers.fs_base);
+            state.fs_base = Some(registers.fs_base);
         }
         area.set(area::save(R15), registers.r15);
         area.word(area::ASK).store(area::IDLE, Ordering::SeqCst);
