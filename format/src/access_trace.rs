@@ -1,25 +1,56 @@
 //! What a translated program writes about its accesses to memory, and how the accesses follow from that.
 //!
-//! Each thread writes a series of little-endian words of 4 bytes:
+//! Each thread writes a series of little-endian units of 8 bytes:
 //!
-//! | word | then | |
-//! |---|---|---|
-//! | number of a block, from 1 on | its slots, 8 bytes each | the block is executed |
-//! | [`NOTE`], a kind in bits 28 to 30, and a payload in the bits below | what the kind says | a note |
+//! | low 4 bytes | high 4 bytes | units that follow | |
+//! |---|---|---|---|
+//! | number of a block, from 1 on | 0 | its slots | the block is executed |
+//! | [`NOTE`], a kind in bits 28 to 30, and a payload in the bits below | 0, or another note | what the kind says | a note |
 //!
 //! A *slot* is the value of one or two registers that address memory. [`BlockAccesses`] states, for each block, how many slots
 //! it has and how the address of each access follows from them. A block has been executed as a whole, unless a note of the
 //! kind [`CUT`] follows it.
 
+//!
+//! # The file
+//!
+//! [`MAGIC`], [`VERSION`] in 4 bytes, 4 bytes of value 0, and then chunks. All numbers are little-endian.
+//!
+//! | offset in a chunk | bytes | |
+//! |---|---|---|
+//! | 0 | 4 | kind: [`BLOCKS`], [`UNITS`] or [`END`] |
+//! | 4 | 4 | number of the thread in the system, of [`UNITS`]; 0 otherwise |
+//! | 8 | 4 | number of bytes that follow the header |
+//! | 12 | 4 | number of bytes of the content, at most [`MOST_BYTES`] |
+//! | 16 | 4 | CRC-32 (IEEE 802.3) of the bytes that follow |
+//! | 20 | | the content as a frame of zstd (RFC 8878) |
+//!
+//! Blocks are numbered from 1 on, in the order of the file, and are described before units contain their numbers. Units of a
+//! thread begin with a number or a note in each chunk. A file without [`END`] is cut.
+
 mod block;
+mod chunk;
 
 pub use block::{Access, BlockAccesses, Made, Place};
+pub use chunk::{CHUNK_HEADER_BYTES, ChunkHeader, HEADER_BYTES, header};
 
-/// Bytes of a word.
-pub const WORD_BYTES: usize = 4;
-/// Bytes of a slot.
+/// First bytes of a file.
+pub const MAGIC: [u8; 8] = *b"HMTTACCS";
+/// Version of the format.
+pub const VERSION: u32 = 1;
+/// Kind of a chunk: descriptions of blocks.
+pub const BLOCKS: u32 = 1;
+/// Kind of a chunk: units of a thread.
+pub const UNITS: u32 = 2;
+/// Kind of a chunk, the last one: 8 bytes with the number of words of 4 bytes that threads have dropped, and 8 bytes with the
+/// number of threads whose last units are missing.
+pub const END: u32 = 3;
+/// Most bytes of the content of a chunk.
+pub const MOST_BYTES: usize = 1 << 22;
+
+/// Bytes of a unit, and so of a slot.
 pub const SLOT_BYTES: usize = 8;
-/// Bit of words that are notes.
+/// Bit of notes.
 pub const NOTE: u32 = 1 << 31;
 /// First bit of the kind of a note.
 pub const KIND_SHIFT: u32 = 28;
@@ -29,12 +60,12 @@ pub const PAYLOAD: u32 = (1 << KIND_SHIFT) - 1;
 pub const START: u32 = 0;
 /// Kind of a note: a system call is made. The payload is its number.
 pub const CALL: u32 = 1;
-/// Kind of a note: a system call has returned. The payload is its duration.
+/// Kind of a note, in the high bytes of a [`CALL`]: the system call has returned. The payload is its duration.
 pub const TIME: u32 = 2;
 /// Kind of a note: of the last block only as many instructions were executed as the payload says. If the next one is a
 /// repeated string instruction, its elements up to then were accessed.
 pub const CUT: u32 = 3;
-/// Kind of a note: 8 bytes with the base address of the segment `fs` follow.
+/// Kind of a note: a unit with the base address of the segment `fs` follows.
 pub const FS_BASE: u32 = 4;
 /// Value of a slot after a string instruction that has not begun. It is no number of elements.
 pub const NOT_BEGUN: u64 = u64::MAX >> 1;

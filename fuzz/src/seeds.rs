@@ -1,6 +1,7 @@
 //! Builds the inputs from which a fuzzer starts: frames of a simulated card, the first lines of
 //! vectors, and small texts.
 
+mod access_trace;
 mod elf;
 mod profile;
 mod shared;
@@ -51,6 +52,7 @@ fn seeds(target: &str) -> Vec<Vec<u8>> {
         "record" => session().iter().map(|frame| frame[WORDS_AT..].to_vec()).collect(),
         "trace" => scripts(),
         "pcapng" => captures(),
+        "access_trace" => access_trace::scripts(),
         "block_list" => vec![[&header(2)[..], &[1; 8], &[0xff; 8]].concat()],
         "elf" => elf::programs(),
         "tag_log" | "tag_report" => tag_log::scripts(),

@@ -1,5 +1,6 @@
 //! The fuzz targets: one module for each reader.
 
+pub mod access_trace;
 pub mod block_list;
 pub mod elf;
 pub mod frame;

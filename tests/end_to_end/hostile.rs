@@ -7,7 +7,8 @@ use hmtt_tests::hostile::{BuildError, Extent, TARGETS, Targets};
 use hmtt_tests::skip;
 
 /// Number of inputs for each target. Targets that do more work for an input get fewer.
-const INPUTS: [(&str, u64); 16] = [
+const INPUTS: [(&str, u64); 17] = [
+    ("access_trace", 20_000),
     ("block_list", 50_000),
     ("frame", 200_000),
     ("record", 100_000),

@@ -9,7 +9,8 @@ use std::process::{Command, Output};
 use crate::has;
 
 /// Names of the targets.
-pub const TARGETS: [&str; 16] = [
+pub const TARGETS: [&str; 17] = [
+    "access_trace",
     "block_list",
     "frame",
     "record",

@@ -26,6 +26,7 @@
 //! | decode frames that come from elsewhere | [`decode`]: a decoder, and a [`decode::Sink`] for the items |
 //! | read or write pcapng without decoding | [`pcapng`] |
 //! | read or write tables | `table` |
+//! | read or write the accesses of a program | `access_trace` |
 //!
 //! ```text
 //! frames -> pcapng file -> capture_reader -> decode -> trace (Trace) -> report
@@ -35,6 +36,7 @@
 //!
 //! | Feature | What it adds |
 //! |---|---|
+//! | `access-traces` | the module `access_trace`: accesses of programs, as `hmtt trace` records them |
 //! | `tables` | the module `table`: CSV, JSON lines, text, HMTT's 6-byte records |
 //! | `parquet` | Parquet in the module `table` |
 //! | `tags` | the module `tags`: logs of `hmtt tag`, and which function made each access of a trace |
@@ -52,6 +54,8 @@
     allow(dead_code, unused_imports)
 )]
 
+#[cfg(feature = "access-traces")]
+pub mod access_trace;
 pub mod capture_reader;
 pub mod decode;
 mod identity;

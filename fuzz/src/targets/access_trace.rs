@@ -1,0 +1,36 @@
+//! Checks that any file is read as a trace of accesses or refused, and that any blocks and units in a whole file are read, with
+//! what is not valid counted.
+
+use hmtt::access_trace::{Writer, read};
+use hmtt_format::access_trace::{BlockAccesses, SLOT_BYTES};
+
+/// Descriptions of blocks, as far as bytes are some. Their number of bytes is in the first two.
+fn blocks(bytes: &[u8]) -> (Vec<BlockAccesses>, &[u8]) {
+    let Some((length, rest)) = bytes.split_first_chunk() else { return (Vec::new(), &[]) };
+    let length = usize::from(u16::from_le_bytes(*length)).min(rest.len());
+    let (mut described, units) = rest.split_at(length);
+    let mut blocks = Vec::new();
+    while let Some((block, after)) = BlockAccesses::parse(described) {
+        blocks.push(block);
+        described = after;
+    }
+    (blocks, units)
+}
+
+/// Reads bytes as a file, and a file that has them as content.
+pub fn check(bytes: &[u8]) {
+    let _ = read(bytes, |_| {});
+    let (blocks, units) = blocks(bytes);
+    let mut writer = Writer::new(Vec::new()).expect("memory can be written to");
+    writer.blocks(&blocks).expect("memory can be written to");
+    writer.units(7, units).expect("memory can be written to");
+    let file = writer.finish(0, 0).expect("memory can be written to");
+    let most = blocks.iter().map(|block| block.accesses.len()).max().unwrap_or(0);
+    let mut made = 0;
+    let ending = read(&file[..], |_| made += 1).expect("the file is whole");
+    assert!(!ending.is_cut && ending.invalid_chunks <= 1);
+    assert!(ending.blocks as usize <= units.len() / SLOT_BYTES);
+    assert!(made <= ending.blocks as usize * most);
+    let cut = read(&file[..file.len() - 1], |_| {}).expect("a cut file is read");
+    assert!(cut.is_cut && cut.blocks == ending.blocks);
+}

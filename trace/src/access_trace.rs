@@ -1,0 +1,15 @@
+//! Reads and writes files with the accesses of a program, as `hmtt trace` records them.
+//!
+//! [`Writer`] writes the units of threads as they are. [`read`] decodes a file: each access has a virtual address, the
+//! address of its instruction, and its thread. `hmtt_format::access_trace` defines the format.
+
+mod decode;
+mod reader;
+mod writer;
+
+pub use decode::{Ending, ThreadAccess, read};
+pub use reader::{ChunkReader, Content, ReadError};
+pub use writer::Writer;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,164 @@
+//! Reads a file, chunk by chunk.
+
+use std::io::{self, Read};
+
+use hmtt_format::access_trace::{
+    BLOCKS, BlockAccesses, CHUNK_HEADER_BYTES, ChunkHeader, END, HEADER_BYTES, MAGIC, UNITS,
+    VERSION, header,
+};
+use thiserror::Error;
+use zstd::bulk::Decompressor;
+
+/// Most bytes of all descriptions of blocks, which stay in memory. Those of a million blocks have about as many.
+const MOST_DESCRIBED: usize = 64 << 20;
+
+/// Why a file cannot be read.
+#[derive(Debug, Error)]
+pub enum ReadError {
+    /// It is another kind of file.
+    #[error("this is no trace of accesses: it does not begin with {}", String::from_utf8_lossy(&MAGIC))]
+    OtherFile,
+    /// It has a version that is not known.
+    #[error("it has version {0} of the format; this program reads version {VERSION}")]
+    Version(u32),
+    /// A chunk is damaged.
+    #[error("the chunk at byte {at} is damaged: {why}")]
+    Damaged {
+        /// Offset of the chunk in the file.
+        at: u64,
+        /// What is wrong with it.
+        why: &'static str,
+    },
+    /// It cannot be read.
+    #[error("it cannot be read")]
+    Input(#[from] io::Error),
+}
+
+/// The content of a chunk.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Content {
+    /// Descriptions of blocks.
+    Blocks(Vec<BlockAccesses>),
+    /// Units of a thread.
+    Units {
+        /// Number of the thread in the system.
+        thread: u32,
+        /// The units.
+        bytes: Vec<u8>,
+    },
+    /// Nothing follows.
+    End {
+        /// Words of 4 bytes that threads have dropped.
+        dropped: u64,
+        /// Threads whose last units are missing.
+        cut_threads: u64,
+    },
+}
+
+/// Reads the chunks of a file in order.
+pub struct ChunkReader<R> {
+    input: R,
+    /// Offset of the next chunk, and of the one before it.
+    next: u64,
+    at: u64,
+    /// Bytes of all descriptions of blocks.
+    described: usize,
+    decompressor: Decompressor<'static>,
+}
+
+/// Fills as much of a buffer as there is.
+fn fill(input: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
+    let mut filled = 0;
+    while filled < buffer.len() {
+        match input.read(&mut buffer[filled..]) {
+            Ok(0) => break,
+            Ok(count) => filled += count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(filled)
+}
+
+impl<R: Read> ChunkReader<R> {
+    /// Reads the header.
+    ///
+    /// # Errors
+    /// [`ReadError`] if it is another file, or one of another version.
+    pub fn new(mut input: R) -> Result<Self, ReadError> {
+        let mut found = [0; HEADER_BYTES];
+        if fill(&mut input, &mut found)? < HEADER_BYTES || found[..8] != MAGIC {
+            return Err(ReadError::OtherFile);
+        }
+        if found != header() {
+            let [.., a, b, c, d, _, _, _, _] = found;
+            return Err(ReadError::Version(u32::from_le_bytes([a, b, c, d])));
+        }
+        let at = HEADER_BYTES as u64;
+        Ok(ChunkReader { input, next: at, at, described: 0, decompressor: Decompressor::new()? })
+    }
+
+    /// Offset in the file of the chunk that was read last.
+    pub fn offset(&self) -> u64 {
+        self.at
+    }
+
+    /// The next chunk. `None` if there is none, or only a part of one.
+    ///
+    /// # Errors
+    /// [`ReadError`] if it is damaged, or cannot be read.
+    pub fn next_chunk(&mut self) -> Result<Option<Content>, ReadError> {
+        let mut bytes = [0; CHUNK_HEADER_BYTES];
+        if fill(&mut self.input, &mut bytes)? < CHUNK_HEADER_BYTES {
+            return Ok(None);
+        }
+        self.at = self.next;
+        let at = self.at;
+        let damaged = |why| ReadError::Damaged { at, why };
+        let header =
+            ChunkHeader::from_bytes(bytes).ok_or_else(|| damaged("its size is not possible"))?;
+        let mut compressed = Vec::new();
+        // No more memory is used than the file has bytes.
+        let length = u64::from(header.compressed);
+        self.input.by_ref().take(length).read_to_end(&mut compressed)?;
+        if (compressed.len() as u64) < length {
+            return Ok(None);
+        }
+        self.next = at + CHUNK_HEADER_BYTES as u64 + length;
+        if crc32fast::hash(&compressed) != header.checksum {
+            return Err(damaged("its checksum is wrong"));
+        }
+        let content = self.decompressor.decompress(&compressed, header.bytes as usize);
+        let content = content.ok().filter(|content| content.len() == header.bytes as usize);
+        let content = content.ok_or_else(|| damaged("it cannot be decompressed"))?;
+        if header.kind == BLOCKS {
+            self.described += content.len();
+            if self.described > MOST_DESCRIBED {
+                return Err(damaged("there are more than 64 MiB of descriptions of blocks"));
+            }
+        }
+        parse(header, content).map(Some).ok_or_else(|| damaged("its content is not valid"))
+    }
+}
+
+fn parse(header: ChunkHeader, content: Vec<u8>) -> Option<Content> {
+    match header.kind {
+        BLOCKS => {
+            let (mut blocks, mut rest) = (Vec::new(), &content[..]);
+            while !rest.is_empty() {
+                let (block, after) = BlockAccesses::parse(rest)?;
+                blocks.push(block);
+                rest = after;
+            }
+            Some(Content::Blocks(blocks))
+        }
+        UNITS => Some(Content::Units { thread: header.thread, bytes: content }),
+        END => {
+            let (numbers, []) = content.as_chunks::<8>() else { return None };
+            let [dropped, cut_threads] = numbers else { return None };
+            let [dropped, cut_threads] = [dropped, cut_threads].map(|one| u64::from_le_bytes(*one));
+            Some(Content::End { dropped, cut_threads })
+        }
+        _ => None,
+    }
+}

@@ -1,0 +1,107 @@
+//! Tests of files: what is written is read, and damage is reported.
+
+use hmtt_format::Direction;
+use hmtt_format::access_trace::{Access, BlockAccesses, CUT, FS_BASE, Place, START, note};
+
+use super::*;
+
+/// A block that reads what a slot points to, and then writes to `fs:0x28`.
+fn block() -> BlockAccesses {
+    let one = |operation, direction, adds_fs, place| {
+        let offset = 4 * operation;
+        Access { operation, offset, direction, size: 8, conditional: false, adds_fs, place }
+    };
+    let accesses = vec![
+        one(0, Direction::Read, false, Place::Slot { slot: 0, plus: 8 }),
+        one(1, Direction::Write, true, Place::Static(0x28)),
+    ];
+    BlockAccesses { start: 0x1000, instructions: 2, slots: 1, accesses }
+}
+
+fn units(values: &[u64]) -> Vec<u8> {
+    values.iter().flat_map(|value| value.to_le_bytes()).collect()
+}
+
+/// A file with two blocks of two threads, of which one is cut.
+fn file() -> Vec<u8> {
+    let mut writer = Writer::new(Vec::new()).unwrap();
+    writer.blocks(&[block()]).unwrap();
+    let notes = [note(START, 0).into(), note(FS_BASE, 0).into(), 0x7000];
+    writer.units(7, &units(&[&notes[..], &[1, 0x5000]].concat())).unwrap();
+    writer.units(8, &units(&[1, 0x6000, note(CUT, 1).into()])).unwrap();
+    writer.units(7, &units(&[1, 0x5100])).unwrap();
+    writer.finish(0, 0).unwrap()
+}
+
+/// Thread, instruction and address of an access.
+type One = (u32, u64, u64);
+
+fn accesses(file: &[u8]) -> (Vec<One>, Result<Ending, ReadError>) {
+    let mut all = Vec::new();
+    let ending = read(file, |ThreadAccess { thread, made }| {
+        all.push((thread, made.pc, made.address.unwrap()));
+    });
+    (all, ending)
+}
+
+#[test]
+fn a_file_is_read_as_it_was_written() {
+    let (all, ending) = accesses(&file());
+    let expected = [
+        (7, 0x1000, 0x5008),
+        (7, 0x1004, 0x7028),
+        (8, 0x1000, 0x6008),
+        (7, 0x1000, 0x5108),
+        (7, 0x1004, 0x7028),
+    ];
+    assert_eq!(all, expected);
+    let ending = ending.unwrap();
+    assert_eq!(ending, Ending { blocks: 3, accesses: 5, ..Ending::default() });
+    assert!(!ending.has_loss());
+}
+
+#[test]
+fn a_cut_file_is_read_to_its_last_chunk() {
+    let file = file();
+    let mut read = Vec::new();
+    for length in 16..file.len() {
+        let (all, ending) = accesses(&file[..length]);
+        assert!(ending.unwrap().is_cut);
+        read.push(all.len());
+    }
+    assert!(read.is_sorted());
+    read.dedup();
+    assert_eq!(read, [0, 2, 3, 5]);
+    assert!(matches!(accesses(&file[..15]).1, Err(ReadError::OtherFile)));
+}
+
+#[test]
+fn damage_is_reported_with_its_place() {
+    let file = file();
+    for at in 0..file.len() {
+        let mut damaged = file.clone();
+        damaged[at] ^= 0x10;
+        match accesses(&damaged).1 {
+            Err(ReadError::OtherFile) => assert!(at < 8),
+            Err(ReadError::Version(_)) => assert!((8..16).contains(&at)),
+            Err(ReadError::Damaged { at: chunk, .. }) => {
+                assert!(at >= 16 && chunk <= at as u64, "{at}: {chunk}");
+            }
+            Err(ReadError::Input(error)) => panic!("{at}: {error}"),
+            // A size that is too large is that of a cut chunk, and threads may have any number.
+            Ok(_) => assert!(at >= 16),
+        }
+    }
+}
+
+#[test]
+fn units_that_name_no_block_are_a_loss() {
+    for bad in [&[9, 0x5000][..], &[1], &[0], &[note(FS_BASE, 0).into()]] {
+        let mut writer = Writer::new(Vec::new()).unwrap();
+        writer.blocks(&[block()]).unwrap();
+        writer.units(7, &units(&[&[1, 0x5000], bad].concat())).unwrap();
+        writer.units(7, &units(&[1, 0x5000])).unwrap();
+        let (all, ending) = accesses(&writer.finish(0, 0).unwrap());
+        assert_eq!((all.len(), ending.unwrap().invalid_chunks), (4, 1), "{bad:x?}");
+    }
+}
