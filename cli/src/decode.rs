@@ -1,5 +1,6 @@
 //! `hmtt decode`: decodes a capture and writes its accesses as text, CSV, JSON lines or Parquet.
 
+use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
@@ -10,11 +11,13 @@ use hmtt::table::hmtt6::MmioHole;
 use super::capture_file::CaptureFile;
 use super::format::Format;
 use super::output::{Outcome, cause, is_same_file, open, write_capture};
+#[cfg(feature = "tag")]
+use super::trace;
 
-/// Decode a capture to its accesses, and state every gap
+/// Decode a capture, or a trace of a program, to its accesses, and state every gap
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// The capture; - is standard input
+    /// The capture, or what `hmtt trace` has written; - is standard input, for captures
     #[arg(value_name = "FILE.pcapng")]
     file: PathBuf,
     /// Format of the output; by default that of the output's extension, or text
@@ -62,8 +65,30 @@ impl FormatName {
     }
 }
 
+/// Prints the accesses of a program. Returns whether some are missing.
+#[cfg(feature = "tag")]
+fn print_accesses(trace: File, arguments: &Arguments) -> Result<bool> {
+    let path = arguments.output.as_deref();
+    if arguments.card.is_some() {
+        bail!("{} is a trace of a program, and not of a card", arguments.file.display());
+    }
+    let format = arguments.format.or_else(|| path.and_then(FormatName::from_path));
+    if format.is_some_and(|format| format.format() != Format::Text) {
+        bail!("traces of programs are printed as text only (--format text)");
+    }
+    if path.is_some_and(|path| is_same_file(&arguments.file, path)) {
+        bail!("{} is the trace itself; choose another output", arguments.file.display());
+    }
+    let (_, output) = open(path, Format::Text, arguments.force)?;
+    trace::text::print(trace, &arguments.file, output)
+}
+
 /// Runs the command. Returns whether the capture has losses.
 pub fn run(arguments: &Arguments) -> Result<bool> {
+    #[cfg(feature = "tag")]
+    if let Some(trace) = trace::text::open(&arguments.file) {
+        return print_accesses(trace, arguments);
+    }
     let capture = CaptureFile::open(&arguments.file)?;
     let from_path = || arguments.output.as_deref().and_then(FormatName::from_path);
     let format = arguments.format.or_else(from_path).unwrap_or(FormatName::Text).format();

@@ -29,6 +29,8 @@ mod standard_io;
 mod tag;
 #[cfg(feature = "tag")]
 mod tag_report;
+#[cfg(feature = "tag")]
+mod trace;
 
 use std::process::ExitCode;
 
@@ -60,6 +62,8 @@ enum Command {
     Tag(Box<tag::Arguments>),
     #[cfg(feature = "tag")]
     Monitor(monitor::Arguments),
+    #[cfg(feature = "tag")]
+    Trace(trace::Arguments),
     Completions(completions::Completions),
     Man(completions::Man),
 }
@@ -77,6 +81,8 @@ fn main() -> ExitCode {
         Command::Tag(arguments) => tag::run(&arguments),
         #[cfg(feature = "tag")]
         Command::Monitor(arguments) => monitor::run(&arguments),
+        #[cfg(feature = "tag")]
+        Command::Trace(arguments) => trace::run(&arguments),
         Command::Completions(arguments) => {
             completions::complete(&arguments, programs()).map(|()| false)
         }

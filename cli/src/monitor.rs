@@ -13,6 +13,9 @@ mod run;
 use anyhow::Result;
 use clap::Subcommand;
 
+pub use outputs::Finished;
+pub use run::run_to_end;
+
 /// See every basic block that a program executes
 #[derive(clap::Args)]
 pub struct Arguments {

@@ -38,6 +38,7 @@ mod tag_stopped;
 mod tag_symbols;
 mod tag_unwind;
 mod tag_words;
+mod trace;
 mod usage;
 
 use std::process::{Command, Output};

@@ -1,0 +1,29 @@
+//! `hmtt trace`: runs a program from a code cache that records its accesses to memory.
+//!
+//! [`run`](mod@run) follows a program, [`outputs`] writes the file, and [`text`] prints one.
+
+mod outputs;
+mod run;
+pub mod text;
+
+use anyhow::Result;
+use clap::Subcommand;
+
+/// Record the accesses to memory that a program makes
+#[derive(clap::Args)]
+pub struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Run(run::Run),
+}
+
+/// Runs the command. Returns whether something was lost.
+pub fn run(arguments: &Arguments) -> Result<bool> {
+    match &arguments.command {
+        Command::Run(arguments) => run::run(arguments),
+    }
+}

@@ -1,0 +1,154 @@
+//! Writes the trace of a program while it runs.
+
+use std::fs::File;
+use std::io::{self, BufWriter};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use hmtt::access_trace::Writer;
+use hmtt_format::access_trace::BlockAccesses;
+use hmtt_format::escape;
+use hmtt_probe::control::TagError;
+use hmtt_translator::control::{ControlError, Observer, Outcome, Output};
+use hmtt_translator::monitor::Losses;
+use hmtt_translator::monitor::accesses::AccessSink;
+use nix::unistd::Pid;
+
+use crate::monitor::Finished;
+use crate::tag::files::{Created, NewFiles};
+use crate::tag::warnings::{chain, shown};
+
+/// Where the trace of a program is written.
+pub struct Outputs {
+    path: PathBuf,
+    created: Option<(Created, NewFiles)>,
+    file: Option<File>,
+    state: Arc<Mutex<State>>,
+}
+
+/// How writing went.
+#[derive(Default)]
+struct State {
+    error: Option<io::Error>,
+    losses: Losses,
+    finished: Finished,
+}
+
+fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
+    state.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Outputs {
+    /// Creates the file.
+    ///
+    /// # Errors
+    /// [`TagError::Output`] if it cannot be created.
+    pub fn new(path: &Path, overwrite: bool) -> Result<Self, TagError> {
+        let created = Created::new(path, overwrite)?;
+        let new_file = NewFiles::new(created.removable().into_iter().collect());
+        let state = Arc::default();
+        Ok(Outputs { path: path.into(), created: Some((created, new_file)), file: None, state })
+    }
+
+    /// Prints what could not be written or is missing. Returns how writing went.
+    pub fn finish(&mut self) -> Finished {
+        let mut state = lock(&self.state);
+        if let Some(source) = state.error.take() {
+            let error = TagError::Output { path: self.path.clone(), source };
+            report!(
+                "hmtt: {}; the trace ends where this happened",
+                escape::message(&chain(&error))
+            );
+            state.finished.has_failed = true;
+        }
+        std::mem::take(&mut state.finished)
+    }
+}
+
+impl Observer for Outputs {
+    fn begin(&mut self, _pid: Pid, _program: &Path) -> Result<Output, TagError> {
+        if let Some((created, new_file)) = self.created.take() {
+            new_file.keep();
+            self.file = Some(created.file);
+        }
+        let state = self.state.clone();
+        Ok(Box::new(move |outcome| finish(&outcome, &mut lock(&state))))
+    }
+
+    fn accesses(&mut self, _pid: Pid) -> Option<Box<dyn AccessSink>> {
+        let state = self.state.clone();
+        let writer = Writer::new(BufWriter::new(self.file.take()?));
+        let mut sink = FileSink { writer: None, state };
+        sink.writer = sink.checked(writer);
+        Some(Box::new(sink))
+    }
+
+    fn not_followed(&mut self, pid: Pid, program: &Path, error: &ControlError) {
+        let (program, why) = (shown(program), chain(error));
+        let why = escape::message(&why);
+        report!("hmtt: warning: process {pid}, {program}, continues natively: {why}");
+    }
+}
+
+/// Warns of what is not in the trace of a program that has ended.
+fn finish(outcome: &Outcome, state: &mut State) {
+    let profile = &outcome.profile;
+    if let Some(why) = outcome.left {
+        report!("hmtt: warning: the program was followed only until {why}; it goes on natively");
+    }
+    let times: u64 = profile.native.iter().map(|one| one.used.times).sum();
+    if times > 0 {
+        report!(
+            "hmtt: warning: threads came {times} times to code that ran natively, whose accesses are missing"
+        );
+    }
+    if profile.native_threads > 0 {
+        let threads = profile.native_threads;
+        report!("hmtt: warning: {threads} threads were too many, and their accesses are missing");
+    }
+    let Losses { dropped, cut_threads } = state.losses;
+    if cut_threads > 0 {
+        report!("hmtt: warning: the last accesses of {cut_threads} threads are missing");
+    }
+    let is_partial = outcome.left.is_some() || times > 0 || profile.native_threads > 0;
+    state.finished.is_lost |= is_partial || dropped > 0 || cut_threads > 0;
+}
+
+/// Writes a file. After an error nothing more is written, and the program goes on.
+struct FileSink {
+    writer: Option<Writer<BufWriter<File>>>,
+    state: Arc<Mutex<State>>,
+}
+
+impl FileSink {
+    fn checked<T>(&self, result: io::Result<T>) -> Option<T> {
+        result.map_err(|error| lock(&self.state).error = Some(error)).ok()
+    }
+
+    fn write(&mut self, write: impl FnOnce(&mut Writer<BufWriter<File>>) -> io::Result<()>) {
+        if let Some(writer) = &mut self.writer {
+            let result = write(writer);
+            if self.checked(result).is_none() {
+                self.writer = None;
+            }
+        }
+    }
+}
+
+impl AccessSink for FileSink {
+    fn blocks(&mut self, blocks: &[BlockAccesses]) {
+        self.write(|writer| writer.blocks(blocks));
+    }
+
+    fn words(&mut self, thread: i32, words: &[u8]) {
+        self.write(|writer| writer.units(thread.cast_unsigned(), words));
+    }
+
+    fn finish(&mut self, losses: Losses) {
+        lock(&self.state).losses = losses;
+        if let Some(writer) = self.writer.take() {
+            let finished = writer.finish(losses.dropped, losses.cut_threads);
+            self.checked(finished);
+        }
+    }
+}

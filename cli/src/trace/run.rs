@@ -1,0 +1,52 @@
+//! `hmtt trace run`: runs a program and records its accesses.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use anyhow::Result;
+use hmtt_probe::ptrace;
+use hmtt_translator::cache::Instrument;
+use hmtt_translator::control::{MonitorCpu, Options};
+use hmtt_translator::monitor::tally::Recording;
+
+use super::outputs::Outputs;
+use crate::monitor::run_to_end;
+use crate::tag::options::block_signals;
+
+/// Run a program and record every access to memory that it makes
+#[derive(clap::Args)]
+pub struct Run {
+    /// Write the trace to this file
+    #[arg(short, long, value_name = "FILE")]
+    output: PathBuf,
+    /// Overwrite an existing output file; without this option it is an error
+    #[arg(long)]
+    overwrite: bool,
+    /// The program and its arguments
+    #[arg(
+        value_name = "PROG",
+        required = true,
+        trailing_var_arg = true,
+        allow_hyphen_values = true
+    )]
+    program: Vec<OsString>,
+}
+
+/// Runs the program until it ends, and ends as the program has ended. Returns whether something was lost.
+pub fn run(Run { output, overwrite, program }: &Run) -> Result<bool> {
+    let signals = block_signals()?;
+    ptrace::ignore_file_size_signal();
+    let mut outputs = Outputs::new(output, *overwrite)?;
+    let options = Options {
+        instrument: Instrument::Accesses,
+        drops: false,
+        recording: Recording::default(),
+        signals,
+        progress: None,
+        follow: false,
+        cpu: MonitorCpu::Chosen,
+        lists: None,
+        perf_map: false,
+    };
+    run_to_end(program, &options, &mut outputs, |outputs| outputs.finish())
+}
