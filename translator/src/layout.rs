@@ -57,7 +57,7 @@
 //! | 200 | 4 | thread | [`CHUNK`](area::CHUNK): number of the chunk that it fills |
 //! | 204 | 4 | thread | [`WAITING`](area::WAITING): it waits for a free chunk, and must be woken |
 //! | 208 | 8 | thread | [`HANDED`](area::HANDED): number of chunks that it has handed over |
-//! | 216 | 8 | thread | [`DROPPED`](area::DROPPED): number of block numbers that it has dropped |
+//! | 216 | 8 | thread | [`DROPPED`](area::DROPPED): number of words of 4 bytes that it has dropped |
 //! | 224 | 8 | thread | [`CALLED_AT`](area::CALLED_AT): time stamp counter before its last system call |
 //! | 232 | 4 | thread | [`CALL_NUMBER`](area::CALL_NUMBER): number of that system call |
 //! | 256 | 64 | both | [`CHUNK_STATE`](area::CHUNK_STATE): 4 bytes a chunk, [`FREE`](ring::FREE) or [`FULL`](ring::FULL); futex of the thread |

@@ -5,7 +5,7 @@
 
 use hmtt_format::access_trace::SLOT_BYTES;
 use hmtt_probe::address::RunAddr;
-use iced_x86::{Code, Instruction, MemoryOperand, Register};
+use iced_x86::{Code, IcedError, Instruction, MemoryOperand, Register};
 
 use super::operations::SUBSTITUTES;
 use super::register::R15;
@@ -77,7 +77,7 @@ impl Emitter<'_> {
             self.hot.point(borrowed);
         }
         if !(is_register && uses_r15) {
-            self.encode(&sum_to(free, &sum, uses_r15))?;
+            self.encode(&sum_to(free, &sum, uses_r15).map_err(|_| refused())?)?;
             self.hot.point(borrowed);
         }
         self.store_register(at, free);
@@ -101,7 +101,10 @@ impl Emitter<'_> {
 }
 
 /// `lea register, [sum]`. `r15` is replaced by the register itself.
-fn sum_to(register: u8, sum: &Operand, replaces_r15: bool) -> Instruction {
+///
+/// # Errors
+/// The instruction cannot be made.
+fn sum_to(register: u8, sum: &Operand, replaces_r15: bool) -> Result<Instruction, IcedError> {
     let whole = Register::RAX + u32::from(register);
     let part = |of: Register| match of {
         Register::R15 if replaces_r15 => whole,
@@ -117,14 +120,5 @@ fn sum_to(register: u8, sum: &Operand, replaces_r15: bool) -> Instruction {
         false,
         Register::None,
     );
-    let mut lea = Instruction::new();
-    lea.set_code(Code::Lea_r64_m);
-    lea.set_op0_register(whole);
-    lea.set_op1_kind(iced_x86::OpKind::Memory);
-    lea.set_memory_base(operand.base);
-    lea.set_memory_index(operand.index);
-    lea.set_memory_index_scale(operand.scale);
-    lea.set_memory_displacement64(operand.displacement as u64);
-    lea.set_memory_displ_size(operand.displ_size);
-    lea
+    Instruction::with2(Code::Lea_r64_m, whole, operand)
 }

@@ -25,10 +25,9 @@ fn monitor_cpus(options: &[&str], program: &Path) -> Option<String> {
         let is_monitor = |task: &Path| {
             std::fs::read_to_string(task.join("comm")).is_ok_and(|name| name == "monitor\n")
         };
-        // The thread has its name before it is pinned, and is pinned before the program starts.
-        let is_running =
-            std::fs::read_to_string(format!("/proc/{0}/task/{0}/children", running.id()));
-        let child = is_running.unwrap_or_default();
+        // The thread is pinned when it starts, which is before the program has worked for some time.
+        let children = format!("/proc/{0}/task/{0}/children", running.id());
+        let child = std::fs::read_to_string(children).unwrap_or_default();
         let child = Path::new("/proc").join(child.trim()).join("stat");
         let has_worked = std::fs::read_to_string(child).ok().and_then(|stat| {
             let (_, fields) = stat.rsplit_once(')')?;
