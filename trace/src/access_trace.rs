@@ -1,14 +1,17 @@
 //! Reads and writes files with the accesses of a program, as `hmtt trace` records them.
 //!
 //! [`Writer`] writes the units of threads as they are. [`read`] decodes a file: each access has a virtual address, the
-//! address of its instruction, and its thread. `hmtt_format::access_trace` defines the format.
+//! address of its instruction, and its thread. A [`Visitor`] receives the executed blocks too, with their code.
+//! `hmtt_format::access_trace` defines the format.
 
 mod decode;
 mod reader;
+mod visitor;
 mod writer;
 
 pub use decode::{Ending, ThreadAccess, read};
 pub use reader::{ChunkReader, Content, ReadError};
+pub use visitor::{Executed, Visitor};
 pub use writer::Writer;
 
 #[cfg(test)]

@@ -7,7 +7,9 @@
 //! | 0 | 8 | original address of the block's first instruction |
 //! | 8 | 2 | number of its instructions |
 //! | 10 | 2 | number of its slots |
-//! | 12 | 2 | number of its accesses, which follow |
+//! | 12 | 2 | number of its accesses |
+//! | 14 | 2 | number of bytes of its instructions |
+//! | 16 | | the bytes of its instructions, and then its accesses |
 //!
 //! | bytes of an access | |
 //! |---|---|
@@ -22,8 +24,8 @@ use std::vec::Vec;
 use super::{NOT_BEGUN, SLOT_BYTES};
 use crate::Direction;
 
-/// Bytes before the accesses.
-const HEADER_BYTES: usize = 14;
+/// Bytes before the bytes of the instructions.
+const HEADER_BYTES: usize = 16;
 const WRITE: u8 = 1;
 const CONDITIONAL: u8 = 2;
 const ADDS_FS: u8 = 4;
@@ -83,6 +85,8 @@ pub struct BlockAccesses {
     pub instructions: u16,
     /// Number of its slots.
     pub slots: u16,
+    /// Original bytes of its instructions, one after the other.
+    pub code: Vec<u8>,
     /// Its accesses, in program order.
     pub accesses: Vec<Access>,
 }
@@ -147,26 +151,35 @@ impl BlockAccesses {
     /// Adds its description to bytes.
     pub fn write(&self, bytes: &mut Vec<u8>) {
         bytes.extend(self.start.to_le_bytes());
-        for number in [self.instructions, self.slots, self.accesses.len() as u16] {
+        let (accesses, code) = (self.accesses.len() as u16, self.code.len() as u16);
+        for number in [self.instructions, self.slots, accesses, code] {
             bytes.extend(number.to_le_bytes());
         }
+        bytes.extend(&self.code);
         self.accesses.iter().for_each(|access| access.write(bytes));
     }
 
     /// The block that is described at the start of bytes, and the bytes after it. `None` if they do not describe one.
     pub fn parse(bytes: &[u8]) -> Option<(Self, &[u8])> {
-        let (header, mut rest) = bytes.split_first_chunk::<HEADER_BYTES>()?;
+        let (header, rest) = bytes.split_first_chunk::<HEADER_BYTES>()?;
         let number = |at: usize| u16::from_le_bytes([header[at], header[at + 1]]);
         let start = u64::from_le_bytes(*header.first_chunk()?);
         let (instructions, slots, count) = (number(8), number(10), number(12));
+        let (code, mut rest) = rest.split_at_checked(number(14).into())?;
+        // Each instruction has a byte at least.
+        if usize::from(instructions) > code.len() {
+            return None;
+        }
         let mut accesses = Vec::new();
         for _ in 0..count {
             let (access, after) = Access::parse(rest)?;
-            let is_valid = access.operation < instructions && access.slots().all(|it| it < slots);
+            let is_inside =
+                access.operation < instructions && usize::from(access.offset) < code.len();
+            let is_valid = is_inside && access.slots().all(|it| it < slots);
             accesses.push(Some(access).filter(|_| is_valid)?);
             rest = after;
         }
-        Some((BlockAccesses { start, instructions, slots, accesses }, rest))
+        Some((BlockAccesses { start, instructions, slots, code: code.to_vec(), accesses }, rest))
     }
 }
 
@@ -284,7 +297,7 @@ mod tests {
 
     fn access() -> impl Strategy<Value = Access> {
         let flags = any::<[bool; 3]>();
-        (0..64u16, any::<u16>(), any::<u32>(), flags, place()).prop_map(
+        (0..64u16, 0..64u16, any::<u32>(), flags, place()).prop_map(
             |(operation, offset, size, [writes, conditional, adds_fs], place)| {
                 let direction = if writes { Direction::Write } else { Direction::Read };
                 Access { operation, offset, direction, size, conditional, adds_fs, place }
@@ -293,9 +306,11 @@ mod tests {
     }
 
     fn block() -> impl Strategy<Value = BlockAccesses> {
-        (any::<u64>(), prop::collection::vec(access(), 0..12)).prop_map(|(start, mut accesses)| {
+        let code = prop::collection::vec(any::<u8>(), 64..100);
+        let accesses = prop::collection::vec(access(), 0..12);
+        (any::<u64>(), code, accesses).prop_map(|(start, code, mut accesses)| {
             accesses.sort_by_key(|access| access.operation);
-            BlockAccesses { start, instructions: 64, slots: 8, accesses }
+            BlockAccesses { start, instructions: 64, slots: 8, code, accesses }
         })
     }
 
@@ -356,6 +371,20 @@ mod tests {
     }
 
     #[test]
+    fn instructions_without_bytes_are_refused() {
+        let block = |code: usize, accesses| {
+            let code = vec![0x90; code];
+            let block = BlockAccesses { start: 0, instructions: 2, slots: 0, code, accesses };
+            let mut bytes = Vec::new();
+            block.write(&mut bytes);
+            BlockAccesses::parse(&bytes).is_some()
+        };
+        assert_eq!([1, 2, 5].map(|code| block(code, Vec::new())), [false, true, true]);
+        let access = || vec![one(1, Place::Unknown)];
+        assert_eq!([2, 4, 5].map(|code| block(code, access())), [false, false, true]);
+    }
+
+    #[test]
     fn accesses_follow_from_slots() {
         let fs = Access { adds_fs: true, ..one(2, Place::Static(0x28)) };
         let accesses = vec![
@@ -364,7 +393,13 @@ mod tests {
             fs,
             one(3, Place::Slot { slot: 0, plus: 16 }),
         ];
-        let block = BlockAccesses { start: 0x1000, instructions: 4, slots: 1, accesses };
+        let block = BlockAccesses {
+            start: 0x1000,
+            instructions: 4,
+            slots: 1,
+            accesses,
+            ..BlockAccesses::default()
+        };
         let all =
             [(0x1000, 0x8ff8, 1), (0x1004, 0x5000, 1), (0x1008, 0x7028, 1), (0x100c, 0x9010, 1)];
         for executed in 0..=4 {
@@ -376,7 +411,8 @@ mod tests {
     fn elements_are_counted_up_or_down() {
         let elements = |first, pointer| Place::Elements { left: [0, 3], first, pointer };
         let accesses = vec![one(0, elements(1, [1, 4])), one(0, elements(2, [1, 4]))];
-        let block = BlockAccesses { start: 0, instructions: 1, slots: 5, accesses };
+        let block =
+            BlockAccesses { instructions: 1, slots: 5, accesses, ..BlockAccesses::default() };
         let up = addresses(&block, 1, &[5, 0x100, 0x200, 3, 0x110]);
         assert_eq!(up, [(0, 0x100, 2), (0, 0x200, 2)]);
         let down = addresses(&block, 0, &[5, 0x100, 0x200, 3, 0xf0]);

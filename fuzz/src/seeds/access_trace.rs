@@ -22,7 +22,8 @@ fn block() -> BlockAccesses {
         adds_fs: operation == 1,
         place,
     });
-    BlockAccesses { start: 0x1000, instructions: 4, slots: 5, accesses: accesses.collect() }
+    let (accesses, code) = (accesses.collect(), vec![0x90; 16]);
+    BlockAccesses { start: 0x1000, instructions: 4, slots: 5, code, accesses }
 }
 
 /// A file, and a script for the target.

@@ -6,6 +6,7 @@ use std::io::Read;
 use hmtt_format::access_trace::{BlockAccesses, CUT, FS_BASE, Made, SLOT_BYTES, START, parse_note};
 
 use super::reader::{ChunkReader, Content, ReadError};
+use super::visitor::{Executed, Visitor};
 
 /// An access of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,11 +44,31 @@ impl Ending {
     }
 }
 
-/// Reads a file to its end, and passes the accesses of each thread on in order.
+/// Passes what a thread has done on, and counts it.
+struct Counted<'v, V> {
+    thread: u32,
+    ending: &'v mut Ending,
+    visitor: &'v mut V,
+}
+
+impl<V: Visitor> Counted<'_, V> {
+    fn block(&mut self, number: u32, block: &BlockAccesses, instructions: usize) {
+        self.ending.blocks += 1;
+        self.visitor.block(Executed { thread: self.thread, number, block, instructions });
+    }
+
+    fn access(&mut self, made: Made) {
+        self.ending.accesses = self.ending.accesses.saturating_add(made.elements);
+        self.ending.unknown += u64::from(made.address.is_none());
+        self.visitor.access(ThreadAccess { thread: self.thread, made });
+    }
+}
+
+/// Reads a file to its end. A closure receives the accesses of each thread in order, a [`Visitor`] the executed blocks too.
 ///
 /// # Errors
 /// [`ReadError`] if it is another file, is damaged or cannot be read.
-pub fn read(input: impl Read, mut add: impl FnMut(ThreadAccess)) -> Result<Ending, ReadError> {
+pub fn read(input: impl Read, mut visitor: impl Visitor) -> Result<Ending, ReadError> {
     let mut chunks = ChunkReader::new(input)?;
     let (mut blocks, mut bases) = (Vec::new(), HashMap::new());
     let mut ending = Ending { is_cut: true, ..Ending::default() };
@@ -56,17 +77,10 @@ pub fn read(input: impl Read, mut add: impl FnMut(ThreadAccess)) -> Result<Endin
             Content::Blocks(more) => blocks.extend(more),
             Content::Units { thread, bytes } => {
                 let fs = bases.entry(thread).or_insert(0);
-                let mut count = |made: Made| {
-                    ending.accesses = ending.accesses.saturating_add(made.elements);
-                    ending.unknown += u64::from(made.address.is_none());
-                    add(ThreadAccess { thread, made });
-                };
-                match decode(&bytes, &blocks, fs, &mut count) {
-                    (executed, true) => ending.blocks += executed,
-                    (executed, false) => {
-                        ending.blocks += executed;
-                        ending.invalid_chunks += 1;
-                    }
+                let visitor = &mut visitor;
+                let mut counted = Counted { thread, ending: &mut ending, visitor };
+                if !decode(&bytes, &blocks, fs, &mut counted) {
+                    ending.invalid_chunks += 1;
                 }
             }
             Content::End { dropped, cut_threads } => {
@@ -78,35 +92,34 @@ pub fn read(input: impl Read, mut add: impl FnMut(ThreadAccess)) -> Result<Endin
     Ok(ending)
 }
 
-/// Decodes units of a thread. `fs`: the base of that segment. Returns how many blocks were executed, and whether all units are
-/// valid; what follows an invalid one is left out.
-fn decode(
+/// Decodes units of a thread. `fs`: the base of that segment. Returns whether all units are valid; what follows an invalid one
+/// is left out.
+fn decode<V: Visitor>(
     units: &[u8],
     blocks: &[BlockAccesses],
     fs: &mut u64,
-    add: &mut impl FnMut(Made),
-) -> (u64, bool) {
+    counted: &mut Counted<'_, V>,
+) -> bool {
     let (units, rest) = units.as_chunks::<SLOT_BYTES>();
-    let (mut at, mut executed) = (0, 0);
+    let mut at = 0;
     let mut slots = Vec::new();
     while let Some(unit) = units.get(at) {
         let unit = u64::from_le_bytes(*unit);
         at += 1;
         match parse_note(unit as u32) {
             Some((FS_BASE, _)) => {
-                let Some(base) = units.get(at) else { return (executed, false) };
+                let Some(base) = units.get(at) else { return false };
                 *fs = u64::from_le_bytes(*base);
                 at += 1;
             }
             // A block that is cut is followed by this note, which was read with it.
             Some((START.., _)) => {}
             None => {
-                let number = (unit as usize & u32::MAX as usize).checked_sub(1);
-                let Some(block) = number.and_then(|number| blocks.get(number)) else {
-                    return (executed, false);
-                };
+                let number = unit as u32;
+                let index = (number as usize).checked_sub(1);
+                let Some(block) = index.and_then(|index| blocks.get(index)) else { return false };
                 let Some(values) = units.get(at..at + usize::from(block.slots)) else {
-                    return (executed, false);
+                    return false;
                 };
                 at += values.len();
                 slots.clear();
@@ -116,10 +129,10 @@ fn decode(
                     Some((CUT, instructions)) => instructions as usize,
                     _ => usize::from(block.instructions),
                 };
-                block.made(instructions, &slots, *fs, &mut *add);
-                executed += 1;
+                counted.block(number, block, instructions);
+                block.made(instructions, &slots, *fs, |made| counted.access(made));
             }
         }
     }
-    (executed, rest.is_empty())
+    rest.is_empty()
 }

@@ -15,7 +15,7 @@ fn block() -> BlockAccesses {
         one(0, Direction::Read, false, Place::Slot { slot: 0, plus: 8 }),
         one(1, Direction::Write, true, Place::Static(0x28)),
     ];
-    BlockAccesses { start: 0x1000, instructions: 2, slots: 1, accesses }
+    BlockAccesses { start: 0x1000, instructions: 2, slots: 1, code: vec![0x90; 8], accesses }
 }
 
 fn units(values: &[u64]) -> Vec<u8> {
@@ -58,6 +58,31 @@ fn a_file_is_read_as_it_was_written() {
     let ending = ending.unwrap();
     assert_eq!(ending, Ending { blocks: 3, accesses: 5, ..Ending::default() });
     assert!(!ending.has_loss());
+}
+
+#[test]
+fn blocks_precede_their_accesses() {
+    #[derive(Default)]
+    struct Order(Vec<(u32, u64, usize)>);
+
+    impl Visitor for &mut Order {
+        fn block(&mut self, Executed { thread, number, block, instructions }: Executed<'_>) {
+            assert_eq!((number, &block.code[..]), (1, &[0x90; 8][..]));
+            self.0.push((thread, 0, instructions));
+        }
+
+        fn access(&mut self, ThreadAccess { thread, made }: ThreadAccess) {
+            self.0.push((thread, made.pc, 0));
+        }
+    }
+
+    let mut order = Order::default();
+    read(&file()[..], &mut order).unwrap();
+    let block = |thread, instructions| (thread, 0, instructions);
+    let [first, second] = [0x1000, 0x1004].map(|pc| move |thread| (thread, pc, 0));
+    let expected =
+        [block(7, 2), first(7), second(7), block(8, 1), first(8), block(7, 2), first(7), second(7)];
+    assert_eq!(order.0, expected);
 }
 
 #[test]

@@ -28,7 +28,8 @@ impl AccessBlocks for Shared {
         let described = infos.into_iter().map(|info| {
             let info = info?;
             let block = Block::from_code(info.start, &info.bytes, info.may_change).ok()?;
-            Some(Recorded::new(&block).accesses)
+            let accesses = Recorded::new(&block).accesses;
+            Some(BlockAccesses { code: info.bytes.into_vec(), ..accesses })
         });
         described.map(Option::unwrap_or_default).collect()
     }
