@@ -10,7 +10,9 @@
 //! A *slot* is the value of one or two registers that address memory. [`BlockAccesses`] states, for each block, how many slots
 //! it has and how the address of each access follows from them. A block has been executed as a whole, unless a note of the
 //! kind [`CUT`] follows it.
-
+//!
+//! A *path* is several blocks that are executed one after the other, and record their accesses together. It has a number for
+//! each of its blocks: that of those up to there, which is written if the path is left behind them.
 //!
 //! # The file
 //!
@@ -25,13 +27,33 @@
 //! | 16 | 4 | CRC-32 (IEEE 802.3) of the bytes that follow |
 //! | 20 | | the content as a frame of zstd (RFC 8878) |
 //!
-//! Blocks are numbered from 1 on, in the order of the file, and are described before units contain their numbers. Units of a
+//! # Units in the file
+//!
+//! Units are in columns, and mostly follow from those before them: a number is expected to be followed by the number that
+//! followed it the last time in the chunk, and a slot to have the value of the last time, or 0 at first. The slots of all
+//! numbers of a path are the same ones.
+//!
+//! | offset in the content | bytes | |
+//! |---|---|---|
+//! | 0 | 4 | number of bytes of the units, at most [`MOST_BYTES`] |
+//! | 4 | 12 | number of bytes of the first three columns, 4 bytes each |
+//! | 16 | | the columns: controls, changes, numbers, values |
+//!
+//! - A *control* has one byte for each executed block or path, and for each note: bit 0, [`OTHER_NUMBER`]: the number is not the
+//!   expected one, but in 4 bytes in the numbers; bit 1, [`RAW_UNIT`]: a unit as it is, in 8 bytes in the numbers; bits 2 to 7:
+//!   which of its first slots do not have the expected value.
+//! - The *changes* have one byte for each further 8 slots: which of them do not have the expected value.
+//! - The *values* have, for each slot that is not as expected, in order, by how much it differs. The difference is folded (0,
+//!   -1, 1, -2 become 0, 1, 2, 3). The lowest two bits of the first byte tell how long it is: 0, 1, 2: 1, 2 or 4 bytes, whose
+//!   other bits are the folded difference; 3: that follows in 8 bytes.
+//!
+//! Blocks and paths are numbered from 1 on, in the order of the file, and are described before units contain their numbers. Units of a
 //! thread begin with a number or a note in each chunk. A file without [`END`] is cut.
 
 mod block;
 mod chunk;
 
-pub use block::{Access, BlockAccesses, Made, Place};
+pub use block::{Access, BlockAccesses, MOST_PARTS, Made, Part, Place};
 pub use chunk::{CHUNK_HEADER_BYTES, ChunkHeader, HEADER_BYTES, header};
 
 /// First bytes of a file.
@@ -45,8 +67,18 @@ pub const UNITS: u32 = 2;
 /// Kind of a chunk, the last one: 8 bytes with the number of words of 4 bytes that threads have dropped, and 8 bytes with the
 /// number of threads whose last units are missing.
 pub const END: u32 = 3;
-/// Most bytes of the content of a chunk.
+/// Most bytes of the content of a chunk, and of the units in it.
 pub const MOST_BYTES: usize = 1 << 22;
+/// Bytes before the columns of units.
+pub const COLUMNS_HEADER_BYTES: usize = 16;
+/// Bit of a control: the number is not the expected one.
+pub const OTHER_NUMBER: u8 = 1;
+/// Bit of a control: a unit as it is.
+pub const RAW_UNIT: u8 = 2;
+/// How many slots a control tells the changes of.
+pub const FIRST_CHANGES: usize = 6;
+/// Bytes of a value, by the lowest two bits of its first byte.
+pub const VALUE_BYTES: [usize; 4] = [1, 2, 4, 9];
 
 /// Bytes of a unit, and so of a slot.
 pub const SLOT_BYTES: usize = 8;
@@ -62,7 +94,7 @@ pub const START: u32 = 0;
 pub const CALL: u32 = 1;
 /// Kind of a note, in the high bytes of a [`CALL`]: the system call has returned. The payload is its duration.
 pub const TIME: u32 = 2;
-/// Kind of a note: of the last block only as many instructions were executed as the payload says. If the next one is a
+/// Kind of a note: of the last block or path only as many instructions were executed as the payload says. If the next one is a
 /// repeated string instruction, its elements up to then were accessed.
 pub const CUT: u32 = 3;
 /// Kind of a note: a unit with the base address of the segment `fs` follows.

@@ -2,14 +2,16 @@
 //!
 //! [`Writer`] writes the units of threads as they are. [`read`] decodes a file: each access has a virtual address, the
 //! address of its instruction, and its thread. A [`Visitor`] receives the executed blocks too, with their code.
+//! [`Decoder`] decodes what is not in a file.
 //! `hmtt_format::access_trace` defines the format.
 
 mod decode;
+mod numbers;
 mod reader;
 mod visitor;
 mod writer;
 
-pub use decode::{Ending, ThreadAccess, read};
+pub use decode::{Decoder, Ending, ThreadAccess, read};
 pub use reader::{ChunkReader, Content, ReadError};
 pub use visitor::{Executed, Visitor};
 pub use writer::Writer;

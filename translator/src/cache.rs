@@ -18,7 +18,7 @@ use std::sync::Arc;
 use hmtt_probe::address::RunAddr;
 use thiserror::Error;
 
-use crate::block::{MAX_BYTES, Untranslatable};
+use crate::block::{Block, MAX_BYTES, Untranslatable};
 use crate::code::CodeBytes;
 use crate::emit::{Emitted, ExitKind, Form, Path, Points, Section, emit};
 use crate::layout::{area, lookup};
@@ -380,6 +380,12 @@ impl<M: CacheMemory> Cache<M> {
             Numbered::Block(info) => Some(info),
             Numbered::Path { .. } => None,
         }
+    }
+
+    /// The blocks of a number, and their numbers. The number is not trusted.
+    pub fn blocks_of(&self, number: u32) -> Option<(Vec<Block>, Vec<u32>)> {
+        self.number(number)?;
+        self.decoded(number).ok()
     }
 
     /// Whether a block has code for direct, and for indirect transfers to it.

@@ -249,9 +249,11 @@ struct Emitter<'a> {
     always: Registers,
     /// Registers of a landing that are still in the thread area.
     unloaded: Registers,
-    /// What the block records of its accesses, and how many of its slots are stored.
+    /// What the path records of its accesses, and how many of its slots are stored.
     recorded: Recorded,
     stored: u16,
+    /// How many instructions of the path precede the block.
+    before: usize,
     /// Whether flags may have been overwritten by a check of the ring.
     dirty_flags: bool,
     /// Offset in the entry section of the check, if there is a ring.
@@ -283,6 +285,7 @@ impl<'a> Emitter<'a> {
             unloaded: Registers::NONE,
             recorded: Recorded::default(),
             stored: 0,
+            before: 0,
             dirty_flags: false,
             checked: 0,
             next: 0,
@@ -320,7 +323,10 @@ impl<'a> Emitter<'a> {
             None => self.block.limit(),
         };
         let inside = Some((self.path.numbers[self.position], index as u16));
-        Point { inside, stored: self.stored, ..self.between(Rip::Address(address), borrowed) }
+        let executed = (self.before + index) as u16;
+        let recorded = self.around.accesses.then(|| (self.number_so_far(), executed));
+        let between = self.between(Rip::Address(address), borrowed);
+        Point { inside, recorded, stored: self.stored, ..between }
     }
 
     fn fix(&mut self, side: Side, at: u32, goal: Goal) {
@@ -365,8 +371,9 @@ impl<'a> Emitter<'a> {
 
     /// Adds the exit of a direct transfer.
     fn direct(&mut self, opcode: &[u8], to: RunAddr, point: Point) {
-        let is_dense = self.recorded.is_dense(self.block);
-        let checked = self.around.ring && (is_checked(self.block.start, to) || is_dense);
+        let is_path = self.path.blocks.len() > 1;
+        let is_checked = is_path || is_checked(self.block.start, to) || self.is_dense();
+        let checked = self.around.ring && is_checked;
         self.exit(Side::Hot, opcode, to, ExitKind::Direct { checked }, point);
     }
 

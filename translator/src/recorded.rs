@@ -8,29 +8,35 @@
 //! A string instruction with a repeat prefix has slots with its registers before and after it, from which follows which
 //! elements it has accessed.
 //!
+//! The blocks of a superblock record as one: registers that an earlier block has stored have no other slot. If its path is
+//! left, only the slots up to there are written.
+//!
 //! Where a block is interrupted, the controller notes how many of its instructions were executed. If the next one is a
 //! repeated string instruction, it stores the registers after it as they are then.
 
 use std::collections::HashMap;
 
-use hmtt_format::access_trace::{Access as Recording, BlockAccesses, Place, SLOT_BYTES};
+use hmtt_format::access_trace::{Access as Recording, BlockAccesses, Part, Place, SLOT_BYTES};
 use iced_x86::{Instruction, InstructionInfoFactory, OpAccess, Register};
 
-use crate::block::{Block, MAX_INSTRUCTIONS};
+use crate::block::{Block, MAX_INSTRUCTIONS, Operation};
 use crate::layout::{PAGE_BYTES, ring};
 use crate::selection::{
-    Access, Equality, Expression, Index, Operand, Template, Versioned, accesses,
+    Access, Equality, Expression, Index, Operand, Template, Versioned, path_accesses,
 };
 
 /// Most bytes of slots for each byte of a block that is not dense.
 const MOST_SLOT_BYTES: usize = 3;
+/// Most slots of a path of several blocks.
+pub const MOST_PATH_SLOTS: usize = 1024;
+const _: () = assert!(MAX_INSTRUCTIONS * 5 <= MOST_PATH_SLOTS);
 const _: () =
-    assert!(12 * PAGE_BYTES + (MAX_INSTRUCTIONS * 5 * SLOT_BYTES) as u64 <= ring::SLACK_BYTES);
+    assert!(12 * PAGE_BYTES + ((MOST_PATH_SLOTS + 2) * SLOT_BYTES) as u64 <= ring::SLACK_BYTES);
 
 /// What is stored in a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Slot {
-    /// Index of the instruction in the block.
+    /// Index of the instruction in the block or path.
     pub operation: usize,
     /// Whether it is stored after the instruction.
     pub is_after: bool,
@@ -69,38 +75,65 @@ fn parts(expression: &Expression) -> (Registers, i64) {
 /// Whether an instruction is a string instruction that is repeated as often as `rcx` says.
 fn is_repeated(instruction: &Instruction) -> bool {
     let has_prefix = instruction.has_rep_prefix() || instruction.has_repne_prefix();
+    if !(has_prefix && instruction.is_string_instruction()) {
+        return false;
+    }
     let mut factory = InstructionInfoFactory::new();
     let info = factory.info(instruction);
-    let counts = info
-        .used_registers()
+    info.used_registers()
         .iter()
-        .any(|used| used.register() == Register::RCX && !matches!(used.access(), OpAccess::Read));
-    has_prefix && instruction.is_string_instruction() && counts
+        .any(|used| used.register() == Register::RCX && !matches!(used.access(), OpAccess::Read))
 }
 
 impl Recorded {
-    /// What a block records of its accesses.
-    pub fn new(block: &Block) -> Self {
-        let found = accesses(block, Equality::Values);
+    /// What blocks record of their accesses that are executed one after the other.
+    pub fn new(blocks: &[Block]) -> Self {
+        let found = path_accesses(blocks, Equality::Values);
+        let operations: Vec<&Operation> =
+            blocks.iter().flat_map(|block| &block.operations).collect();
         let mut recorded = Recorded::default();
-        recorded.accesses.start = block.start.0;
-        recorded.accesses.instructions = block.operations.len() as u16;
+        recorded.accesses.start = blocks.first().map_or(0, |block| block.start.0);
+        recorded.accesses.instructions = operations.len() as u16;
         // Slot and constant of the first access with these registers.
         let mut known: HashMap<Registers, (u16, i64)> = HashMap::new();
         let mut from = 0;
         while let Some(first) = found.get(from) {
-            let operation = &block.operations[first.operation];
+            let operation = operations[first.operation];
             let same = found[from..].iter().take_while(|one| one.operation == first.operation);
             let all = &found[from..from + same.count()];
             let is_narrow = all.iter().any(|access| access.operand.is_narrow);
             if is_repeated(&operation.instruction) && !is_narrow {
-                recorded.add_elements(block, all);
+                recorded.add_elements(operation, all);
             } else {
-                all.iter().for_each(|access| recorded.add(block, access, &mut known));
+                all.iter().for_each(|access| recorded.add(operation, access, &mut known));
             }
             from += all.len();
         }
         recorded
+    }
+
+    /// What a path records. `numbers`: those of its blocks.
+    pub fn of_path(blocks: &[Block], numbers: &[u32]) -> Self {
+        let mut recorded = Recorded::new(blocks);
+        let mut instructions = 0;
+        for (block, number) in blocks.iter().zip(numbers) {
+            instructions += block.operations.len();
+            let slots = recorded.slots.partition_point(|slot| slot.operation < instructions);
+            recorded.accesses.parts.push(Part {
+                block: *number,
+                instructions: instructions as u16,
+                slots: slots as u16,
+            });
+        }
+        recorded
+    }
+
+    /// Whether a block records so much that it [is dense](Self::is_dense).
+    pub fn makes_dense(block: &Block) -> bool {
+        // Others have at most one slot in each instruction.
+        let may_be = block.operations.len() * SLOT_BYTES > MOST_SLOT_BYTES * block.bytes.len()
+            || block.operations.iter().any(|one| one.instruction.is_string_instruction());
+        may_be && Recorded::new(std::slice::from_ref(block)).is_dense(block)
     }
 
     /// Whether there are so many slots that a page of such blocks could write more than fits in the slack of a chunk. What
@@ -119,7 +152,12 @@ impl Recorded {
         self.accesses.slots - 1
     }
 
-    fn add(&mut self, block: &Block, access: &Access, known: &mut HashMap<Registers, (u16, i64)>) {
+    fn add(
+        &mut self,
+        instruction: &Operation,
+        access: &Access,
+        known: &mut HashMap<Registers, (u16, i64)>,
+    ) {
         let Access { operation, operand, .. } = *access;
         let expression = access.address.expression();
         let place = match expression.map(parts) {
@@ -146,11 +184,11 @@ impl Recorded {
                 Place::Slot { slot, plus: constant.wrapping_sub(first) }
             }
         };
-        self.push(block, access, place, expression.is_some_and(|it| it.segment.is_some()));
+        self.push(instruction, access, place, expression.is_some_and(|it| it.segment.is_some()));
     }
 
     /// Adds the accesses of a repeated string instruction.
-    fn add_elements(&mut self, block: &Block, accesses: &[Access]) {
+    fn add_elements(&mut self, instruction: &Operation, accesses: &[Access]) {
         let Some(operation) = accesses.first().map(|access| access.operation) else { return };
         let register = |base| Operand {
             base,
@@ -171,16 +209,14 @@ impl Recorded {
             let place = Place::Elements { left, first: *first, pointer };
             // All elements that are counted were accessed.
             let certain = Access { conditional: false, ..*access };
-            self.push(block, &certain, place, access.operand.is_fs);
+            self.push(instruction, &certain, place, access.operand.is_fs);
         }
     }
 
-    fn push(&mut self, block: &Block, access: &Access, place: Place, adds_fs: bool) {
+    fn push(&mut self, instruction: &Operation, access: &Access, place: Place, adds_fs: bool) {
         let Access { operation, direction, size, conditional, .. } = *access;
-        let ip = block.operations[operation].instruction.ip();
-        let offset = ip.wrapping_sub(block.start.0) as u16;
-        let operation = operation as u16;
-        let one = Recording { operation, offset, direction, size, conditional, adds_fs, place };
+        let (pc, operation) = (instruction.instruction.ip(), operation as u16);
+        let one = Recording { pc, operation, direction, size, conditional, adds_fs, place };
         self.accesses.accesses.push(one);
     }
 }

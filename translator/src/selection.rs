@@ -28,7 +28,7 @@ mod selector;
 #[cfg(test)]
 mod tests;
 
-pub use accesses::{Access, Operand, accesses};
+pub use accesses::{Access, Operand, accesses, path_accesses};
 pub use accuracy::{Accuracies, Accuracy};
 pub use distance::{Average, Chunk, Distance};
 pub use expression::{Address, Expression, Index, Template, Versioned};

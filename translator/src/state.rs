@@ -81,7 +81,10 @@ pub struct Point {
     pub unnoted_call: bool,
     /// The block that the thread is in, and how many of its instructions it has executed. `None` between blocks.
     pub inside: Option<(u32, u16)>,
-    /// How many slots of the block that the thread is in are stored ([`recorded`](crate::recorded)).
+    /// The number of the block or path that the thread is in, if its accesses are recorded, and how many of its instructions
+    /// it has executed.
+    pub recorded: Option<(u32, u16)>,
+    /// How many of its slots are stored ([`recorded`](crate::recorded)).
     pub stored: u16,
     /// The number of the blocks of a superblock that the thread has executed and not yet written to its ring. If the
     /// controller moves the thread out of the cache, it writes this number.
@@ -98,6 +101,7 @@ impl Point {
             rcx_is_rip: false,
             unnoted_call: false,
             inside: None,
+            recorded: None,
             stored: 0,
             unwritten: None,
         }

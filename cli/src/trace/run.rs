@@ -7,6 +7,7 @@ use anyhow::Result;
 use hmtt_probe::ptrace;
 use hmtt_translator::cache::Instrument;
 use hmtt_translator::control::{MonitorCpu, Options};
+use hmtt_translator::monitor::hot::Thresholds;
 use hmtt_translator::monitor::tally::Recording;
 
 use super::outputs::Outputs;
@@ -40,7 +41,7 @@ pub fn run(Run { output, overwrite, program }: &Run) -> Result<bool> {
     let options = Options {
         instrument: Instrument::Accesses,
         drops: false,
-        recording: Recording::default(),
+        recording: Recording { superblocks: Some(Thresholds::default()), ..Recording::default() },
         signals,
         progress: None,
         follow: false,

@@ -1,31 +1,43 @@
-//! The accesses of a block, and its description in bytes.
+//! The accesses of a block, or of a path of blocks, and their description in bytes.
 //!
 //! All numbers are little-endian.
 //!
 //! | offset | bytes | |
 //! |---|---|---|
-//! | 0 | 8 | original address of the block's first instruction |
-//! | 8 | 2 | number of its instructions |
-//! | 10 | 2 | number of its slots |
-//! | 12 | 2 | number of its accesses |
-//! | 14 | 2 | number of bytes of its instructions |
-//! | 16 | | the bytes of its instructions, and then its accesses |
+//! | 0 | 8 | original address of the first instruction |
+//! | 8 | 2 | number of instructions |
+//! | 10 | 2 | number of slots |
+//! | 12 | 2 | number of accesses |
+//! | 14 | 2 | number of bytes of the instructions of a block, 0 for a path |
+//! | 16 | 2 | number of parts of a path, 0 for a block |
+//! | 18 | | the bytes of the instructions, the parts, and then the accesses |
+//!
+//! | bytes of a part | |
+//! |---|---|
+//! | 4 | number of its block, which is described before |
+//! | 2 | number of instructions of the path up to its end |
+//! | 2 | number of slots of the path up to its end |
 //!
 //! | bytes of an access | |
 //! |---|---|
+//! | 8 | original address of its instruction |
 //! | 2 | index of its instruction |
-//! | 2 | offset of its instruction in the block, in bytes |
 //! | 4 | number of bytes that are accessed; of one element if there are several, and 0 if it is not known |
 //! | 1 | bit 0: write; bit 1: conditional; bit 2: the base of `fs` is added; bits 4 and 5: where it is |
 //! | 8, 10, 10 or 0 | where it is: 0: the address; 1: the number of a slot in 2 bytes, and what is added to it; 2: five numbers of slots, of a count before and after, of the first element, and of a pointer before and after; 3: not known |
 
+use std::ops::Range;
 use std::vec::Vec;
 
 use super::{NOT_BEGUN, SLOT_BYTES};
 use crate::Direction;
 
-/// Bytes before the bytes of the instructions.
-const HEADER_BYTES: usize = 16;
+/// Bytes before those of the instructions.
+const HEADER_BYTES: usize = 18;
+/// Bytes of a part.
+const PART_BYTES: usize = 8;
+/// Most parts of a path.
+pub const MOST_PARTS: usize = 64;
 const WRITE: u8 = 1;
 const CONDITIONAL: u8 = 2;
 const ADDS_FS: u8 = 4;
@@ -60,10 +72,10 @@ pub enum Place {
 /// An access, and how its address is found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Access {
-    /// Index of its instruction in the block.
+    /// Original address of its instruction.
+    pub pc: u64,
+    /// Index of its instruction in the block or path.
     pub operation: u16,
-    /// Offset of its instruction in the block, in bytes.
-    pub offset: u16,
     /// Whether it reads or writes.
     pub direction: Direction,
     /// Number of bytes; of one element if there are several, and 0 if it is not known.
@@ -76,7 +88,18 @@ pub struct Access {
     pub place: Place,
 }
 
-/// The accesses of a block, and how many slots they follow from.
+/// A block of a path: what was executed if the path was left behind it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// Number of the block.
+    pub block: u32,
+    /// Number of instructions of the path up to its end.
+    pub instructions: u16,
+    /// Number of slots of the path up to its end.
+    pub slots: u16,
+}
+
+/// The accesses of a block, or of blocks that are executed one after the other, and how many slots they follow from.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BlockAccesses {
     /// Original address of its first instruction.
@@ -89,6 +112,8 @@ pub struct BlockAccesses {
     pub code: Vec<u8>,
     /// Its accesses, in program order.
     pub accesses: Vec<Access>,
+    /// Of a path: its blocks. Each has a number, which is that of the path up to there.
+    pub parts: Vec<Part>,
 }
 
 /// An access that was made, or those to all elements of a string.
@@ -111,6 +136,17 @@ pub struct Made {
 }
 
 impl BlockAccesses {
+    /// How many numbers it has: one, or one for each part.
+    pub fn numbers(&self) -> usize {
+        self.parts.len().max(1)
+    }
+
+    /// How many instructions and slots it has if it is executed up to the end of a part. A block is one part.
+    pub fn up_to(&self, part: usize) -> (u16, u16) {
+        let whole = (self.instructions, self.slots);
+        self.parts.get(part).map_or(whole, |part| (part.instructions, part.slots))
+    }
+
     /// Bytes of the slots.
     pub fn slot_bytes(&self) -> usize {
         usize::from(self.slots) * SLOT_BYTES
@@ -121,17 +157,36 @@ impl BlockAccesses {
     ///
     /// Slots that are missing count as 0. Numbers of elements that do not fit how far the pointer has moved are forged, and
     /// count as 0, too.
-    pub fn made(&self, executed: usize, slots: &[u64], fs: u64, mut add: impl FnMut(Made)) {
+    pub fn made(&self, executed: usize, slots: &[u64], fs: u64, add: impl FnMut(Made)) {
+        self.made_by(0..self.accesses.len(), executed, slots, fs, add);
+    }
+
+    /// Those of some of its accesses, all of each instruction, as [`made`](Self::made) does.
+    pub fn made_by(
+        &self,
+        accesses: Range<usize>,
+        executed: usize,
+        slots: &[u64],
+        fs: u64,
+        mut add: impl FnMut(Made),
+    ) {
         let value = |slot: u16| slots.get(usize::from(slot)).copied().unwrap_or(0);
-        let mut from = 0;
-        while let Some(first) = self.accesses.get(from) {
+        let mut rest = self.accesses.get(accesses).unwrap_or_default();
+        while let [first, after @ ..] = rest {
             if usize::from(first.operation) > executed {
                 break;
             }
-            let same =
-                self.accesses[from..].iter().take_while(|it| it.operation == first.operation);
-            let all = &self.accesses[from..from + same.count()];
-            from += all.len();
+            let is_elements = matches!(first.place, Place::Elements { .. });
+            if !is_elements {
+                if usize::from(first.operation) < executed {
+                    add(first.made(&value, fs, 1));
+                }
+                rest = after;
+                continue;
+            }
+            let same = rest.iter().take_while(|it| it.operation == first.operation);
+            let (all, after) = rest.split_at(same.count());
+            rest = after;
             let elements = match first.place {
                 Place::Elements { left: [before, after], pointer: [from, to], .. } => {
                     let count = value(before).wrapping_sub(value(after));
@@ -140,10 +195,10 @@ impl BlockAccesses {
                         Some(distance.unsigned_abs()) == count.checked_mul(first.size.into());
                     if value(after) == NOT_BEGUN || !is_right { 0 } else { count }
                 }
-                _ => u64::from(usize::from(first.operation) < executed),
+                _ => 0,
             };
             if elements > 0 {
-                all.iter().for_each(|one| add(one.made(self.start, &value, fs, elements)));
+                all.iter().for_each(|one| add(one.made(&value, fs, elements)));
             }
         }
     }
@@ -151,11 +206,17 @@ impl BlockAccesses {
     /// Adds its description to bytes.
     pub fn write(&self, bytes: &mut Vec<u8>) {
         bytes.extend(self.start.to_le_bytes());
-        let (accesses, code) = (self.accesses.len() as u16, self.code.len() as u16);
-        for number in [self.instructions, self.slots, accesses, code] {
+        let counts = [self.accesses.len(), self.code.len(), self.parts.len()];
+        let counts = counts.map(|count| count as u16);
+        for number in [self.instructions, self.slots].into_iter().chain(counts) {
             bytes.extend(number.to_le_bytes());
         }
         bytes.extend(&self.code);
+        for Part { block, instructions, slots } in &self.parts {
+            bytes.extend(block.to_le_bytes());
+            bytes.extend(instructions.to_le_bytes());
+            bytes.extend(slots.to_le_bytes());
+        }
         self.accesses.iter().for_each(|access| access.write(bytes));
     }
 
@@ -166,20 +227,50 @@ impl BlockAccesses {
         let start = u64::from_le_bytes(*header.first_chunk()?);
         let (instructions, slots, count) = (number(8), number(10), number(12));
         let (code, mut rest) = rest.split_at_checked(number(14).into())?;
-        // Each instruction has a byte at least.
-        if usize::from(instructions) > code.len() {
+        if usize::from(number(16)) > MOST_PARTS {
+            return None;
+        }
+        let mut parts = Vec::new();
+        for _ in 0..number(16) {
+            parts.push(Part::parse(take(&mut rest)?));
+        }
+        // Each instruction of a block has a byte at least.
+        let has_code = usize::from(instructions) <= code.len() || !parts.is_empty();
+        if !(has_code && are_ascending(&parts, instructions, slots)) {
             return None;
         }
         let mut accesses = Vec::new();
         for _ in 0..count {
             let (access, after) = Access::parse(rest)?;
-            let is_inside =
-                access.operation < instructions && usize::from(access.offset) < code.len();
-            let is_valid = is_inside && access.slots().all(|it| it < slots);
+            let is_valid = access.operation < instructions && access.slots().all(|it| it < slots);
             accesses.push(Some(access).filter(|_| is_valid)?);
             rest = after;
         }
-        Some((BlockAccesses { start, instructions, slots, code: code.to_vec(), accesses }, rest))
+        // Each slot is used by an access, which uses five at most.
+        if usize::from(slots) > 5 * accesses.len() {
+            return None;
+        }
+        let code = code.to_vec();
+        Some((BlockAccesses { start, instructions, slots, code, accesses, parts }, rest))
+    }
+}
+
+/// Whether each part ends behind the one before it, and the last one ends the path.
+fn are_ascending(parts: &[Part], instructions: u16, slots: u16) -> bool {
+    let ends = |part: &Part| (part.instructions, part.slots);
+    let is_ascending = parts
+        .is_sorted_by(|one, next| one.instructions <= next.instructions && one.slots <= next.slots);
+    is_ascending && parts.last().map(ends).is_none_or(|last| last == (instructions, slots))
+}
+
+impl Part {
+    fn parse(bytes: &[u8; PART_BYTES]) -> Self {
+        let [a, b, c, d, instructions @ .., e, f] = *bytes;
+        Part {
+            block: u32::from_le_bytes([a, b, c, d]),
+            instructions: u16::from_le_bytes(instructions),
+            slots: u16::from_le_bytes([e, f]),
+        }
     }
 }
 
@@ -196,8 +287,8 @@ impl Access {
         some.into_iter().take(count)
     }
 
-    /// The access that was made, in a block at an address. `value`: of a slot.
-    fn made(&self, start: u64, value: &impl Fn(u16) -> u64, fs: u64, elements: u64) -> Made {
+    /// The access that was made. `value`: of a slot.
+    fn made(&self, value: &impl Fn(u16) -> u64, fs: u64, elements: u64) -> Made {
         let (address, is_down) = match self.place {
             Place::Static(address) => (Some(address), false),
             Place::Slot { slot, plus } => (Some(value(slot).wrapping_add(plus as u64)), false),
@@ -208,8 +299,7 @@ impl Access {
             Place::Unknown => (None, false),
         };
         let address = address.map(|at| if self.adds_fs { at.wrapping_add(fs) } else { at });
-        let pc = start.wrapping_add(self.offset.into());
-        let Access { direction, size, conditional, .. } = *self;
+        let Access { pc, direction, size, conditional, .. } = *self;
         Made { pc, direction, address, size, elements, is_down, conditional }
     }
 
@@ -225,8 +315,8 @@ impl Access {
             | flag(self.conditional, CONDITIONAL)
             | flag(self.adds_fs, ADDS_FS)
             | kind << PLACE_SHIFT;
+        bytes.extend(self.pc.to_le_bytes());
         bytes.extend(self.operation.to_le_bytes());
-        bytes.extend(self.offset.to_le_bytes());
         bytes.extend(self.size.to_le_bytes());
         bytes.push(flags);
         match self.place {
@@ -241,7 +331,8 @@ impl Access {
     }
 
     fn parse(bytes: &[u8]) -> Option<(Self, &[u8])> {
-        let ([a, b, c, d, size @ .., flags], mut rest) = bytes.split_first_chunk::<9>()?;
+        let (pc, bytes) = bytes.split_first_chunk()?;
+        let ([a, b, size @ .., flags], mut rest) = bytes.split_first_chunk::<7>()?;
         let place = match flags >> PLACE_SHIFT {
             0 => Place::Static(u64::from_le_bytes(*take(&mut rest)?)),
             1 => Place::Slot {
@@ -260,8 +351,8 @@ impl Access {
             return None;
         }
         let access = Access {
+            pc: u64::from_le_bytes(*pc),
             operation: u16::from_le_bytes([*a, *b]),
-            offset: u16::from_le_bytes([*c, *d]),
             direction: if flags & WRITE == 0 { Direction::Read } else { Direction::Write },
             size: u32::from_le_bytes(*size),
             conditional: flags & CONDITIONAL != 0,
@@ -297,20 +388,44 @@ mod tests {
 
     fn access() -> impl Strategy<Value = Access> {
         let flags = any::<[bool; 3]>();
-        (0..64u16, 0..64u16, any::<u32>(), flags, place()).prop_map(
-            |(operation, offset, size, [writes, conditional, adds_fs], place)| {
+        (0..64u16, any::<u64>(), any::<u32>(), flags, place()).prop_map(
+            |(operation, pc, size, [writes, conditional, adds_fs], place)| {
                 let direction = if writes { Direction::Write } else { Direction::Read };
-                Access { operation, offset, direction, size, conditional, adds_fs, place }
+                Access { pc, operation, direction, size, conditional, adds_fs, place }
             },
         )
     }
 
+    /// Parts up to the last one.
+    fn parts() -> impl Strategy<Value = Vec<Part>> {
+        prop::collection::vec((any::<u32>(), 0..64u16, 0..8u16), 0..4).prop_map(|all| {
+            let (mut instructions, mut slots): (Vec<u16>, Vec<u16>) =
+                all.iter().map(|(_, instructions, slots)| (*instructions, *slots)).unzip();
+            instructions.sort_unstable();
+            slots.sort_unstable();
+            let ends = instructions.into_iter().zip(slots);
+            let mut parts: Vec<Part> = all
+                .iter()
+                .zip(ends)
+                .map(|((block, ..), (instructions, slots))| Part {
+                    block: *block,
+                    instructions,
+                    slots,
+                })
+                .collect();
+            if let Some(last) = parts.last_mut() {
+                (last.instructions, last.slots) = (64, 8);
+            }
+            parts
+        })
+    }
+
     fn block() -> impl Strategy<Value = BlockAccesses> {
         let code = prop::collection::vec(any::<u8>(), 64..100);
-        let accesses = prop::collection::vec(access(), 0..12);
-        (any::<u64>(), code, accesses).prop_map(|(start, code, mut accesses)| {
+        let accesses = prop::collection::vec(access(), 2..12);
+        (any::<u64>(), code, accesses, parts()).prop_map(|(start, code, mut accesses, parts)| {
             accesses.sort_by_key(|access| access.operation);
-            BlockAccesses { start, instructions: 64, slots: 8, code, accesses }
+            BlockAccesses { start, instructions: 64, slots: 8, code, accesses, parts }
         })
     }
 
@@ -355,8 +470,8 @@ mod tests {
 
     fn one(operation: u16, place: Place) -> Access {
         let direction = Direction::Read;
-        let offset = 4 * operation;
-        Access { operation, offset, direction, size: 8, conditional: false, adds_fs: false, place }
+        let pc = 0x1000 + 4 * u64::from(operation);
+        Access { pc, operation, direction, size: 8, conditional: false, adds_fs: false, place }
     }
 
     /// Instruction, address, and number of elements upwards of all accesses.
@@ -370,18 +485,20 @@ mod tests {
         all
     }
 
+    fn block_of(instructions: u16, slots: u16) -> BlockAccesses {
+        BlockAccesses { start: 0x1000, instructions, slots, ..BlockAccesses::default() }
+    }
+
     #[test]
     fn instructions_without_bytes_are_refused() {
         let block = |code: usize, accesses| {
             let code = vec![0x90; code];
-            let block = BlockAccesses { start: 0, instructions: 2, slots: 0, code, accesses };
+            let block = BlockAccesses { code, accesses, ..block_of(2, 0) };
             let mut bytes = Vec::new();
             block.write(&mut bytes);
             BlockAccesses::parse(&bytes).is_some()
         };
         assert_eq!([1, 2, 5].map(|code| block(code, Vec::new())), [false, true, true]);
-        let access = || vec![one(1, Place::Unknown)];
-        assert_eq!([2, 4, 5].map(|code| block(code, access())), [false, false, true]);
     }
 
     #[test]
@@ -393,13 +510,7 @@ mod tests {
             fs,
             one(3, Place::Slot { slot: 0, plus: 16 }),
         ];
-        let block = BlockAccesses {
-            start: 0x1000,
-            instructions: 4,
-            slots: 1,
-            accesses,
-            ..BlockAccesses::default()
-        };
+        let block = BlockAccesses { accesses, ..block_of(4, 1) };
         let all =
             [(0x1000, 0x8ff8, 1), (0x1004, 0x5000, 1), (0x1008, 0x7028, 1), (0x100c, 0x9010, 1)];
         for executed in 0..=4 {
@@ -411,12 +522,11 @@ mod tests {
     fn elements_are_counted_up_or_down() {
         let elements = |first, pointer| Place::Elements { left: [0, 3], first, pointer };
         let accesses = vec![one(0, elements(1, [1, 4])), one(0, elements(2, [1, 4]))];
-        let block =
-            BlockAccesses { instructions: 1, slots: 5, accesses, ..BlockAccesses::default() };
+        let block = BlockAccesses { accesses, ..block_of(1, 5) };
         let up = addresses(&block, 1, &[5, 0x100, 0x200, 3, 0x110]);
-        assert_eq!(up, [(0, 0x100, 2), (0, 0x200, 2)]);
+        assert_eq!(up, [(0x1000, 0x100, 2), (0x1000, 0x200, 2)]);
         let down = addresses(&block, 0, &[5, 0x100, 0x200, 3, 0xf0]);
-        assert_eq!(down, [(0, 0x100, -2), (0, 0x200, -2)]);
+        assert_eq!(down, [(0x1000, 0x100, -2), (0x1000, 0x200, -2)]);
         assert_eq!(addresses(&block, 0, &[5, 0x100, 0x200, NOT_BEGUN, 0]), []);
     }
 }

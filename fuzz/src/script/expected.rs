@@ -52,7 +52,10 @@ impl Expected {
             accesses: counts.accesses,
             lost_accesses: counts.lost_accesses + counts.accesses_before_start,
             lost_records: counts.card_lost_records,
-            others: counts.malformed_frames + counts.foreign_frames + order.restarts + order.late_frames,
+            others: counts.malformed_frames
+                + counts.foreign_frames
+                + order.restarts
+                + order.late_frames,
         }
     }
 }

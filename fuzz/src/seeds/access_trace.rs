@@ -2,20 +2,16 @@
 
 use hmtt::access_trace::Writer;
 use hmtt_format::Direction;
-use hmtt_format::access_trace::{Access, BlockAccesses, CUT, FS_BASE, Place, START, note};
+use hmtt_format::access_trace::{Access, BlockAccesses, CUT, FS_BASE, Part, Place, START, note};
 
 /// A block with an access of each kind.
 fn block() -> BlockAccesses {
     let elements = Place::Elements { left: [1, 3], first: 2, pointer: [2, 4] };
-    let places = [
-        Place::Slot { slot: 0, plus: -8 },
-        Place::Static(0x5000),
-        elements,
-        Place::Unknown,
-    ];
+    let places =
+        [Place::Slot { slot: 0, plus: -8 }, Place::Static(0x5000), elements, Place::Unknown];
     let accesses = places.into_iter().zip(0..).map(|(place, operation)| Access {
+        pc: 0x1000 + 4 * u64::from(operation),
         operation,
-        offset: 4 * operation,
         direction: Direction::Write,
         size: 4,
         conditional: false,
@@ -23,7 +19,18 @@ fn block() -> BlockAccesses {
         place,
     });
     let (accesses, code) = (accesses.collect(), vec![0x90; 16]);
-    BlockAccesses { start: 0x1000, instructions: 4, slots: 5, code, accesses }
+    let parts = Vec::new();
+    BlockAccesses { start: 0x1000, instructions: 4, slots: 5, code, accesses, parts }
+}
+
+/// The path of that block twice.
+fn path() -> BlockAccesses {
+    let one = block();
+    let again = one.accesses.iter().map(|one| Access { operation: one.operation + 4, ..*one });
+    let accesses = one.accesses.iter().copied().chain(again).collect();
+    let part = |instructions| Part { block: 1, instructions, slots: 5 };
+    let parts = vec![part(4), part(8)];
+    BlockAccesses { instructions: 8, code: Vec::new(), accesses, parts, ..one }
 }
 
 /// A file, and a script for the target.
@@ -31,14 +38,16 @@ pub fn scripts() -> Vec<Vec<u8>> {
     let notes = [note(START, 0).into(), note(FS_BASE, 0).into(), 0x7000];
     let whole = [1, 0x9000, 5, 0x100, 3, 0x108];
     let cut = [1, 0x9000, 5, 0x100, 3, 0x108, note(CUT, 2).into()];
-    let units = [&notes[..], &whole, &cut].concat();
+    let path = |number| [&[number], &whole[1..]].concat();
+    let units = [&notes[..], &whole, &cut, &path(2), &path(3)].concat();
     let units: Vec<u8> = units.iter().flat_map(|unit: &u64| unit.to_le_bytes()).collect();
     let mut described = Vec::new();
     block().write(&mut described);
+    self::path().write(&mut described);
     let length = (described.len() as u16).to_le_bytes();
     let script = [&length[..], &described, &units].concat();
     let mut writer = Writer::new(Vec::new()).expect("memory can be written to");
-    writer.blocks(&[block()]).expect("memory can be written to");
+    writer.blocks(&[block(), self::path()]).expect("memory can be written to");
     writer.units(7, &units).expect("memory can be written to");
     vec![writer.finish(0, 0).expect("memory can be written to"), script]
 }

@@ -5,6 +5,7 @@ use std::io::Read;
 
 use hmtt_format::access_trace::{BlockAccesses, CUT, FS_BASE, Made, SLOT_BYTES, START, parse_note};
 
+use super::numbers::{Numbered, Numbers, PartOf};
 use super::reader::{ChunkReader, Content, ReadError};
 use super::visitor::{Executed, Visitor};
 
@@ -47,11 +48,36 @@ impl Ending {
 /// Passes what a thread has done on, and counts it.
 struct Counted<'v, V> {
     thread: u32,
-    ending: &'v mut Ending,
+    ending: Ending,
     visitor: &'v mut V,
 }
 
 impl<V: Visitor> Counted<'_, V> {
+    /// Passes on a block, or the blocks of a path, and their accesses.
+    fn execute(
+        &mut self,
+        number: u32,
+        numbered: &Numbered<'_>,
+        executed: usize,
+        numbers: &Numbers,
+        (slots, fs): (&[u64], u64),
+    ) {
+        let block = numbered.block;
+        if block.parts.is_empty() {
+            self.block(number, block, executed);
+            block.made(executed, slots, fs, |made| self.access(made));
+            return;
+        }
+        for PartOf { number, block: part, instructions, accesses } in numbers.parts(numbered) {
+            self.block(
+                number,
+                part,
+                executed.min(instructions.end) - instructions.start.min(executed),
+            );
+            block.made_by(accesses, executed, slots, fs, |made| self.access(made));
+        }
+    }
+
     fn block(&mut self, number: u32, block: &BlockAccesses, instructions: usize) {
         self.ending.blocks += 1;
         self.visitor.block(Executed { thread: self.thread, number, block, instructions });
@@ -70,39 +96,90 @@ impl<V: Visitor> Counted<'_, V> {
 /// [`ReadError`] if it is another file, is damaged or cannot be read.
 pub fn read(input: impl Read, mut visitor: impl Visitor) -> Result<Ending, ReadError> {
     let mut chunks = ChunkReader::new(input)?;
-    let (mut blocks, mut bases) = (Vec::new(), HashMap::new());
-    let mut ending = Ending { is_cut: true, ..Ending::default() };
+    let mut decoder = Decoder::default();
     while let Some(content) = chunks.next_chunk()? {
         match content {
-            Content::Blocks(more) => blocks.extend(more),
-            Content::Units { thread, bytes } => {
-                let fs = bases.entry(thread).or_insert(0);
-                let visitor = &mut visitor;
-                let mut counted = Counted { thread, ending: &mut ending, visitor };
-                if !decode(&bytes, &blocks, fs, &mut counted) {
-                    ending.invalid_chunks += 1;
-                }
-            }
+            Content::Blocks(blocks) => decoder.add_blocks(blocks),
+            Content::Units { thread, bytes } => decoder.units(thread, &bytes, &mut visitor),
             Content::End { dropped, cut_threads } => {
-                (ending.dropped, ending.cut_threads, ending.is_cut) = (dropped, cut_threads, false);
-                break;
+                return Ok(Ending { dropped, cut_threads, is_cut: false, ..decoder.ending() });
             }
         }
     }
-    Ok(ending)
+    Ok(decoder.ending())
 }
 
-/// Decodes units of a thread. `fs`: the base of that segment. Returns whether all units are valid; what follows an invalid one
-/// is left out.
+/// Decodes what threads write, as it comes: from a file, or from a program that runs.
+///
+/// ```
+/// use hmtt::access_trace::{Decoder, ThreadAccess};
+/// use hmtt_format::Direction;
+/// use hmtt_format::access_trace::{Access, BlockAccesses, Place};
+///
+/// let access = Access {
+///     pc: 0x1000,
+///     operation: 0,
+///     direction: Direction::Read,
+///     size: 8,
+///     conditional: false,
+///     adds_fs: false,
+///     place: Place::Slot { slot: 0, plus: 8 },
+/// };
+/// let accesses = vec![access];
+/// let block = BlockAccesses { instructions: 1, slots: 1, accesses, ..BlockAccesses::default() };
+/// let mut decoder = Decoder::default();
+/// decoder.add_blocks([block]);
+/// // Block 1 is executed with 0x5000 in its slot.
+/// let units = [1u64, 0x5000].map(u64::to_le_bytes).concat();
+/// let mut addresses = Vec::new();
+/// let mut add = |ThreadAccess { made, .. }: ThreadAccess| addresses.push(made.address);
+/// decoder.units(7, &units, &mut add);
+/// assert_eq!(addresses, [Some(0x5008)]);
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Decoder {
+    numbers: Numbers,
+    /// The base of the segment `fs` of each thread.
+    bases: HashMap<u32, u64>,
+    /// Slots of the current block.
+    slots: Vec<u64>,
+    sums: Ending,
+}
+
+impl Decoder {
+    /// Adds the next blocks and paths, whose numbers follow those before.
+    pub fn add_blocks(&mut self, blocks: impl IntoIterator<Item = BlockAccesses>) {
+        self.numbers.add(blocks);
+    }
+
+    /// Decodes the next units of a thread, which begin with a number or a note. What follows an invalid unit is left out and
+    /// counted.
+    pub fn units(&mut self, thread: u32, units: &[u8], visitor: &mut impl Visitor) {
+        let Decoder { numbers, bases, slots, sums } = self;
+        let fs = bases.entry(thread).or_insert(0);
+        let mut counted = Counted { thread, ending: *sums, visitor };
+        let is_valid = decode(units, numbers, fs, slots, &mut counted);
+        *sums = counted.ending;
+        sums.invalid_chunks += u64::from(!is_valid);
+    }
+
+    /// The sums up to here, as those of a file that is cut here.
+    pub fn ending(&self) -> Ending {
+        Ending { is_cut: true, ..self.sums }
+    }
+}
+
+/// Decodes units of a thread. `fs`: the base of that segment. `slots`: memory for slots. Returns whether all units are valid;
+/// what follows an invalid one is left out.
 fn decode<V: Visitor>(
     units: &[u8],
-    blocks: &[BlockAccesses],
+    numbers: &Numbers,
     fs: &mut u64,
+    slots: &mut Vec<u64>,
     counted: &mut Counted<'_, V>,
 ) -> bool {
     let (units, rest) = units.as_chunks::<SLOT_BYTES>();
     let mut at = 0;
-    let mut slots = Vec::new();
     while let Some(unit) = units.get(at) {
         let unit = u64::from_le_bytes(*unit);
         at += 1;
@@ -116,21 +193,19 @@ fn decode<V: Visitor>(
             Some((START.., _)) => {}
             None => {
                 let number = unit as u32;
-                let index = (number as usize).checked_sub(1);
-                let Some(block) = index.and_then(|index| blocks.get(index)) else { return false };
-                let Some(values) = units.get(at..at + usize::from(block.slots)) else {
+                let Some(numbered) = numbers.get(number) else { return false };
+                let Some(values) = units.get(at..at + usize::from(numbered.slots)) else {
                     return false;
                 };
                 at += values.len();
                 slots.clear();
                 slots.extend(values.iter().map(|value| u64::from_le_bytes(*value)));
                 let next = units.get(at).map(|unit| u64::from_le_bytes(*unit) as u32);
-                let instructions = match next.and_then(parse_note) {
+                let executed = match next.and_then(parse_note) {
                     Some((CUT, instructions)) => instructions as usize,
-                    _ => usize::from(block.instructions),
+                    _ => usize::from(numbered.instructions),
                 };
-                counted.block(number, block, instructions);
-                block.made(instructions, &slots, *fs, |made| counted.access(made));
+                counted.execute(number, &numbered, executed, numbers, (slots, *fs));
             }
         }
     }

@@ -58,7 +58,7 @@ fn is_left_to_check(block: &Block, to: RunAddr, instrument: Instrument) -> bool 
     match instrument {
         Instrument::None => false,
         Instrument::Ring => is_checked(block.start, to),
-        Instrument::Accesses => is_checked(block.start, to) || Recorded::new(block).is_dense(block),
+        Instrument::Accesses => is_checked(block.start, to) || Recorded::makes_dense(block),
     }
 }
 

@@ -2,15 +2,17 @@
 
 use std::sync::Arc;
 
+use hmtt_format::access_trace::MOST_PARTS;
 use hmtt_probe::address::RunAddr;
 
 use super::record::{Body, PathRecord, Record};
 use super::{BlockInfo, Cache, CacheError, CacheMemory, Instrument};
 use crate::block::{Block, End, Untranslatable, Why};
 use crate::emit::Leave;
+use crate::recorded::{MOST_PATH_SLOTS, Recorded};
 
 /// Most blocks of a superblock.
-const MAX_BLOCKS: usize = 64;
+const MAX_BLOCKS: usize = MOST_PARTS;
 
 /// Whether a block can be followed by one that starts at an address.
 fn leads_to(block: &Block, next: &BlockInfo) -> bool {
@@ -33,28 +35,31 @@ impl<M: CacheMemory> Cache<M> {
     /// number of the whole path; the numbers before it are those of its parts, by length.
     ///
     /// Blocks after one that cannot be followed by the next one are left out, and so are those from one on that is too far
-    /// away, or whose code may change without a system call.
+    /// away, or whose code may change without a system call, or that would record too many accesses.
     ///
     /// # Errors
-    /// Blocks record their accesses, fewer than two blocks are left, one is not in use any more, or there is no memory.
+    /// Fewer than two blocks are left, one is not in use any more, or there is no memory.
     pub fn add_superblock(&mut self, blocks: &[u32]) -> Result<u32, CacheError> {
         let infos: Option<Vec<&BlockInfo>> =
             blocks.iter().map(|number| self.block_in_use(*number)).collect();
         let head = blocks.first().copied().unwrap_or(0);
         let start = self.block(head).map_or(RunAddr(0), |info| info.start);
         let refused = || Untranslatable { at: start, why: Why::Transfer };
-        let is_possible = self.settings.instrument != Instrument::Accesses;
-        let infos = infos.filter(|_| is_possible);
         let infos =
             infos.filter(|all| (2..=MAX_BLOCKS).contains(&all.len())).ok_or_else(refused)?;
-        let mut length = 1;
+        let mut path = vec![Block::from_bytes(infos[0].start, &infos[0].bytes)?];
         for pair in infos.windows(2) {
-            let block = Block::from_bytes(pair[0].start, &pair[0].bytes)?;
             let may_change = pair.iter().any(|one| one.may_change);
-            if may_change || !leads_to(&block, pair[1]) {
+            if may_change || !path.last().is_some_and(|last| leads_to(last, pair[1])) {
                 break;
             }
-            length += 1;
+            path.push(Block::from_bytes(pair[1].start, &pair[1].bytes)?);
+        }
+        let mut length = path.len();
+        if self.settings.instrument == Instrument::Accesses {
+            let fits =
+                |length: &usize| Recorded::new(&path[..*length]).slots.len() <= MOST_PATH_SLOTS;
+            length = (2..=length).rev().find(fits).unwrap_or(0);
         }
         if length < 2 {
             return Err(refused().into());

@@ -2,11 +2,10 @@
 
 use std::sync::Arc;
 
-use hmtt_format::access_trace::BlockAccesses;
+use hmtt_format::access_trace::{BlockAccesses, Part};
 use hmtt_probe::address::RunAddr;
 
 use super::Shared;
-use crate::block::Block;
 use crate::cache;
 use crate::monitor::accesses::AccessBlocks;
 use crate::monitor::code::{BlockCode, Blocks, Numbered};
@@ -21,17 +20,32 @@ enum Copied {
 impl AccessBlocks for Shared {
     fn accesses_after(&self, known: u32) -> Vec<BlockAccesses> {
         let translation = self.translation();
-        let numbers = known + 1..=translation.last_number();
-        let infos: Vec<_> =
-            numbers.map(|number| translation.block(number).map(|(info, _)| info.clone())).collect();
+        let (mut next, last) = (known + 1, translation.last_number());
+        let mut copied = Vec::new();
+        while next <= last {
+            // All blocks of a path have numbers, of which the last one is that of the whole path.
+            let length = match translation.number(next) {
+                Some(cache::Numbered::Path { blocks, .. }) => blocks.len() as u32,
+                _ => 1,
+            };
+            copied.push((translation.blocks_of(next + length - 1), length as usize));
+            next += length;
+        }
         drop(translation);
-        let described = infos.into_iter().map(|info| {
-            let info = info?;
-            let block = Block::from_code(info.start, &info.bytes, info.may_change).ok()?;
-            let accesses = Recorded::new(&block).accesses;
-            Some(BlockAccesses { code: info.bytes.into_vec(), ..accesses })
+        let described = copied.into_iter().map(|(blocks, length)| match blocks {
+            Some((blocks, numbers)) if length > 1 => Recorded::of_path(&blocks, &numbers).accesses,
+            Some((mut blocks, _)) => {
+                let accesses = Recorded::new(&blocks).accesses;
+                let code = blocks.first_mut().map(|block| std::mem::take(&mut block.bytes).into());
+                BlockAccesses { code: code.unwrap_or_default(), ..accesses }
+            }
+            // Numbers behind it stay what they are.
+            None => {
+                let none = Part { block: 0, instructions: 0, slots: 0 };
+                BlockAccesses { parts: vec![none; length], ..BlockAccesses::default() }
+            }
         });
-        described.map(Option::unwrap_or_default).collect()
+        described.collect()
     }
 }
 

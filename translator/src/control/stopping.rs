@@ -19,10 +19,9 @@ use nix::unistd::Pid;
 use super::error::ControlError;
 use super::original::{original, register};
 use super::tracer::Tracer;
-use crate::block::Block;
 use crate::emulation::{Fields, MOST_BYTES, Thread};
 use crate::layout::{PAGE_BYTES, area, ring};
-use crate::recorded::Recorded;
+use crate::recorded::{Recorded, Slot};
 use crate::shared::Area;
 use crate::state::Point;
 
@@ -123,7 +122,12 @@ impl Tracer {
         let area = self.threads.get(&thread).and_then(|one| one.area);
         let Some(area) = area.map(|number| self.shared.rings.areas.area(number)) else { return };
         if let Some(number) = unwritten {
-            now.r15 = area.write_number(now.r15, number);
+            now.r15 = if self.records_accesses {
+                let slots = self.slots_of(number).len();
+                area.write_number_before_slots(now.r15, number, slots)
+            } else {
+                area.write_number(now.r15, number)
+            };
         }
         if let Some(point) = point.filter(|_| self.records_accesses) {
             self.cut_records(&point, now, area);
@@ -134,13 +138,16 @@ impl Tracer {
         }
     }
 
-    /// Notes how many instructions of the block were executed that a thread is in, and how far a string instruction has come.
+    /// What a block or path stores.
+    fn slots_of(&self, number: u32) -> Vec<Slot> {
+        let blocks = self.shared.translation().blocks_of(number);
+        blocks.map_or_else(Vec::new, |(blocks, _)| Recorded::new(&blocks).slots)
+    }
+
+    /// Notes how many instructions of the block or path were executed that a thread is in, and how far a string instruction has come.
     fn cut_records(&self, point: &Point, now: &mut user_regs_struct, area: Area<'_>) {
-        let Some((number, executed)) = point.inside else { return };
-        let info = self.shared.translation().block(number).map(|(info, _)| info.clone());
-        let block =
-            info.and_then(|one| Block::from_code(one.start, &one.bytes, one.may_change).ok());
-        let Some(Recorded { slots, .. }) = block.map(|block| Recorded::new(&block)) else { return };
+        let Some((number, executed)) = point.recorded else { return };
+        let slots = self.slots_of(number);
         let mut registers = original(point, now, area);
         let stored = usize::from(point.stored).min(slots.len());
         for (at, slot) in slots.iter().enumerate().skip(stored).filter(|(_, slot)| slot.is_after) {

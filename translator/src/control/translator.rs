@@ -17,6 +17,7 @@ use super::calls::{Need, need};
 use super::code::{Files, ProcessCode};
 use super::memory::CodeMemory;
 use super::{Request, Shared};
+use crate::block::Block;
 use crate::cache::{Answer, BlockInfo, Cache, CacheError, Contents, Entry, Numbered};
 use crate::layout::{area, header};
 use crate::profile::{BlockCount, CodeFiles, NativeUse};
@@ -85,6 +86,11 @@ impl Translation {
     pub fn block(&self, number: u32) -> Option<(&BlockInfo, &Files)> {
         let files = self.files.get(number.checked_sub(1)? as usize)?;
         Some((self.cache.block(number)?, files))
+    }
+
+    /// The blocks of a number, and their numbers. The number is not trusted.
+    pub fn blocks_of(&self, number: u32) -> Option<(Vec<Block>, Vec<u32>)> {
+        self.cache.blocks_of(number)
     }
 
     /// The files of the code.

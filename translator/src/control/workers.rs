@@ -67,7 +67,7 @@ impl Workers {
             match sink {
                 None => watch(&shared.rings, &received, recording, shared, snapshots),
                 Some(mut sink) => {
-                    let losses = record(&shared.rings, &received, shared, &mut *sink);
+                    let losses = record(&shared.rings, &received, recording, shared, &mut *sink);
                     Counts { losses, ..Counts::default() }
                 }
             }

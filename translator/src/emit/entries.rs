@@ -1,5 +1,7 @@
 //! Generates the entries of a block: the prefix, the check of the ring, and the writing of its number.
 
+use hmtt_format::access_trace::SLOT_BYTES;
+
 use super::register::{R11, RCX};
 use super::writer::JUMP;
 use super::{Emitter, Form, Goal, LOOKUP_REGISTERS, Section, Side};
@@ -13,6 +15,7 @@ const ADD_R11_TO_RCX: [u8; 4] = [0x4a, 0x8d, 0x0c, 0x19];
 
 impl Emitter<'_> {
     pub(super) fn entries(&mut self) {
+        self.begin_recording();
         let is_landing = self.place.form == Form::Landing;
         if is_landing {
             self.prefix();
@@ -118,19 +121,19 @@ impl Emitter<'_> {
     /// written.
     pub(super) fn begin_block(&mut self) {
         self.check_source();
-        self.begin_recording();
         if !self.around.ring {
         } else if self.is_inner() {
             self.unwritten = Some(self.number_so_far());
         } else {
             let state = self.before(self.block.start);
-            self.write_number(Side::Hot, self.place.number, state);
+            let slots = self.recorded.slots.len();
+            self.write_number(Side::Hot, self.place.number, slots, state);
             self.unwritten = None;
         }
     }
 
     /// Adds `mov dword [r15], number` and `lea r15, [r15 + 4]`, and leaves space for slots. `state`: the state before both.
-    pub(super) fn write_number(&mut self, side: Side, number: u32, state: Point) {
+    pub(super) fn write_number(&mut self, side: Side, number: u32, slots: usize, state: Point) {
         let section = self.section(side);
         section.point(state);
         // With slots the number has 8 bytes, so that all of them are aligned.
@@ -139,7 +142,7 @@ impl Emitter<'_> {
         section.put(&[opcode, 0xc7, 0x07]);
         section.put(&number.to_le_bytes());
         section.point(state);
-        let bytes = if self.around.accesses { 8 } else { 4 } + self.recorded.accesses.slot_bytes();
+        let bytes = if self.around.accesses { 8 } else { 4 } + SLOT_BYTES * slots;
         let section = self.section(side);
         match i8::try_from(bytes) {
             Ok(short) => section.put(&[0x4d, 0x8d, 0x7f, short as u8]),

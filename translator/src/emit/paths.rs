@@ -27,6 +27,7 @@ impl<'a> Emitter<'a> {
     /// Generates the transfer to the next block of the path, and the beginning of that.
     pub(super) fn join(&mut self, next: &'a Block) -> Result<(), Untranslatable> {
         let last = self.block.body_len();
+        self.record(last, false)?;
         match self.block.end {
             End::Direct { .. } | End::FallThrough { .. } => {}
             End::Conditional { to, next: other } => self.join_conditional(next.start, to, other)?,
@@ -51,6 +52,7 @@ impl<'a> Emitter<'a> {
         if !are_in_one_page(self.block, next) {
             self.leave(next.start);
         }
+        self.before += self.block.operations.len();
         self.position += 1;
         self.block = next;
         self.begin_block();
@@ -113,7 +115,8 @@ impl<'a> Emitter<'a> {
     /// Adds cold code that writes the number of the blocks up to this one.
     fn write_so_far(&mut self, state: Point) {
         if self.around.ring {
-            self.write_number(Side::Cold, self.number_so_far(), state);
+            let slots = usize::from(self.stored);
+            self.write_number(Side::Cold, self.number_so_far(), slots, state);
             self.unwritten = None;
         }
     }

@@ -28,17 +28,22 @@ fn registers(sum: &Operand) -> Registers {
 }
 
 impl Emitter<'_> {
-    /// Finds out what the block records.
+    /// Finds out what the path records.
     pub(super) fn begin_recording(&mut self) {
         if self.around.accesses {
-            (self.recorded, self.stored) = (Recorded::new(self.block), 0);
+            (self.recorded, self.stored) = (Recorded::new(self.path.blocks), 0);
         }
+    }
+
+    /// Whether there are so many slots that what follows is entered where the ring is checked.
+    pub(super) fn is_dense(&self) -> bool {
+        self.recorded.is_dense(self.block)
     }
 
     /// Stores the slots of an operation that are stored before it, or after it.
     pub(super) fn record(&mut self, index: usize, is_after: bool) -> Result<(), Untranslatable> {
         while let Some(slot) = self.recorded.slots.get(usize::from(self.stored)).copied() {
-            if (slot.operation, slot.is_after) != (index, is_after) {
+            if (slot.operation, slot.is_after) != (self.before + index, is_after) {
                 break;
             }
             // A repeated instruction that is interrupted is where it was.
@@ -48,13 +53,18 @@ impl Emitter<'_> {
         Ok(())
     }
 
-    /// Stores the next slot, before the operation at an index.
+    /// Stores the next slot, before the operation at an index. Slots follow the number of the path, behind which the ring's
+    /// pointer is once the number is written.
     fn store_slot(&mut self, index: usize, slot: Slot) -> Result<(), Untranslatable> {
         let sum = slot.sum;
         self.load(index, registers(&sum));
         let before = self.within(index, Registers::NONE);
-        let left = self.recorded.slots.len() as i32 - i32::from(self.stored);
-        let at = -(SLOT_BYTES as i32) * left;
+        let stored = i32::from(self.stored);
+        let place = match self.unwritten {
+            Some(_) => 1 + stored,
+            None => stored - self.recorded.slots.len() as i32,
+        };
+        let at = SLOT_BYTES as i32 * place;
         self.hot.point(before);
         let is_register = sum.index == Register::None && !sum.is_narrow && sum.displacement == 0;
         if let Some(register) = number(sum.base).filter(|one| is_register && *one != R15) {
@@ -63,7 +73,7 @@ impl Emitter<'_> {
         }
         let busy = registers(&sum).with(Registers::one(R15)).with(self.unloaded);
         let refused = || Untranslatable {
-            at: RunAddr(self.block.operations[slot.operation].instruction.ip()),
+            at: RunAddr(self.block.operations[slot.operation - self.before].instruction.ip()),
             why: Why::OutOfReach,
         };
         let free = SUBSTITUTES.iter().copied().find(|number| !busy.contains(*number));

@@ -1,15 +1,27 @@
-//! Passes on what threads record of their accesses, without looking at it.
+//! Passes on what threads record of their accesses, and looks at some of it to decide which superblocks are built.
+//!
+//! Only hot paths are looked for, so a part of the chunks is enough: all of them at first and after superblocks were built,
+//! and then every [`OTHERS`]th.
 
 use std::sync::mpsc::Receiver;
 
-use hmtt_format::access_trace::BlockAccesses;
+use hmtt_format::access_trace::{BlockAccesses, FS_BASE, SLOT_BYTES, parse_note};
 
-use super::{Chunk, Consumer, Finished, Losses, Reader};
-use crate::shared::Rings;
+use super::code::Blocks;
+use super::table::BATCH;
+use super::tally::{Recording, Stream, Tally};
+use super::{Chunk, Consumer, FIRST_DECISION, Finished, Losses, Reader};
+use crate::shared::{Rings, THREADS};
+
+/// How many chunks are looked at one after the other, and then one of how many.
+const FIRST_CHUNKS: u64 = 16;
+const OTHERS: u64 = 16;
+/// Most numbers between decisions.
+const NEXT_DECISION: u64 = 1 << 20;
 
 /// Where records of accesses go.
 pub trait AccessSink: Send {
-    /// The next blocks, by number from 1 on.
+    /// The next blocks and paths, by number from 1 on.
     fn blocks(&mut self, blocks: &[BlockAccesses]);
     /// The next words of a thread. All blocks in them are known.
     fn words(&mut self, thread: i32, words: &[u8]);
@@ -18,34 +30,101 @@ pub trait AccessSink: Send {
 }
 
 /// Describes blocks.
-pub trait AccessBlocks {
-    /// The accesses of all blocks after the first ones.
+pub trait AccessBlocks: Blocks {
+    /// The accesses of all blocks and paths after the first numbers.
     fn accesses_after(&self, known: u32) -> Vec<BlockAccesses>;
 }
 
 /// Passes chunks on.
-struct Recording<'r> {
+struct Passing<'r> {
     blocks: &'r dyn AccessBlocks,
-    known: u32,
     sink: &'r mut dyn AccessSink,
     bytes: Vec<u8>,
+    /// Number of slots of each number; the first one is not used.
+    slots: Vec<u16>,
+    tally: Tally,
+    /// The numbers of each area, and whether its last chunk was looked at.
+    streams: [(Stream, bool); THREADS],
+    /// Numbers in the chunk that is looked at.
+    numbers: Vec<u8>,
+    /// Chunks since superblocks were built.
+    chunks: u64,
+    next_decision: u64,
 }
 
-impl Consumer for Recording<'_> {
-    fn read(&mut self, Chunk { thread, area, chunk, length, .. }: Chunk<'_>) {
-        let new = self.blocks.accesses_after(self.known);
-        if !new.is_empty() {
-            self.sink.blocks(&new);
-            self.known += new.len() as u32;
+impl Passing<'_> {
+    /// Passes on the blocks that are not known yet.
+    fn learn(&mut self) {
+        let new = self.blocks.accesses_after(self.slots.len() as u32 - 1);
+        if new.is_empty() {
+            return;
         }
+        for block in &new {
+            self.slots.extend((0..block.numbers()).map(|part| block.up_to(part).1));
+        }
+        self.sink.blocks(&new);
+    }
+
+    /// Counts the numbers in the bytes, which are those of an area.
+    fn look_at(&mut self, area: usize, thread: i32) {
+        self.numbers.clear();
+        let (units, _) = self.bytes.as_chunks::<SLOT_BYTES>();
+        let mut at = 0;
+        while let Some(unit) = units.get(at) {
+            let number = u32::from_le_bytes([unit[0], unit[1], unit[2], unit[3]]);
+            self.numbers.extend(number.to_le_bytes());
+            let slots = match parse_note(number) {
+                Some((FS_BASE, _)) => 1,
+                Some(_) => 0,
+                // What follows is forged.
+                None => match self.slots.get(number as usize) {
+                    Some(slots) if number > 0 => usize::from(*slots),
+                    _ => break,
+                },
+            };
+            at += 1 + slots;
+        }
+        let stream = &mut self.streams[area].0;
+        stream.thread = thread;
+        for numbers in self.numbers.chunks(4 * BATCH) {
+            self.tally.read(stream, numbers, self.blocks);
+        }
+    }
+}
+
+impl Consumer for Passing<'_> {
+    fn read(&mut self, Chunk { number, thread, area, chunk, length }: Chunk<'_>) {
+        self.learn();
         self.bytes.resize(length as usize, 0);
         area.copy_chunk(chunk, 0, &mut self.bytes);
+        self.chunks += 1;
+        let is_looked_at = self.chunks <= FIRST_CHUNKS || self.chunks.is_multiple_of(OTHERS);
+        if is_looked_at {
+            self.look_at(number, thread);
+        } else if self.streams[number].1 {
+            self.tally.end(&mut self.streams[number].0);
+        }
+        self.streams[number].1 = is_looked_at;
         if length > 0 {
             self.sink.words(thread, &self.bytes);
         }
     }
 
-    fn end(&mut self, _area: usize) {}
+    fn end(&mut self, area: usize) {
+        self.tally.end(&mut self.streams[area].0);
+    }
+
+    fn pause(&mut self) {
+        let numbers = self.tally.numbers;
+        if numbers >= self.next_decision {
+            let known = self.tally.known();
+            self.tally.decide(self.blocks);
+            self.next_decision = numbers + numbers.min(NEXT_DECISION);
+            if self.tally.known() > known {
+                self.chunks = 0;
+            }
+        }
+    }
 }
 
 /// Reads the rings until the sender of messages is dropped. All blocks are described before their numbers can be in a full
@@ -53,10 +132,21 @@ impl Consumer for Recording<'_> {
 pub fn record(
     rings: &Rings,
     finished: &Receiver<Finished>,
+    recording: Recording,
     blocks: &dyn AccessBlocks,
     sink: &mut dyn AccessSink,
 ) -> Losses {
-    let consumer = Recording { blocks, known: 0, sink, bytes: Vec::new() };
+    let consumer = Passing {
+        blocks,
+        sink,
+        bytes: Vec::new(),
+        slots: vec![0],
+        tally: Tally::new(recording),
+        streams: std::array::from_fn(|_| Default::default()),
+        numbers: Vec::new(),
+        chunks: 0,
+        next_decision: FIRST_DECISION,
+    };
     let Reader { consumer, losses, .. } = Reader::new(rings, consumer).follow(finished);
     consumer.sink.finish(losses);
     losses

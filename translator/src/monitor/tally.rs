@@ -134,6 +134,11 @@ impl Tally {
         }
     }
 
+    /// How many numbers are known.
+    pub fn known(&self) -> u32 {
+        self.table.known()
+    }
+
     /// Adds the blocks that are not known yet.
     pub fn learn(&mut self, blocks: &dyn Blocks) {
         for numbered in blocks.after(self.table.known()) {

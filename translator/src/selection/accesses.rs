@@ -36,7 +36,7 @@ pub struct Operand {
 /// An access of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Access {
-    /// Index of its instruction in [`Block::operations`].
+    /// Index of its instruction in [`Block::operations`], or in those of all blocks of a path.
     pub operation: usize,
     /// What is accessed.
     pub address: Address,
@@ -51,7 +51,7 @@ pub struct Access {
     pub conditional: bool,
 }
 
-/// Returns the accesses of a block in program order.
+/// Returns the accesses of blocks that are executed one after the other, in program order. Operations are numbered through.
 ///
 /// An instruction that reads and writes the same memory has two accesses with the same expression: the read, then the
 /// write. Within an instruction reads come before writes, except in `enter`, which pushes what it reads one by one.
@@ -59,11 +59,12 @@ pub struct Access {
 /// Addresses are [sets](Address::Set) in vector gathers and scatters, strings with a repeat prefix, `bt`, `bts`, `btr`
 /// and `btc` with the bit's number in a register, tile loads and stores, and saved processor states (`fxsave`, `xsave`,
 /// `fnsave`).
-pub fn accesses(block: &Block, equality: Equality) -> Vec<Access> {
+pub fn path_accesses(blocks: &[Block], equality: Equality) -> Vec<Access> {
     let mut factory = InstructionInfoFactory::new();
     let mut state = State::new(equality);
     let mut found = Vec::new();
-    for (number, operation) in block.operations.iter().enumerate() {
+    let operations = blocks.iter().flat_map(|block| &block.operations);
+    for (number, operation) in operations.enumerate() {
         let instruction = &operation.instruction;
         let info = factory.info(instruction);
         add(&mut found, number, operation, info.used_memory(), &state);
@@ -77,6 +78,11 @@ pub fn accesses(block: &Block, equality: Equality) -> Vec<Access> {
         state.execute(operation, writes_fs);
     }
     found
+}
+
+/// Returns the accesses of a block in program order, as [`path_accesses`] does.
+pub fn accesses(block: &Block, equality: Equality) -> Vec<Access> {
+    path_accesses(std::slice::from_ref(block), equality)
 }
 
 /// Adds the accesses of an instruction.

@@ -145,6 +145,19 @@ impl<'m> Area<'m> {
         words.into_iter().fold(pointer, |pointer, word| self.write_number(pointer, word))
     }
 
+    /// Writes a number to the ring of a stopped thread that has stored the slots behind it already. Returns the pointer
+    /// behind them; the same one if that is no address of the ring.
+    pub fn write_number_before_slots(self, pointer: u64, number: u32, slots: usize) -> u64 {
+        let after = pointer.checked_add(8 * (1 + slots as u64));
+        match after.filter(|after| self.place(*after).is_some()) {
+            Some(after) => {
+                self.write_unit(pointer, number.into());
+                after
+            }
+            None => pointer,
+        }
+    }
+
     /// Replaces the value of a slot, which is `before` slots before the ring's pointer.
     pub fn replace_slot(self, pointer: u64, before: u64, value: u64) {
         let from = before.checked_mul(8).and_then(|bytes| pointer.checked_sub(bytes));

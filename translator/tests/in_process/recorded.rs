@@ -3,16 +3,17 @@
 use std::sync::atomic::Ordering;
 
 use hmtt_format::Direction;
-use hmtt_translator::block::Block;
 use hmtt_translator::cache::{Cache, Instrument};
 use hmtt_translator::layout::{area, ring};
 use hmtt_translator::recorded::Recorded;
 use iced_x86::{Decoder, DecoderOptions, Instruction, InstructionInfoFactory, OpAccess, Register};
 
+use super::instructions::Random;
 use super::machine::{Controller, Machine, new_cache};
 use super::memory::{Direct, Shared};
 use super::programs::generate;
 use super::steps::{IN_USE, Step, is_system_call, run_plainly};
+use super::superblocks;
 
 /// Most instructions of a program, so that what it records fits in a chunk.
 const MOST: usize = 20_000;
@@ -79,27 +80,28 @@ fn sorted(mut made: Vec<Made>) -> Vec<Made> {
     made
 }
 
-/// The accesses that follow from what was written to the ring.
-fn recorded(cache: &Cache<Direct>, shared: &Shared) -> Vec<Made> {
+/// The accesses that follow from what was written to the ring, which is cleared. Also returns the numbers.
+fn recorded(cache: &Cache<Direct>, shared: &Shared) -> (Vec<Made>, Vec<u32>) {
     let start = (shared.chunk_start() - shared.area.start) as u32;
-    let unit = |at: u32| shared.area.long(start + at).load(Ordering::Relaxed);
-    let (mut at, mut made) = (0, Vec::new());
+    let unit = |at: u32| shared.area.long(start + at).swap(0, Ordering::Relaxed);
+    let (mut at, mut made, mut numbers) = (0, Vec::new(), Vec::new());
     loop {
         let number = unit(at) as u32;
         at += 8;
         if number == 0 {
-            return made;
+            return (made, numbers);
         }
+        numbers.push(number);
         if number & ring::NOTE != 0 {
             continue;
         }
-        let info = cache.block(number).expect("the number of a block");
-        let block = Block::from_code(info.start, &info.bytes, info.may_change).unwrap();
-        let recorded = Recorded::new(&block);
+        let (blocks, _) = cache.blocks_of(number).expect("the number of a block or path");
+        let recorded = Recorded::new(&blocks);
         let slots: Vec<u64> =
             (0..recorded.slots.len() as u32).map(|slot| unit(at + 8 * slot)).collect();
         at += recorded.accesses.slot_bytes() as u32;
-        recorded.accesses.made(block.operations.len(), &slots, 0, |one| {
+        let instructions = recorded.accesses.instructions.into();
+        recorded.accesses.made(instructions, &slots, 0, |one| {
             let first = one.address.expect("programs have no sets of addresses");
             for element in 0..one.elements {
                 let distance = element * u64::from(one.size);
@@ -114,7 +116,7 @@ fn recorded(cache: &Cache<Direct>, shared: &Shared) -> Vec<Made> {
 fn recorded_accesses_are_those_of_plain_execution() {
     let _guard = IN_USE.lock().expect("no other test has failed");
     let machine = Machine::new();
-    let (mut programs, mut accesses) = (0, 0);
+    let (mut programs, mut accesses, mut built) = (0, 0, 0);
     for seed in 0..super::random::count(1_500) {
         let program = generate(&machine, seed, false);
         let Some(plain) = run_plainly(&machine, &program) else { continue };
@@ -128,24 +130,40 @@ fn recorded_accesses_are_those_of_plain_execution() {
         let away = if seed % 3 == 0 { 0x7000_0000 } else { 0 };
         let mut cache = new_cache(&machine, Instrument::Accesses, 64, away);
         let (at, registers, data) = (program.start, &program.registers, &program.data);
-        let run = machine.run_cached(&mut cache, &shared, Controller::Alive, at, registers, data);
         let same = machine.run(at, registers, data);
-        assert_eq!(same.difference(&run.outcome), None, "seed {seed}");
-        let found = sorted(recorded(&cache, &shared));
-        let differs = found.iter().zip(&expected).position(|(one, other)| one != other);
-        if differs.is_some() || found.len() != expected.len() {
-            let at = differs.unwrap_or(found.len().min(expected.len()));
-            panic!(
-                "seed {seed}, access {at} of {} and {}: {:x?} is recorded in place of {:x?} of {}",
-                found.len(),
-                expected.len(),
-                found.get(at),
-                expected.get(at),
-                expected.get(at).map(|one| decode(&machine, one.0).to_string()).unwrap_or_default(),
-            );
+        let (mut random, mut numbers) = (Random(seed), Vec::new());
+        // Superblocks are built of what the program has executed.
+        for round in 0..3 {
+            built += superblocks::change(&mut cache, &mut random, &numbers);
+            let controller = Controller::Alive;
+            let run = machine.run_cached(&mut cache, &shared, controller, at, registers, data);
+            assert_eq!(same.difference(&run.outcome), None, "seed {seed}, round {round}");
+            shared.area.word(area::ASK).store(area::IDLE, Ordering::Relaxed);
+            let (found, written) = recorded(&cache, &shared);
+            let found = sorted(found);
+            check(&machine, (seed, round), &found, &expected);
+            (accesses, numbers) = (accesses + found.len(), written);
         }
-        (programs, accesses) = (programs + 1, accesses + found.len());
+        programs += 1;
         shared.unmap();
     }
-    assert!(programs > 0 && accesses > 10 * programs, "{programs} programs, {accesses} accesses");
+    assert!(programs > 0 && accesses > 30 * programs, "{programs} programs, {accesses} accesses");
+    assert!(built > programs, "{programs} programs, {built} superblocks");
+}
+
+/// Checks that accesses are the expected ones.
+fn check(machine: &Machine, (seed, round): (u64, usize), found: &[Made], expected: &[Made]) {
+    let differs = found.iter().zip(expected).position(|(one, other)| one != other);
+    if differs.is_none() && found.len() == expected.len() {
+        return;
+    }
+    let at = differs.unwrap_or(found.len().min(expected.len()));
+    panic!(
+        "seed {seed}, round {round}, access {at} of {} and {}: {:x?} is recorded in place of {:x?} of {}",
+        found.len(),
+        expected.len(),
+        found.get(at),
+        expected.get(at),
+        expected.get(at).map(|one| decode(machine, one.0).to_string()).unwrap_or_default(),
+    );
 }

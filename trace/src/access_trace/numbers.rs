@@ -1,0 +1,87 @@
+//! What the numbers in units stand for: blocks, and paths up to some block.
+
+use std::ops::Range;
+
+use hmtt_format::access_trace::BlockAccesses;
+
+/// Blocks and paths, by number.
+#[derive(Clone, Debug, Default)]
+pub struct Numbers {
+    described: Vec<Described>,
+    /// For each number from 1 on, which description it has, and up to which part.
+    by_number: Vec<(u32, u32)>,
+}
+
+/// A description, with what follows from it.
+#[derive(Clone, Debug)]
+struct Described {
+    block: BlockAccesses,
+    /// Of a path: the accesses of each part.
+    accesses: Vec<Range<usize>>,
+}
+
+/// What a number stands for.
+#[derive(Clone, Copy, Debug)]
+pub struct Numbered<'n> {
+    /// The block or the whole path.
+    pub block: &'n BlockAccesses,
+    /// How many instructions and slots there are up to the end of the last block.
+    pub instructions: u16,
+    /// How many slots there are.
+    pub slots: u16,
+    /// Of a path: the accesses of each of its blocks, up to the last one that is meant.
+    accesses: &'n [Range<usize>],
+}
+
+/// A block of a path.
+#[derive(Clone, Debug)]
+pub struct PartOf<'n> {
+    /// Its number.
+    pub number: u32,
+    /// Its own description.
+    pub block: &'n BlockAccesses,
+    /// Its instructions, among those of the path.
+    pub instructions: Range<usize>,
+    /// Its accesses, among those of the path.
+    pub accesses: Range<usize>,
+}
+
+impl Numbers {
+    /// Adds the next ones.
+    pub fn add(&mut self, blocks: impl IntoIterator<Item = BlockAccesses>) {
+        for block in blocks {
+            let index = self.described.len() as u32;
+            self.by_number.extend((0..block.numbers() as u32).map(|part| (index, part)));
+            let mut from = 0;
+            let accesses = block.parts.iter().map(|part| {
+                let start = from;
+                from = block.accesses.partition_point(|one| one.operation < part.instructions);
+                start..from.max(start)
+            });
+            let accesses = accesses.collect();
+            self.described.push(Described { block, accesses });
+        }
+    }
+
+    /// What a number stands for.
+    pub fn get(&self, number: u32) -> Option<Numbered<'_>> {
+        let (index, part) = *self.by_number.get((number as usize).checked_sub(1)?)?;
+        let Described { block, accesses } = self.described.get(index as usize)?;
+        let (instructions, slots) = block.up_to(part as usize);
+        let accesses = accesses.get(..=part as usize).unwrap_or_default();
+        Some(Numbered { block, instructions, slots, accesses })
+    }
+
+    /// The blocks of a path, in order; nothing for a block. A part that is no block is left out.
+    pub fn parts<'n>(&'n self, numbered: &Numbered<'n>) -> impl Iterator<Item = PartOf<'n>> {
+        let Numbered { block: path, accesses, .. } = *numbered;
+        let starts = std::iter::once(0).chain(path.parts.iter().map(|part| part.instructions));
+        let parts = path.parts.iter().zip(starts).zip(accesses);
+        parts.filter_map(|((part, start), accesses)| {
+            let block = self.get(part.block).map(|one| one.block);
+            let block = block.filter(|block| block.parts.is_empty())?;
+            let instructions = usize::from(start)..usize::from(part.instructions);
+            Some(PartOf { number: part.block, block, instructions, accesses: accesses.clone() })
+        })
+    }
+}
