@@ -5,8 +5,10 @@
 //! [`Decoder`] decodes what is not in a file.
 //! `hmtt_format::access_trace` defines the format.
 
+mod columns;
 mod decode;
 mod numbers;
+mod predictor;
 mod reader;
 mod visitor;
 mod writer;

@@ -2,6 +2,8 @@
 
 use std::io::{self, Read};
 
+use super::columns;
+use super::predictor::Predictor;
 use hmtt_format::access_trace::{
     BLOCKS, BlockAccesses, CHUNK_HEADER_BYTES, ChunkHeader, END, HEADER_BYTES, MAGIC, UNITS,
     VERSION, header,
@@ -64,6 +66,7 @@ pub struct ChunkReader<R> {
     /// Bytes of all descriptions of blocks.
     described: usize,
     decompressor: Decompressor<'static>,
+    predictor: Predictor,
 }
 
 /// Fills as much of a buffer as there is.
@@ -95,7 +98,8 @@ impl<R: Read> ChunkReader<R> {
             return Err(ReadError::Version(u32::from_le_bytes([a, b, c, d])));
         }
         let at = HEADER_BYTES as u64;
-        Ok(ChunkReader { input, next: at, at, described: 0, decompressor: Decompressor::new()? })
+        let (decompressor, predictor) = (Decompressor::new()?, Predictor::default());
+        Ok(ChunkReader { input, next: at, at, described: 0, decompressor, predictor })
     }
 
     /// Offset in the file of the chunk that was read last.
@@ -137,28 +141,34 @@ impl<R: Read> ChunkReader<R> {
                 return Err(damaged("there are more than 64 MiB of descriptions of blocks"));
             }
         }
-        parse(header, content).map(Some).ok_or_else(|| damaged("its content is not valid"))
+        let content = self.parse(header, &content);
+        content.map(Some).ok_or_else(|| damaged("its content is not valid"))
     }
-}
 
-fn parse(header: ChunkHeader, content: Vec<u8>) -> Option<Content> {
-    match header.kind {
-        BLOCKS => {
-            let (mut blocks, mut rest) = (Vec::new(), &content[..]);
-            while !rest.is_empty() {
-                let (block, after) = BlockAccesses::parse(rest)?;
-                blocks.push(block);
-                rest = after;
+    fn parse(&mut self, header: ChunkHeader, content: &[u8]) -> Option<Content> {
+        match header.kind {
+            BLOCKS => {
+                let (mut blocks, mut rest) = (Vec::new(), content);
+                while !rest.is_empty() {
+                    let (block, after) = BlockAccesses::parse(rest)?;
+                    blocks.push(block);
+                    rest = after;
+                }
+                self.predictor.add(&blocks);
+                Some(Content::Blocks(blocks))
             }
-            Some(Content::Blocks(blocks))
+            UNITS => {
+                let bytes = columns::decode(content, &mut self.predictor)?;
+                Some(Content::Units { thread: header.thread, bytes })
+            }
+            END => {
+                let (numbers, []) = content.as_chunks::<8>() else { return None };
+                let [dropped, cut_threads] = numbers else { return None };
+                let [dropped, cut_threads] =
+                    [dropped, cut_threads].map(|one| u64::from_le_bytes(*one));
+                Some(Content::End { dropped, cut_threads })
+            }
+            _ => None,
         }
-        UNITS => Some(Content::Units { thread: header.thread, bytes: content }),
-        END => {
-            let (numbers, []) = content.as_chunks::<8>() else { return None };
-            let [dropped, cut_threads] = numbers else { return None };
-            let [dropped, cut_threads] = [dropped, cut_threads].map(|one| u64::from_le_bytes(*one));
-            Some(Content::End { dropped, cut_threads })
-        }
-        _ => None,
     }
 }
