@@ -2,11 +2,12 @@
 //!
 //! [`Writer`] writes the units of threads as they are. [`read`] decodes a file: each access has a virtual address, the
 //! address of its instruction, and its thread. A [`Visitor`] receives the executed blocks too, with their code.
-//! [`Decoder`] decodes what is not in a file.
+//! [`Decoder`] decodes what is not in a file, and [`EachElement`] splits string instructions.
 //! `hmtt_format::access_trace` defines the format.
 
 mod columns;
 mod decode;
+mod elements;
 mod numbers;
 mod predictor;
 mod reader;
@@ -14,6 +15,7 @@ mod visitor;
 mod writer;
 
 pub use decode::{Decoder, Ending, ThreadAccess, read};
+pub use elements::{EachElement, Elements, MOST_ACCESS_BYTES, MOST_ELEMENTS};
 pub use reader::{ChunkReader, Content, ReadError};
 pub use visitor::{Executed, Visitor};
 pub use writer::Writer;

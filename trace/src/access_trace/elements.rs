@@ -1,0 +1,262 @@
+//! Splits the accesses of string instructions into single ones, as a model of caches needs them.
+
+use std::ops::ControlFlow;
+
+use hmtt_format::access_trace::Made;
+
+use super::decode::ThreadAccess;
+use super::visitor::{Executed, Visitor};
+
+/// Largest access in bytes that is passed on with its address: that of a page. Instructions have no larger ones.
+pub const MOST_ACCESS_BYTES: u32 = 4096;
+/// Most elements of a string instruction that are passed on one by one. More are forged: they would need more memory than
+/// a process is likely to have.
+pub const MOST_ELEMENTS: u64 = 1 << 32;
+
+/// The accesses of executed instructions, each element of a string instruction by itself: those of an instruction with two
+/// operands in turn.
+///
+/// What has no known address or size, or so many elements or bytes that the program has forged them, comes once and with
+/// all elements, and has no address.
+///
+/// ```
+/// use hmtt::access_trace::Elements;
+/// use hmtt_format::Direction;
+/// use hmtt_format::access_trace::Made;
+///
+/// let read = Made {
+///     pc: 0x1000,
+///     direction: Direction::Read,
+///     address: Some(0x5000),
+///     size: 8,
+///     elements: 2,
+///     is_down: false,
+///     conditional: false,
+/// };
+/// let write = Made { direction: Direction::Write, address: Some(0x6000), ..read };
+/// let addresses: Vec<_> = Elements::new(&[read, write]).filter_map(|one| one.address).collect();
+/// assert_eq!(addresses, [0x5000, 0x6000, 0x5008, 0x6008]);
+/// ```
+#[derive(Clone, Debug)]
+pub struct Elements<'a> {
+    /// Accesses of later instructions.
+    rest: &'a [Made],
+    /// Accesses of the current instruction, and the elements of each.
+    instruction: &'a [Made],
+    elements: u64,
+    /// Position of the next access, and its element.
+    next: usize,
+    element: u64,
+}
+
+impl<'a> Elements<'a> {
+    /// The elements of accesses, in program order. Those next to each other with the same instruction are of one execution.
+    pub fn new(accesses: &'a [Made]) -> Self {
+        Elements { rest: accesses, instruction: &[], elements: 0, next: 0, element: 0 }
+    }
+
+    /// Goes on to the next instruction. Returns whether there is one.
+    fn advance(&mut self) -> bool {
+        let Some(first) = self.rest.first() else { return false };
+        let count = self.rest.iter().take_while(|one| one.pc == first.pc).count();
+        (self.instruction, self.rest) = self.rest.split_at(count);
+        let known = self.instruction.iter().filter(|one| is_known(one));
+        self.elements = known.map(|one| one.elements).max().unwrap_or(1);
+        (self.next, self.element) = (0, 0);
+        true
+    }
+}
+
+/// Receives what threads have done, and passes on each element of their accesses, as [`Elements`] has them.
+///
+/// The accesses of an instruction are passed on when another one follows, and at the latest when this is dropped. So it is
+/// used for units of one thread. Nothing more is passed on once its closure has said so.
+pub struct EachElement<F: FnMut(Made) -> ControlFlow<()>> {
+    /// Accesses of the current instruction.
+    instruction: Vec<Made>,
+    is_over: bool,
+    add: F,
+}
+
+impl<F: FnMut(Made) -> ControlFlow<()>> EachElement<F> {
+    /// Passes accesses on to `add`.
+    pub const fn new(add: F) -> Self {
+        EachElement { instruction: Vec::new(), is_over: false, add }
+    }
+
+    fn pass_on(&mut self) {
+        if !self.is_over {
+            let passed = Elements::new(&self.instruction).try_for_each(&mut self.add);
+            self.is_over = passed.is_break();
+        }
+        self.instruction.clear();
+    }
+}
+
+impl<F: FnMut(Made) -> ControlFlow<()>> Visitor for EachElement<F> {
+    fn block(&mut self, _executed: Executed<'_>) {
+        // The same instruction may be executed again.
+        self.pass_on();
+    }
+
+    fn access(&mut self, ThreadAccess { made, .. }: ThreadAccess) {
+        if self.instruction.first().is_some_and(|first| first.pc != made.pc) {
+            self.pass_on();
+        }
+        self.instruction.push(made);
+    }
+}
+
+impl<F: FnMut(Made) -> ControlFlow<()>> Drop for EachElement<F> {
+    fn drop(&mut self) {
+        self.pass_on();
+    }
+}
+
+/// Whether an access can be made by a model.
+fn is_known(made: &Made) -> bool {
+    let is_possible =
+        (1..=MOST_ACCESS_BYTES).contains(&made.size) && made.elements <= MOST_ELEMENTS;
+    let bytes = made.elements.saturating_mul(made.size.into());
+    let fits = |at: u64| match made.is_down {
+        false => at.checked_add(bytes - 1).is_some(),
+        true => {
+            let first = (made.elements - 1) * u64::from(made.size);
+            at >= first && at.checked_add(u64::from(made.size) - 1).is_some()
+        }
+    };
+    is_possible && made.elements > 0 && made.address.is_some_and(fits)
+}
+
+impl Iterator for Elements<'_> {
+    type Item = Made;
+
+    fn next(&mut self) -> Option<Made> {
+        loop {
+            while let Some(made) = self.instruction.get(self.next) {
+                self.next += 1;
+                if is_known(made) && self.element < made.elements {
+                    let distance = self.element * u64::from(made.size);
+                    let address = made.address.map(|at| match made.is_down {
+                        false => at + distance,
+                        true => at - distance,
+                    });
+                    return Some(Made { address, elements: 1, ..*made });
+                }
+                if self.element == 0 {
+                    return Some(Made { address: None, ..*made });
+                }
+            }
+            (self.next, self.element) = (0, self.element + 1);
+            if self.element >= self.elements && !self.advance() {
+                return None;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hmtt_format::Direction;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn made(pc: u64, address: Option<u64>, size: u32, elements: u64) -> Made {
+        let direction = Direction::Read;
+        Made { pc, direction, address, size, elements, is_down: false, conditional: false }
+    }
+
+    /// Instruction, address and number of elements of all that is passed on.
+    fn all(block: &[Made]) -> Vec<(u64, Option<u64>, u64)> {
+        Elements::new(block).map(|one| (one.pc, one.address, one.elements)).collect()
+    }
+
+    #[test]
+    fn operands_of_one_instruction_take_turns() {
+        let down = Made { is_down: true, ..made(2, Some(0x30), 4, 3) };
+        let block =
+            [made(1, Some(8), 8, 1), made(2, Some(0x10), 4, 3), down, made(3, Some(9), 1, 1)];
+        let expected = [
+            (1, Some(8)),
+            (2, Some(0x10)),
+            (2, Some(0x30)),
+            (2, Some(0x14)),
+            (2, Some(0x2c)),
+            (2, Some(0x18)),
+            (2, Some(0x28)),
+            (3, Some(9)),
+        ];
+        assert_eq!(all(&block), expected.map(|(pc, address)| (pc, address, 1)));
+        assert_eq!(all(&[]), []);
+    }
+
+    #[test]
+    fn what_is_not_known_or_forged_comes_once() {
+        let forged = [
+            made(1, None, 8, 1 << 60),
+            made(1, Some(0), 8, MOST_ELEMENTS + 1),
+            made(1, Some(0), 0, 7),
+            made(1, Some(0), MOST_ACCESS_BYTES + 1, 1),
+            made(1, Some(u64::MAX), 2, 1),
+            made(1, Some(u64::MAX - 7), 8, 2),
+            Made { is_down: true, ..made(1, Some(7), 8, 2) },
+        ];
+        for one in forged {
+            assert_eq!(all(&[one]), [(1, None, one.elements)]);
+            let with = [made(1, Some(0x10), 1, 2), one, made(2, Some(3), 1, 1)];
+            let expected =
+                [(1, Some(0x10), 1), (1, None, one.elements), (1, Some(0x11), 1), (2, Some(3), 1)];
+            assert_eq!(all(&with), expected);
+        }
+        assert_eq!(all(&[made(1, Some(u64::MAX - 7), 8, 1)]).len(), 1);
+    }
+
+    #[test]
+    fn executions_of_one_instruction_are_told_apart_until_the_closure_ends_it() {
+        let block = hmtt_format::access_trace::BlockAccesses::default();
+        let executed = Executed { thread: 1, number: 1, block: &block, instructions: 1 };
+        let mut found = Vec::new();
+        let mut each = EachElement::new(|made| {
+            found.push(made.address.unwrap());
+            if found.len() < 7 { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        });
+        for address in [0x10, 0x20] {
+            each.block(executed);
+            each.access(ThreadAccess { thread: 1, made: made(1, Some(address), 1, 2) });
+        }
+        each.block(executed);
+        for address in [0x30, 0x40] {
+            each.access(ThreadAccess { thread: 1, made: made(1, Some(address), 1, 2) });
+        }
+        drop(each);
+        assert_eq!(found, [0x10, 0x11, 0x20, 0x21, 0x30, 0x40, 0x31]);
+    }
+
+    proptest! {
+        #[test]
+        fn all_elements_of_known_accesses_come_in_order(
+            block in prop::collection::vec((0u64..3, 0u64..1000, 1u32..9, 1u64..5, any::<bool>()), 0..8),
+        ) {
+            let block: Vec<Made> = block
+                .into_iter()
+                .map(|(pc, at, size, elements, is_down)| Made {
+                    is_down,
+                    ..made(pc, Some(at + 100), size, elements)
+                })
+                .collect();
+            let mut found: Vec<_> = all(&block).into_iter().map(|(pc, at, _)| (pc, at)).collect();
+            let mut expected: Vec<_> = block
+                .iter()
+                .flat_map(|one| (0..one.elements).map(|element| {
+                    let distance = element * u64::from(one.size);
+                    let at = one.address.unwrap();
+                    (one.pc, Some(if one.is_down { at - distance } else { at + distance }))
+                }))
+                .collect();
+            found.sort();
+            expected.sort();
+            prop_assert_eq!(found, expected);
+        }
+    }
+}
