@@ -4,6 +4,7 @@
 //! controller, because the kernel identifies a tracer by its thread.
 
 mod delivery;
+mod ending;
 mod handlers;
 mod inherited;
 mod inject;
@@ -36,6 +37,7 @@ use crate::address::RunAddr;
 
 pub(crate) use delivery::signal_code;
 pub use delivery::{Delivery, Disposition, enter_handler, replace_fault_address};
+pub use ending::{block_signals, end_by};
 pub use handlers::HandlerReturn;
 pub use inherited::ignore_file_size_signal;
 pub use launch::launch;

@@ -2,12 +2,9 @@
 
 use anyhow::Result;
 use hmtt_probe::control::{Ending, Tagged};
-use hmtt_probe::ptrace::{SignalNumber, wait_for_end};
+use hmtt_probe::ptrace::{SignalNumber, end_by, wait_for_end};
 
 use super::warnings;
-
-/// Offset that a shell adds to a signal's number to form an exit status.
-const BY_SIGNAL: i32 = 128;
 
 /// The end of the program. A program that continues has not failed.
 pub enum End {
@@ -52,26 +49,8 @@ impl End {
             End::Status(code) => std::process::exit(code),
             End::Signal(signal) => {
                 report!("hmtt: the program was ended by {signal}");
-                end_by(signal.0);
-                std::process::exit(BY_SIGNAL + signal.0)
+                end_by(signal)
             }
         }
-    }
-}
-
-/// Ends this process by a signal, without a core dump; the program has written its own.
-fn end_by(signal: i32) {
-    let none = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: the limit outlives the call; the other arguments are numbers, and a set that is initialised before it is
-    // read. No handler of this process is installed.
-    unsafe {
-        libc::setrlimit(libc::RLIMIT_CORE, &raw const none);
-        libc::prctl(libc::PR_SET_DUMPABLE, 0);
-        libc::signal(signal, libc::SIG_DFL);
-        let mut set = std::mem::zeroed();
-        libc::sigemptyset(&raw mut set);
-        libc::sigaddset(&raw mut set, signal);
-        libc::pthread_sigmask(libc::SIG_UNBLOCK, &raw const set, std::ptr::null_mut());
-        libc::raise(signal);
     }
 }

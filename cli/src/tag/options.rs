@@ -5,7 +5,7 @@ use hmtt_probe::control::{Output, TagError};
 use hmtt_probe::disassembly::Granularity;
 use hmtt_probe::ptrace;
 use hmtt_probe::selection::{Effect, Selection};
-use nix::sys::signal::{SigSet, Signal};
+use nix::sys::signal::SigSet;
 
 use super::auto::Auto;
 use super::files::NewFiles;
@@ -106,10 +106,5 @@ impl TagOptions {
 
 /// Blocks the signals that end tagging and those of the process, which are waited for instead.
 pub fn block_signals() -> Result<SigSet> {
-    let mut signals = SigSet::empty();
-    [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP].into_iter().for_each(|one| signals.add(one));
-    let mut blocked = signals;
-    blocked.add(Signal::SIGCHLD);
-    blocked.thread_block().context("cannot block signals")?;
-    Ok(signals)
+    ptrace::block_signals().context("cannot block signals")
 }
