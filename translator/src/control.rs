@@ -67,6 +67,36 @@ pub struct Outcome {
     pub perf_map: Option<String>,
 }
 
+impl Outcome {
+    /// What is missing from a record of all accesses, a sentence for each reason; empty if nothing is.
+    pub fn missing_accesses(&self) -> Vec<String> {
+        let Outcome { profile, left, .. } = self;
+        let mut all = Vec::new();
+        if let Some(why) = left {
+            all.push(format!("the program was followed only until {why}; it goes on natively"));
+        }
+        let times: u64 = profile.native.iter().map(|one| one.used.times).sum();
+        if times > 0 {
+            all.push(format!(
+                "threads came {times} times to code that ran natively, whose accesses are missing"
+            ));
+        }
+        if profile.native_threads > 0 {
+            let threads = profile.native_threads;
+            all.push(format!("{threads} threads were too many, and their accesses are missing"));
+        }
+        if profile.dropped > 0 {
+            let words = profile.dropped;
+            all.push(format!("{words} words about accesses were dropped because rings were full"));
+        }
+        if profile.cut_threads > 0 {
+            let threads = profile.cut_threads;
+            all.push(format!("the last accesses of {threads} threads are missing"));
+        }
+        all
+    }
+}
+
 /// A waiting thread that the tracer makes native.
 #[derive(Clone, Copy, Debug)]
 struct Request {

@@ -30,7 +30,6 @@ pub struct Outputs {
 #[derive(Default)]
 struct State {
     error: Option<io::Error>,
-    losses: Losses,
     finished: Finished,
 }
 
@@ -92,26 +91,9 @@ impl Observer for Outputs {
 
 /// Warns of what is not in the trace of a program that has ended.
 fn finish(outcome: &Outcome, state: &mut State) {
-    let profile = &outcome.profile;
-    if let Some(why) = outcome.left {
-        report!("hmtt: warning: the program was followed only until {why}; it goes on natively");
-    }
-    let times: u64 = profile.native.iter().map(|one| one.used.times).sum();
-    if times > 0 {
-        report!(
-            "hmtt: warning: threads came {times} times to code that ran natively, whose accesses are missing"
-        );
-    }
-    if profile.native_threads > 0 {
-        let threads = profile.native_threads;
-        report!("hmtt: warning: {threads} threads were too many, and their accesses are missing");
-    }
-    let Losses { dropped, cut_threads } = state.losses;
-    if cut_threads > 0 {
-        report!("hmtt: warning: the last accesses of {cut_threads} threads are missing");
-    }
-    let is_partial = outcome.left.is_some() || times > 0 || profile.native_threads > 0;
-    state.finished.is_lost |= is_partial || dropped > 0 || cut_threads > 0;
+    let missing = outcome.missing_accesses();
+    missing.iter().for_each(|what| report!("hmtt: warning: {what}"));
+    state.finished.is_lost |= !missing.is_empty();
 }
 
 /// Writes a file. After an error nothing more is written, and the program goes on.
@@ -145,7 +127,6 @@ impl AccessSink for FileSink {
     }
 
     fn finish(&mut self, losses: Losses) {
-        lock(&self.state).losses = losses;
         if let Some(writer) = self.writer.take() {
             let finished = writer.finish(losses.dropped, losses.cut_threads);
             self.checked(finished);
