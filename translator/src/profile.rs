@@ -10,8 +10,7 @@ mod selected;
 
 pub use file::Written;
 pub use files::{CodeFiles, OpenFiles, Reason};
-pub(crate) use names::Names;
-pub use names::Unread;
+pub use names::{Names, Place, Unread};
 
 use std::path::PathBuf;
 
