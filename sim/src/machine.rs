@@ -3,7 +3,7 @@
 //! ```text
 //! accesses    text, such as that of valgrind's lackey -> accesses of a program
 //! pages       virtual addresses                       -> physical addresses
-//! cache       accesses                                -> lines that are read from memory and written to it
+//! cache       accesses                                -> lines that are read from memory and written to it (of `hmtt`)
 //! timing      a memory description                    -> distances between commands
 //! controller  lines                                   -> commands, each with its clock
 //! recording   commands                                -> a recording, and the list of its accesses
@@ -20,12 +20,13 @@ use hmtt_format::memory::PAGE_LOG2;
 use hmtt_format::{Cycles, Direction, MemoryDescription, PhysAddr};
 
 pub mod accesses;
-pub mod cache;
 pub mod controller;
 pub mod pages;
 #[cfg(feature = "card")]
 pub mod recording;
 pub mod timing;
+
+pub use hmtt::cache;
 
 use cache::{AccessKind, CacheConfiguration, CacheError, Counters, Hierarchy, Transfer};
 use controller::{

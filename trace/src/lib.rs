@@ -27,6 +27,7 @@
 //! | read or write pcapng without decoding | [`pcapng`] |
 //! | read or write tables | `table` |
 //! | read or write the accesses of a program | `access_trace` |
+//! | simulate the caches between a program and memory | `cache` |
 //!
 //! ```text
 //! frames -> pcapng file -> capture_reader -> decode -> trace (Trace) -> report
@@ -37,6 +38,7 @@
 //! | Feature | What it adds |
 //! |---|---|
 //! | `access-traces` | the module `access_trace`: accesses of programs, as `hmtt trace` records them |
+//! | `caches` | the module `cache`: models of write-back caches |
 //! | `tables` | the module `table`: CSV, JSON lines, text, HMTT's 6-byte records |
 //! | `parquet` | Parquet in the module `table` |
 //! | `tags` | the module `tags`: logs of `hmtt tag`, and which function made each access of a trace |
@@ -56,6 +58,8 @@
 
 #[cfg(feature = "access-traces")]
 pub mod access_trace;
+#[cfg(feature = "caches")]
+pub mod cache;
 pub mod capture_reader;
 pub mod decode;
 mod identity;

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! configuration  sizes, ways, lines and replacement of a level, also as text
+//! places         names of levels, and the order of those that a user gives
 //! level          the lines of one cache
 //! ```
 //!
@@ -20,6 +21,7 @@ use hmtt_format::Direction;
 
 pub mod configuration;
 mod level;
+pub mod places;
 
 pub use configuration::{CacheConfiguration, CacheError, Replacement};
 use level::{Level, Victim};
@@ -62,7 +64,7 @@ pub struct Counters {
 /// Addresses are of one address space, physical or virtual; the caches do not distinguish them.
 ///
 /// ```
-/// use hmtt_sim::machine::cache::{AccessKind, CacheConfiguration, Hierarchy};
+/// use hmtt::cache::{AccessKind, CacheConfiguration, Hierarchy};
 ///
 /// let level: CacheConfiguration = "32K,8,64,lru".parse().unwrap();
 /// let mut caches = Hierarchy::new(&[level], None).unwrap();
