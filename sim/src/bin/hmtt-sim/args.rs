@@ -9,7 +9,7 @@ use hmtt_sim::engine::{Kind, Settings};
 use hmtt_sim::saturation::pattern::Pattern;
 use hmtt_sim::schedule::ClockStop;
 
-use crate::record_args::RecordArguments;
+use crate::record::RecordArguments;
 
 /// Runs recorded DDR commands through the simulated card.
 #[derive(Parser)]
@@ -28,14 +28,17 @@ pub enum Command {
     #[command(after_help = EXIT_STATUS)]
     Saturate(SaturateArguments),
     /// Record the DDR commands that a simulated machine issues for the accesses of a program
+    ///
+    /// The program is run, and behaves as without being recorded; or its accesses are in a file.
     #[command(after_help = RECORD_EXIT_STATUS)]
-    Record(RecordArguments),
+    Record(Box<RecordArguments>),
 }
 
 const EXIT_STATUS: &str = "Exit status: 0 all is well; 1 the card differs from the truth, violates \
     IEEE 802.3 or does not finish; 2 the command line or a file is wrong, or an output failed.";
 
-const RECORD_EXIT_STATUS: &str = "Exit status: 0 the recording is complete; 2 the command line or a file is wrong, or an output failed.";
+const RECORD_EXIT_STATUS: &str = "Exit status: that of the program, if it is not 0; 0 the recording is complete; \
+    2 the command line or a file is wrong, or an output failed; 3 accesses are missing in the recording.";
 
 #[derive(Args)]
 pub struct ReplayArguments {

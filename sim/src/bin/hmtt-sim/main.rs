@@ -7,7 +7,6 @@ use clap::Parser;
 
 mod args;
 mod record;
-mod record_args;
 mod report;
 mod run;
 mod saturate;
@@ -20,14 +19,14 @@ const FOUND: u8 = 1;
 const FAILED: u8 = 2;
 
 fn main() -> ExitCode {
+    let verdict = |is_right| if is_right { ExitCode::SUCCESS } else { ExitCode::from(FOUND) };
     let outcome = match Arguments::parse().command {
-        Command::Replay(arguments) => run::replay(&arguments),
-        Command::Saturate(arguments) => saturate::saturate(&arguments),
+        Command::Replay(arguments) => run::replay(&arguments).map(verdict),
+        Command::Saturate(arguments) => saturate::saturate(&arguments).map(verdict),
         Command::Record(arguments) => record::record(&arguments),
     };
     match outcome {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::from(FOUND),
+        Ok(code) => code,
         Err(error) => {
             eprintln!("hmtt-sim: {error:#}");
             ExitCode::from(if run::is_card_defect(&error) { FOUND } else { FAILED })

@@ -1,22 +1,36 @@
 //! Defines the options of `hmtt-sim record`, and builds the description of a machine from them.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use clap::{Args, ValueEnum};
 use hmtt_sim::machine::MachineConfiguration;
-use hmtt_sim::machine::cache::CacheConfiguration;
+use hmtt_sim::machine::cache::places::{self, PlacedCache};
 use hmtt_sim::machine::controller::PagePolicy;
 use hmtt_sim::machine::pages::Allocation;
 
 #[derive(Args)]
 pub struct RecordArguments {
-    /// Accesses of a program: lines `R|W,ADDRESS,SIZE`, or the output of valgrind's lackey; `-` is standard input
+    /// The program to run, and its arguments; every access to memory that it makes is recorded
+    #[arg(
+        value_name = "PROG",
+        required_unless_present = "accesses",
+        conflicts_with = "accesses",
+        trailing_var_arg = true,
+        allow_hyphen_values = true
+    )]
+    pub program: Vec<OsString>,
+    /// Accesses of a program in a file: a trace of `hmtt trace run`, lines `R|W,ADDRESS,SIZE`, or the output of valgrind's
+    /// lackey; `-` is standard input
     ///
-    /// Addresses are virtual and hexadecimal, sizes are bytes. For lackey: valgrind --tool=lackey --trace-mem=yes
-    /// --log-file=FILE PROGRAM. Plain or gzip.
+    /// In lines, addresses are virtual and hexadecimal, and sizes are bytes; plain or gzip. For lackey: valgrind
+    /// --tool=lackey --trace-mem=yes --log-file=FILE PROGRAM.
     #[arg(long, value_name = "FILE")]
-    pub accesses: PathBuf,
+    pub accesses: Option<PathBuf>,
+    /// End the recording after this many accesses; the program goes on without being recorded
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..), value_name = "NUMBER")]
+    pub limit: Option<u64>,
     /// Recording to write, NAME.cmd or NAME.cmd.gz; its list of accesses is NAME.truth or NAME.truth.gz
     #[arg(short, long, value_name = "FILE")]
     pub output: PathBuf,
@@ -25,8 +39,8 @@ pub struct RecordArguments {
     /// The place is l1 to l4 on the way of data, or i1 for instructions beside l1; without i1, l1 is for both. The
     /// replacement is lru, tree-plru, random or random:SEED. `,inclusive` at the end removes what the cache evicts
     /// from those before it. [default: i1=32K,8,64,lru l1=32K,8,64,lru l2=256K,8,64,lru l3=8M,16,64,lru]
-    #[arg(long, value_parser = parse_cache, value_name = "CACHE", conflicts_with = "no_caches")]
-    pub cache: Vec<(Place, CacheConfiguration)>,
+    #[arg(long, value_name = "CACHE", conflicts_with = "no_caches")]
+    pub cache: Vec<PlacedCache>,
     /// Make every access to memory
     #[arg(long)]
     pub no_caches: bool,
@@ -57,9 +71,18 @@ pub struct RecordArguments {
 }
 
 impl RecordArguments {
-    /// Returns the machine that the options describe.
-    pub fn machine(&self) -> Result<MachineConfiguration> {
-        let (levels, instructions) = self.caches()?;
+    /// Returns the machine that the options describe. `has_fetches`: whether the processor may fetch instructions.
+    pub fn machine(&self, has_fetches: bool) -> Result<MachineConfiguration> {
+        let MachineConfiguration { levels, instructions, .. } = MachineConfiguration::default();
+        let (levels, instructions) = match (self.no_caches, &self.cache[..]) {
+            (true, _) => (Vec::new(), None),
+            (false, []) => (levels, instructions.filter(|_| has_fetches)),
+            (false, caches) => places::in_order(caches).context("--cache")?,
+        };
+        ensure!(
+            has_fetches || instructions.is_none(),
+            "--cache i1: traces have no instruction fetches; without --accesses, or with a trace, leave it out"
+        );
         Ok(MachineConfiguration {
             levels,
             instructions,
@@ -71,59 +94,6 @@ impl RecordArguments {
             milli_accesses_per_clock: self.cpu_ratio,
         })
     }
-
-    fn caches(&self) -> Result<(Vec<CacheConfiguration>, Option<CacheConfiguration>)> {
-        if self.no_caches {
-            return Ok((Vec::new(), None));
-        }
-        if self.cache.is_empty() {
-            let MachineConfiguration { levels, instructions, .. } = MachineConfiguration::default();
-            return Ok((levels, instructions));
-        }
-        let mut all = self.cache.clone();
-        all.sort_by_key(|(place, _)| *place);
-        for pair in all.windows(2) {
-            let name = pair[1].0.name();
-            ensure!(pair[0].0 != pair[1].0, "--cache {name}: this cache is given twice");
-        }
-        let mut instructions = None;
-        let mut levels = Vec::new();
-        for (place, configuration) in all {
-            match place {
-                Place::Instructions => instructions = Some(configuration),
-                Place::Level(level) => {
-                    levels.push(configuration);
-                    let expected = Place::Level(levels.len() as u8).name();
-                    ensure!(
-                        usize::from(level) == levels.len(),
-                        "--cache {}: {expected} is missing",
-                        place.name()
-                    );
-                }
-            }
-        }
-        ensure!(!levels.is_empty(), "--cache i1: l1 is missing");
-        Ok((levels, instructions))
-    }
-}
-
-/// The place of a cache.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Place {
-    /// Beside the first level.
-    Instructions,
-    /// A level on the way of data, from 1.
-    Level(u8),
-}
-
-impl Place {
-    /// The name of the place: `i1`, `l1` and so on.
-    pub fn name(self) -> String {
-        match self {
-            Place::Instructions => "i1".into(),
-            Place::Level(level) => format!("l{level}"),
-        }
-    }
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -132,21 +102,6 @@ pub enum PolicyArgument {
     Open,
     /// With the last burst of each line
     Closed,
-}
-
-fn parse_cache(text: &str) -> Result<(Place, CacheConfiguration), String> {
-    let (place, configuration) =
-        text.split_once('=').ok_or("expected a place and a description: l1=32K,8,64,lru")?;
-    let place = match place {
-        "i1" => Place::Instructions,
-        "l1" => Place::Level(1),
-        "l2" => Place::Level(2),
-        "l3" => Place::Level(3),
-        "l4" => Place::Level(4),
-        _ => return Err("expected i1 or l1 to l4 before `=`".into()),
-    };
-    let configuration = configuration.parse().map_err(|error| format!("{error}"))?;
-    Ok((place, configuration))
 }
 
 fn parse_allocation(text: &str) -> Result<Allocation, String> {
@@ -172,15 +127,6 @@ fn parse_ratio(text: &str) -> Result<u64, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn caches_have_a_place() {
-        let (place, configuration) = parse_cache("l2=256K,8,64,lru").unwrap();
-        assert_eq!((place, configuration.ways), (Place::Level(2), 8));
-        for wrong in ["", "l2", "l5=32K,8,64,lru", "l1=32K", "=32K,8,64,lru"] {
-            assert!(parse_cache(wrong).is_err(), "{wrong}");
-        }
-    }
 
     #[test]
     fn ratios_are_thousandths() {

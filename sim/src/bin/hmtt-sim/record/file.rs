@@ -1,0 +1,130 @@
+//! Reads the accesses of a program from a file: a trace of `hmtt trace run`, or text.
+//!
+//! A trace is recognised by its first bytes.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Chain, Cursor, Read};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use hmtt::access_trace::{ChunkReader, Content, Decoder, EachElement, Ending};
+use hmtt_format::access_trace::MAGIC;
+use hmtt_sim::input::{InputError, lines, lines::Lines};
+use hmtt_sim::machine::accesses::AccessReader;
+use hmtt_sim::machine::cache::AccessKind;
+
+use super::session::Session;
+
+/// Size of the buffers of input.
+const BUFFER_BYTES: usize = 1 << 16;
+
+/// The bytes of a file, of which the first ones were read before.
+type Bytes = Chain<Cursor<Vec<u8>>, Box<dyn BufRead + Send>>;
+
+/// Accesses of a program in a file.
+pub enum Accesses {
+    /// Lines.
+    Text(AccessReader),
+    /// A trace of `hmtt trace run`.
+    Trace { name: PathBuf, chunks: ChunkReader<Bytes> },
+}
+
+impl Accesses {
+    /// Opens a file; `-` is standard input.
+    pub fn open(path: &Path) -> Result<Self> {
+        let (name, mut input): (PathBuf, Box<dyn BufRead + Send>) = if path == Path::new("-") {
+            let input = BufReader::with_capacity(BUFFER_BYTES, io::stdin());
+            ("standard input".into(), Box::new(input))
+        } else {
+            let opened = File::open(path);
+            let file = opened.map_err(|source| InputError::Open { path: path.into(), source })?;
+            (path.to_owned(), Box::new(BufReader::with_capacity(BUFFER_BYTES, file)))
+        };
+        let in_file = || name.display().to_string();
+        let mut begin = Vec::new();
+        let length = MAGIC.len() as u64;
+        input.by_ref().take(length).read_to_end(&mut begin).with_context(in_file)?;
+        let is_trace = begin == MAGIC;
+        let bytes = Cursor::new(begin).chain(input);
+        if is_trace {
+            let chunks = ChunkReader::new(bytes).with_context(in_file)?;
+            return Ok(Accesses::Trace { name, chunks });
+        }
+        let text = lines::decompress(bytes).with_context(in_file)?;
+        Ok(Accesses::Text(AccessReader::new(Lines::new(&name, text))))
+    }
+
+    /// Whether instruction fetches can be among the accesses.
+    pub fn may_have_fetches(&self) -> bool {
+        matches!(self, Accesses::Text(_))
+    }
+
+    /// Makes the accesses. Returns what is missing of them, a sentence for each reason.
+    pub fn make(self, session: &mut Session, is_data_only: bool) -> Result<Vec<String>> {
+        match self {
+            Accesses::Text(reader) => {
+                make_lines(reader, session, is_data_only)?;
+                Ok(Vec::new())
+            }
+            Accesses::Trace { name, chunks } => {
+                let ending =
+                    make_trace(chunks, session).with_context(|| name.display().to_string())?;
+                Ok(missing(&ending))
+            }
+        }
+    }
+}
+
+/// Makes the accesses of a text.
+fn make_lines(reader: AccessReader, session: &mut Session, is_data_only: bool) -> Result<()> {
+    for access in reader {
+        if session.is_over() {
+            break;
+        }
+        let access = access?;
+        if !(is_data_only && access.kind == AccessKind::Fetch) {
+            session.access(access.kind, access.address, access.size);
+        }
+    }
+    Ok(())
+}
+
+/// Makes the accesses of a trace. Returns its sums up to where it was read.
+fn make_trace(mut chunks: ChunkReader<Bytes>, session: &mut Session) -> Result<Ending> {
+    let mut decoder = Decoder::default();
+    while !session.is_over() {
+        match chunks.next_chunk()? {
+            Some(Content::Blocks(blocks)) => decoder.add_blocks(blocks),
+            Some(Content::Units { thread, bytes }) => {
+                let mut each = EachElement::new(|made| session.make(&made));
+                decoder.units(thread, &bytes, &mut each);
+            }
+            Some(Content::End { dropped, cut_threads }) => {
+                return Ok(Ending { dropped, cut_threads, is_cut: false, ..decoder.ending() });
+            }
+            None => return Ok(decoder.ending()),
+        }
+    }
+    // What follows is not asked for.
+    Ok(Ending { is_cut: false, ..decoder.ending() })
+}
+
+fn missing(ending: &Ending) -> Vec<String> {
+    let Ending { dropped, cut_threads, invalid_chunks, is_cut, .. } = *ending;
+    let mut all = Vec::new();
+    if dropped > 0 {
+        all.push(format!(
+            "{dropped} words about accesses were dropped when the trace was recorded"
+        ));
+    }
+    if cut_threads > 0 {
+        all.push(format!("the last accesses of {cut_threads} threads are missing in the trace"));
+    }
+    if invalid_chunks > 0 {
+        all.push(format!("{invalid_chunks} chunks of the trace could not be read to their end"));
+    }
+    if is_cut {
+        all.push("the trace is cut: what follows is missing".into());
+    }
+    all
+}

@@ -1,0 +1,203 @@
+//! Records the accesses of a program while it runs from the code cache of `hmtt-translator`.
+//!
+//! The monitor's thread decodes what the program's threads write, and makes their accesses on the simulated machine.
+//! Threads whose rings are full wait for it, so memory does not grow with the length of the run. At the limit, and if the
+//! recording cannot be continued, the program is released, and goes on in its original code. This process then only waits
+//! for it.
+
+use std::io::IsTerminal;
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use hmtt::access_trace::{Decoder, EachElement};
+use hmtt_format::access_trace::BlockAccesses;
+use hmtt_format::escape;
+use hmtt_probe::control::{Ending, TagError};
+use hmtt_probe::ptrace::{self, SignalNumber, Status};
+use hmtt_sim::machine::recording::RecordingPaths;
+use hmtt_translator::cache::Instrument;
+use hmtt_translator::control::{
+    self, ControlError, FirstEnd, MonitorCpu, Observer, Options, Outcome, Output,
+};
+use hmtt_translator::monitor::Losses;
+use hmtt_translator::monitor::accesses::AccessSink;
+use hmtt_translator::monitor::hot::Thresholds;
+use hmtt_translator::monitor::tally::Recording;
+use nix::errno::Errno;
+use nix::sys::signal::{SigSet, Signal, kill};
+use nix::sys::wait::WaitPidFlag;
+use nix::unistd::Pid;
+
+use super::arguments::RecordArguments;
+use super::session::Session;
+use super::{MISSING, Prepared, report};
+use crate::FAILED;
+
+/// Longest time between two checks whether the program has ended; its end is reported by a signal, too.
+const TICK: Duration = Duration::from_secs(1);
+
+/// What is known of a program that is recorded.
+struct State {
+    /// `None` once the recording is being completed.
+    session: Option<Session>,
+    /// What is missing, a sentence for each reason.
+    missing: Vec<String>,
+}
+
+type Shared = Arc<Mutex<State>>;
+
+fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
+    state.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Runs a program until it ends, and records its accesses. Returns the exit status; a signal that has ended the program
+/// ends this process, too.
+pub fn record(arguments: &RecordArguments, paths: &RecordingPaths) -> Result<ExitCode> {
+    let prepared = Prepared::new(arguments, false)?;
+    let memory = prepared.memory.clone();
+    let signals = ptrace::block_signals().context("cannot block signals")?;
+    ptrace::ignore_file_size_signal();
+    // A line of progress would be mixed with what the program prints.
+    let shows_progress = !std::io::stdout().is_terminal();
+    let session = Session::new(arguments, paths, prepared, shows_progress)?;
+    let state = Arc::new(Mutex::new(State { session: Some(session), missing: Vec::new() }));
+    let process = ptrace::launch(&arguments.program)?;
+    let pid = process.pid;
+    let followed = control::run(process, &options(signals), &mut Recorder { state: state.clone() });
+    let FirstEnd { ending, goes_on } = followed.inspect_err(|_| {
+        // This process has started the program, and the user did not ask for an unrecorded run.
+        let _ = kill(pid, Signal::SIGKILL);
+    })?;
+    let (session, mut missing) = {
+        let mut state = lock(&state);
+        (state.session.take(), std::mem::take(&mut state.missing))
+    };
+    let session = session.context("the program was not recorded")?;
+    let is_released = session.is_over();
+    match ending {
+        Ending::Detached if !is_released && !goes_on => {
+            missing.push("a signal has ended the recording; the program goes on natively".into());
+        }
+        Ending::Replaced => missing
+            .push("the program has executed another one, whose accesses are not recorded".into()),
+        _ => {}
+    }
+    let printed = session
+        .finish()
+        .and_then(|recorded| report::print(arguments, &recorded, &missing, &memory));
+    // The program may run for long.
+    let has_failed = printed.inspect_err(|error| eprintln!("hmtt-sim: {error:#}")).is_err();
+    let end = match ending {
+        Ending::Exited(code) => Ok(code),
+        Ending::Signaled(signal) => Err(signal),
+        Ending::Detached | Ending::Replaced if goes_on || is_released => wait_for_end(pid, signals),
+        Ending::Detached | Ending::Replaced => Ok(0),
+    };
+    Ok(match end {
+        Err(signal) => {
+            eprintln!("hmtt-sim: the program was ended by {signal}");
+            ptrace::end_by(signal)
+        }
+        Ok(0) if has_failed => ExitCode::from(FAILED),
+        Ok(0) if !missing.is_empty() => ExitCode::from(MISSING),
+        Ok(code) => ExitCode::from(code as u8),
+    })
+}
+
+/// How the program is followed. `signals`: those that end following.
+fn options(signals: SigSet) -> Options {
+    Options {
+        instrument: Instrument::Accesses,
+        drops: false,
+        recording: Recording { superblocks: Some(Thresholds::default()), ..Recording::default() },
+        signals,
+        progress: None,
+        follow: false,
+        cpu: MonitorCpu::Chosen,
+        lists: None,
+        perf_map: false,
+    }
+}
+
+/// Waits until the program ends, which is no longer followed. Returns its exit status, or the signal that has ended it. A
+/// signal to this process ends it.
+fn wait_for_end(pid: Pid, signals: SigSet) -> Result<i32, SignalNumber> {
+    let mut waited = signals;
+    waited.add(Signal::SIGCHLD);
+    loop {
+        match ptrace::wait(Some(pid), WaitPidFlag::WNOHANG) {
+            Ok(Status::Exited(_, code)) => return Ok(code),
+            Ok(Status::Signaled(_, signal)) => return Err(signal),
+            Ok(_) | Err(Errno::EINTR) => {}
+            Err(_) => return Ok(0),
+        }
+        match ptrace::wait_for_signal(&waited, TICK) {
+            Ok(Some(signal)) if signal != Signal::SIGCHLD => {
+                ptrace::end_by(SignalNumber(signal as i32))
+            }
+            Ok(_) | Err(_) => {}
+        }
+    }
+}
+
+/// Connects the program that is followed with the recording.
+struct Recorder {
+    state: Shared,
+}
+
+impl Observer for Recorder {
+    fn begin(&mut self, _pid: Pid, _program: &Path) -> Result<Output, TagError> {
+        let state = self.state.clone();
+        Ok(Box::new(move |outcome: Outcome| {
+            lock(&state).missing.extend(outcome.missing_accesses());
+        }))
+    }
+
+    fn accesses(&mut self, _pid: Pid) -> Option<Box<dyn AccessSink>> {
+        Some(Box::new(MachineSink { decoder: Decoder::default(), state: self.state.clone() }))
+    }
+
+    fn not_followed(&mut self, pid: Pid, program: &Path, error: &ControlError) {
+        let program = program.display().to_string();
+        let program = escape::name(&program);
+        eprintln!("hmtt-sim: warning: process {pid}, {program}, continues natively: {error}");
+    }
+}
+
+/// Makes the accesses of the program on the machine.
+struct MachineSink {
+    decoder: Decoder,
+    state: Shared,
+}
+
+impl AccessSink for MachineSink {
+    fn blocks(&mut self, blocks: &[BlockAccesses]) {
+        self.decoder.add_blocks(blocks.iter().cloned());
+    }
+
+    fn words(&mut self, thread: i32, words: &[u8]) {
+        let mut state = lock(&self.state);
+        let Some(session) = state.session.as_mut().filter(|session| !session.is_over()) else {
+            return;
+        };
+        let mut each = EachElement::new(|made| session.make(&made));
+        self.decoder.units(thread.cast_unsigned(), words, &mut each);
+        drop(each);
+        if session.is_over() {
+            // Ends following the program, as any signal from outside would.
+            let _ = kill(Pid::this(), Signal::SIGTERM);
+        }
+    }
+
+    fn finish(&mut self, _losses: Losses) {
+        let invalid = self.decoder.ending().invalid_chunks;
+        if invalid > 0 {
+            let what =
+                format!("{invalid} chunks of accesses could not be read: they name no block");
+            lock(&self.state).missing.push(what);
+        }
+    }
+}
