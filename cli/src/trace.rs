@@ -1,7 +1,8 @@
 //! `hmtt trace`: runs a program from a code cache that records its accesses to memory.
 //!
-//! [`run`](mod@run) follows a program, [`outputs`] writes the file, and [`text`] prints one.
+//! [`run`](mod@run) follows a program, [`outputs`] writes the file, [`caches`] simulates caches, and [`text`] prints a file.
 
+mod caches;
 mod outputs;
 mod run;
 pub mod text;

@@ -10,6 +10,7 @@ use hmtt_translator::control::{MonitorCpu, Options};
 use hmtt_translator::monitor::hot::Thresholds;
 use hmtt_translator::monitor::tally::Recording;
 
+use super::caches::{CacheOptions, TraceOutputs};
 use super::outputs::Outputs;
 use crate::monitor::run_to_end;
 use crate::tag::options::block_signals;
@@ -18,11 +19,13 @@ use crate::tag::options::block_signals;
 #[derive(clap::Args)]
 pub struct Run {
     /// Write the trace to this file
-    #[arg(short, long, value_name = "FILE")]
-    output: PathBuf,
+    #[arg(short, long, value_name = "FILE", required_unless_present = "cache")]
+    output: Option<PathBuf>,
     /// Overwrite an existing output file; without this option it is an error
     #[arg(long)]
     overwrite: bool,
+    #[command(flatten)]
+    caches: CacheOptions,
     /// The program and its arguments
     #[arg(
         value_name = "PROG",
@@ -34,10 +37,12 @@ pub struct Run {
 }
 
 /// Runs the program until it ends, and ends as the program has ended. Returns whether something was lost.
-pub fn run(Run { output, overwrite, program }: &Run) -> Result<bool> {
+pub fn run(Run { output, overwrite, caches, program }: &Run) -> Result<bool> {
     let signals = block_signals()?;
     ptrace::ignore_file_size_signal();
-    let mut outputs = Outputs::new(output, *overwrite)?;
+    let caches = caches.prepare(*overwrite)?;
+    let file = output.as_ref().map(|path| Outputs::new(path, *overwrite)).transpose()?;
+    let mut outputs = TraceOutputs { file, caches };
     let options = Options {
         instrument: Instrument::Accesses,
         drops: false,

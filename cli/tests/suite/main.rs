@@ -39,6 +39,7 @@ mod tag_symbols;
 mod tag_unwind;
 mod tag_words;
 mod trace;
+mod trace_cache;
 mod usage;
 
 use std::process::{Command, Output};

@@ -1,0 +1,224 @@
+//! Simulates data caches for the accesses of a program while it runs.
+//!
+//! The model runs on the monitor's thread, on what the threads of the program write: all threads share the caches, in the
+//! order in which the monitor reads their rings. Addresses are virtual.
+
+mod code;
+mod model;
+mod report;
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use anyhow::{Context, Result, ensure};
+use hmtt::cache::CacheConfiguration;
+use hmtt::cache::places::{self, PlacedCache};
+use hmtt_format::access_trace::BlockAccesses;
+use hmtt_format::escape;
+use hmtt_probe::control::TagError;
+use hmtt_translator::control::{ControlError, Observer, Outcome, Output};
+use hmtt_translator::monitor::Losses;
+use hmtt_translator::monitor::accesses::AccessSink;
+use nix::unistd::Pid;
+
+use super::outputs::Outputs;
+use crate::monitor::Finished;
+use crate::tag::files::{Created, NewFiles};
+use crate::tag::warnings::{chain, shown};
+use code::Code;
+use model::Model;
+
+/// Text of the option for the default caches.
+const DESKTOP: &str = "desktop";
+
+#[derive(clap::Args)]
+pub struct CacheOptions {
+    /// Simulate data caches and print their counts at the end: `desktop`, the default, or one cache, as l1=32K,8,64,lru:
+    /// its level, size, ways, size of a line, replacement; once for each
+    ///
+    /// Levels are l1 to l4. The replacement is lru, tree-plru, random or random:SEED; `,inclusive` at the end removes what
+    /// the cache evicts from those before it. The default is l1=32K,8,64,lru l2=256K,8,64,lru l3=8M,16,64,lru.
+    #[arg(long, value_name = "CACHE", num_args = 0..=1, default_missing_value = DESKTOP)]
+    cache: Vec<CacheArgument>,
+    /// Also write the counts of the caches as JSON to this file
+    #[arg(long, value_name = "FILE", requires = "cache")]
+    cache_json: Option<PathBuf>,
+}
+
+/// A value of the option `--cache`.
+#[derive(Clone, Copy)]
+enum CacheArgument {
+    Desktop,
+    One(PlacedCache),
+}
+
+impl std::str::FromStr for CacheArgument {
+    type Err = places::PlaceError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        if text == DESKTOP { Ok(Self::Desktop) } else { text.parse().map(Self::One) }
+    }
+}
+
+impl CacheOptions {
+    /// The levels of the caches; `None` if none are simulated.
+    fn levels(&self) -> Result<Option<Vec<CacheConfiguration>>> {
+        let one = |argument: &CacheArgument| match argument {
+            CacheArgument::Desktop => None,
+            CacheArgument::One(cache) => Some(*cache),
+        };
+        match &self.cache[..] {
+            [] => Ok(None),
+            [CacheArgument::Desktop] => Ok(Some(CacheConfiguration::DESKTOP_LEVELS.to_vec())),
+            all => {
+                let all: Option<Vec<PlacedCache>> = all.iter().map(one).collect();
+                let all = all.context("--cache desktop cannot be given with other caches")?;
+                let (levels, instructions) = places::in_order(&all).context("--cache")?;
+                ensure!(instructions.is_none(), "--cache i1: only accesses to data are recorded");
+                Ok(Some(levels))
+            }
+        }
+    }
+
+    /// Creates the caches and their output; `None` if none are simulated.
+    pub fn prepare(&self, overwrite: bool) -> Result<Option<Caches>> {
+        let Some(levels) = self.levels()? else { return Ok(None) };
+        let model = Model::new(&levels)?;
+        let create = |path: &PathBuf| Created::new(path, overwrite);
+        let file = self.cache_json.as_ref().map(create).transpose()?;
+        let new_file = file.as_ref().and_then(Created::removable).into_iter().collect();
+        let new_file = Some(NewFiles::new(new_file));
+        Ok(Some(Caches {
+            state: Arc::new(Mutex::new(State { model, code: Code::default(), is_lost: false })),
+            file,
+            new_file,
+        }))
+    }
+}
+
+/// What the caches have counted.
+struct State {
+    model: Model,
+    /// Where its instructions are.
+    code: Code,
+    /// Whether accesses are missing.
+    is_lost: bool,
+}
+
+fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
+    state.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Simulated caches.
+pub struct Caches {
+    state: Arc<Mutex<State>>,
+    /// Where their counts are written.
+    file: Option<Created>,
+    new_file: Option<NewFiles>,
+}
+
+impl Caches {
+    /// Prints and writes the counts. Returns how this went.
+    fn finish(&self) -> Finished {
+        let state = lock(&self.state);
+        report!("{}", report::text(&state.model, &state.code));
+        let written = self
+            .file
+            .as_ref()
+            .map_or(Ok(()), |file| file.write(report::json(&state.model, &state.code)));
+        if let Err(error) = &written {
+            report!("hmtt: {}", escape::message(&chain(error)));
+        }
+        let mut finished = Finished::default();
+        (finished.has_failed, finished.is_lost) = (written.is_err(), state.is_lost);
+        finished
+    }
+}
+
+/// Writes a trace, simulates caches, or both.
+pub struct TraceOutputs {
+    pub file: Option<Outputs>,
+    pub caches: Option<Caches>,
+}
+
+impl TraceOutputs {
+    /// Completes the outputs. Returns how that went.
+    pub fn finish(&mut self) -> Finished {
+        let mut finished = self.file.as_mut().map(Outputs::finish).unwrap_or_default();
+        if let Some(of_caches) = self.caches.as_ref().map(Caches::finish) {
+            finished.has_failed |= of_caches.has_failed;
+            finished.is_lost |= of_caches.is_lost;
+        }
+        finished
+    }
+}
+
+impl Observer for TraceOutputs {
+    fn begin(&mut self, pid: Pid, program: &Path) -> Result<Output, TagError> {
+        let of_file = self.file.as_mut().map(|file| file.begin(pid, program)).transpose()?;
+        let state = self.caches.as_mut().map(|caches| {
+            caches.new_file.take().into_iter().for_each(NewFiles::keep);
+            caches.state.clone()
+        });
+        Ok(Box::new(move |outcome: Outcome| {
+            let missing = outcome.missing_accesses();
+            if let Some(state) = state {
+                let mut state = lock(&state);
+                state.is_lost |= !missing.is_empty();
+                let State { model, code, .. } = &mut *state;
+                code.resolve(&outcome.profile.files, model.instructions());
+            }
+            match of_file {
+                Some(finish) => finish(outcome),
+                None => missing.iter().for_each(|what| report!("hmtt: warning: {what}")),
+            }
+        }))
+    }
+
+    fn accesses(&mut self, pid: Pid) -> Option<Box<dyn AccessSink>> {
+        let of_file = self.file.as_mut().and_then(|file| file.accesses(pid));
+        match &self.caches {
+            None => of_file,
+            Some(caches) => Some(Box::new(CacheSink { pid, state: caches.state.clone(), of_file })),
+        }
+    }
+
+    fn not_followed(&mut self, pid: Pid, program: &Path, error: &ControlError) {
+        let (program, why) = (shown(program), chain(error));
+        let why = escape::message(&why);
+        report!("hmtt: warning: process {pid}, {program}, continues natively: {why}");
+    }
+}
+
+/// Makes the accesses of a program in the caches, and passes them on to its file.
+struct CacheSink {
+    pid: Pid,
+    state: Arc<Mutex<State>>,
+    of_file: Option<Box<dyn AccessSink>>,
+}
+
+impl AccessSink for CacheSink {
+    fn blocks(&mut self, blocks: &[BlockAccesses]) {
+        {
+            let mut state = lock(&self.state);
+            state.model.add_blocks(blocks);
+            state.code.add(self.pid, blocks.iter().map(|block| block.start));
+        }
+        self.of_file.iter_mut().for_each(|file| file.blocks(blocks));
+    }
+
+    fn words(&mut self, thread: i32, words: &[u8]) {
+        self.of_file.iter_mut().for_each(|file| file.words(thread, words));
+        lock(&self.state).model.units(thread.cast_unsigned(), words);
+    }
+
+    fn finish(&mut self, losses: Losses) {
+        self.of_file.iter_mut().for_each(|file| file.finish(losses));
+        let mut state = lock(&self.state);
+        let invalid = state.model.invalid_chunks();
+        if invalid > 0 {
+            report!("hmtt: warning: {invalid} chunks of accesses name no block, and are missing");
+            state.is_lost = true;
+        }
+    }
+}
