@@ -18,10 +18,11 @@ use std::sync::Arc;
 use hmtt_probe::address::RunAddr;
 use thiserror::Error;
 
-use crate::block::{Block, MAX_BYTES, Untranslatable};
+use crate::block::{MAX_BYTES, Untranslatable};
 use crate::code::CodeBytes;
 use crate::emit::{Emitted, ExitKind, Form, Path, Points, Section, emit};
 use crate::layout::{area, lookup};
+use crate::recorded::{Choice, Recorded};
 use crate::state::Point;
 use crate::stubs::Stubs;
 pub use arena::Contents;
@@ -64,14 +65,22 @@ pub enum Instrument {
     None,
     /// Each block writes its number to the thread's ring. `r15` is the pointer to its next place.
     Ring,
-    /// In addition, it writes what its accesses to memory follow from.
-    Accesses,
+    /// In addition, it writes what accesses to memory follow from.
+    Accesses(Choice),
 }
 
 impl Instrument {
     /// Whether threads have rings.
     pub fn has_ring(self) -> bool {
         self != Instrument::None
+    }
+
+    /// Which accesses are recorded, if any are.
+    pub fn choice(self) -> Option<Choice> {
+        match self {
+            Instrument::Accesses(choice) => Some(choice),
+            Instrument::None | Instrument::Ring => None,
+        }
     }
 }
 
@@ -382,10 +391,15 @@ impl<M: CacheMemory> Cache<M> {
         }
     }
 
-    /// The blocks of a number, and their numbers. The number is not trusted.
-    pub fn blocks_of(&self, number: u32) -> Option<(Vec<Block>, Vec<u32>)> {
+    /// What is recorded of the accesses of a block, or of a path. `None` if nothing is. The number is not trusted.
+    pub fn recorded(&self, number: u32) -> Option<Recorded> {
+        let choice = self.settings.instrument.choice()?;
         self.number(number)?;
-        self.decoded(number).ok()
+        let (blocks, numbers) = self.decoded(number).ok()?;
+        Some(match self.block(number) {
+            Some(_) => Recorded::new(&blocks, &choice),
+            None => Recorded::of_path(&blocks, &numbers, &choice),
+        })
     }
 
     /// Whether a block has code for direct, and for indirect transfers to it.

@@ -35,7 +35,7 @@ use hmtt_probe::address::RunAddr;
 
 use crate::block::{Block, Untranslatable};
 use crate::layout::{PAGE_BYTES, area, ring};
-use crate::recorded::Recorded;
+use crate::recorded::{Choice, Recorded};
 use crate::state::{Flags, Point, Registers, Rip};
 pub use writer::{FALL_THROUGH, JUMP, Points, Section, register};
 
@@ -44,8 +44,8 @@ pub use writer::{FALL_THROUGH, JUMP, Points, Section, register};
 pub struct Surroundings {
     /// Whether `r15` is the ring's pointer.
     pub ring: bool,
-    /// Whether accesses to memory are recorded in the ring.
-    pub accesses: bool,
+    /// Which accesses to memory are recorded in the ring, if any are.
+    pub accesses: Option<Choice>,
     /// Address of the lookup table.
     pub table: u32,
     /// Address of the arena's stub for misses.
@@ -324,7 +324,8 @@ impl<'a> Emitter<'a> {
         };
         let inside = Some((self.path.numbers[self.position], index as u16));
         let executed = (self.before + index) as u16;
-        let recorded = self.around.accesses.then(|| (self.number_so_far(), executed));
+        let is_recorded = self.around.accesses.is_some() && !self.is_silent();
+        let recorded = is_recorded.then(|| (self.number_so_far(), executed));
         let between = self.between(Rip::Address(address), borrowed);
         Point { inside, recorded, stored: self.stored, ..between }
     }

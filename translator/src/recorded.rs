@@ -16,13 +16,15 @@
 
 use std::collections::HashMap;
 
+use hmtt_format::Direction;
 use hmtt_format::access_trace::{Access as Recording, BlockAccesses, Part, Place, SLOT_BYTES};
 use iced_x86::{Instruction, InstructionInfoFactory, OpAccess, Register};
 
 use crate::block::{Block, MAX_INSTRUCTIONS, Operation};
 use crate::layout::{PAGE_BYTES, ring};
 use crate::selection::{
-    Access, Equality, Expression, Index, Operand, Template, Versioned, path_accesses,
+    Access, Accuracy, Equality, Expression, Index, Operand, Selector, Template, Versioned,
+    path_accesses,
 };
 
 /// Most bytes of slots for each byte of a block that is not dense.
@@ -32,6 +34,29 @@ pub const MOST_PATH_SLOTS: usize = 1024;
 const _: () = assert!(MAX_INSTRUCTIONS * 5 <= MOST_PATH_SLOTS);
 const _: () =
     assert!(12 * PAGE_BYTES + ((MOST_PATH_SLOTS + 2) * SLOT_BYTES) as u64 <= ring::SLACK_BYTES);
+
+/// Which accesses are recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Choice {
+    /// How they are chosen among those of a block.
+    pub selector: Selector,
+    /// Which of them are equal.
+    pub equality: Equality,
+    /// Only those of this direction, if there is one.
+    pub direction: Option<Direction>,
+    /// Whether blocks without chosen accesses write their numbers, too.
+    pub numbers_all: bool,
+}
+
+impl Choice {
+    /// All accesses, and all blocks.
+    pub const EVERY: Choice = Choice {
+        selector: Selector::Every,
+        equality: Equality::Values,
+        direction: None,
+        numbers_all: true,
+    };
+}
 
 /// What is stored in a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,13 +112,29 @@ fn is_repeated(instruction: &Instruction) -> bool {
 
 impl Recorded {
     /// What blocks record of their accesses that are executed one after the other.
-    pub fn new(blocks: &[Block]) -> Self {
-        let found = path_accesses(blocks, Equality::Values);
+    pub fn new(blocks: &[Block], choice: &Choice) -> Self {
+        let is_meant = |access: &Access| choice.direction.is_none_or(|one| one == access.direction);
+        let meant = |equality| {
+            let mut found = path_accesses(blocks, equality);
+            found.retain(is_meant);
+            found
+        };
+        let found = meant(Equality::Values);
+        let selection = match choice.equality {
+            Equality::Values => choice.selector.select(&found),
+            Equality::Versions => choice.selector.select(&meant(Equality::Versions)),
+        };
+        let represents: Vec<u16> =
+            selection.chosen.iter().map(|access| selection.represents(*access) as u16).collect();
+        let accuracy = Accuracy::of(&selection);
+        let found: Vec<Access> = selection.chosen.iter().map(|access| found[*access]).collect();
         let operations: Vec<&Operation> =
             blocks.iter().flat_map(|block| &block.operations).collect();
         let mut recorded = Recorded::default();
         recorded.accesses.start = blocks.first().map_or(0, |block| block.start.0);
         recorded.accesses.instructions = operations.len() as u16;
+        recorded.accesses.all = accuracy.accesses as u16;
+        recorded.accesses.near = accuracy.near as u16;
         // Slot and constant of the first access with these registers.
         let mut known: HashMap<Registers, (u16, i64)> = HashMap::new();
         let mut from = 0;
@@ -109,12 +150,15 @@ impl Recorded {
             }
             from += all.len();
         }
+        for (access, represents) in recorded.accesses.accesses.iter_mut().zip(represents) {
+            access.represents = represents;
+        }
         recorded
     }
 
     /// What a path records. `numbers`: those of its blocks.
-    pub fn of_path(blocks: &[Block], numbers: &[u32]) -> Self {
-        let mut recorded = Recorded::new(blocks);
+    pub fn of_path(blocks: &[Block], numbers: &[u32], choice: &Choice) -> Self {
+        let mut recorded = Recorded::new(blocks, choice);
         let mut instructions = 0;
         for (block, number) in blocks.iter().zip(numbers) {
             instructions += block.operations.len();
@@ -129,11 +173,11 @@ impl Recorded {
     }
 
     /// Whether a block records so much that it [is dense](Self::is_dense).
-    pub fn makes_dense(block: &Block) -> bool {
+    pub fn makes_dense(block: &Block, choice: &Choice) -> bool {
         // Others have at most one slot in each instruction.
         let may_be = block.operations.len() * SLOT_BYTES > MOST_SLOT_BYTES * block.bytes.len()
             || block.operations.iter().any(|one| one.instruction.is_string_instruction());
-        may_be && Recorded::new(std::slice::from_ref(block)).is_dense(block)
+        may_be && Recorded::new(std::slice::from_ref(block), choice).is_dense(block)
     }
 
     /// Whether there are so many slots that a page of such blocks could write more than fits in the slack of a chunk. What
@@ -216,7 +260,9 @@ impl Recorded {
     fn push(&mut self, instruction: &Operation, access: &Access, place: Place, adds_fs: bool) {
         let Access { operation, direction, size, conditional, .. } = *access;
         let (pc, operation) = (instruction.instruction.ip(), operation as u16);
-        let one = Recording { pc, operation, direction, size, conditional, adds_fs, place };
+        let represents = 1;
+        let one =
+            Recording { pc, operation, direction, size, conditional, adds_fs, represents, place };
         self.accesses.accesses.push(one);
     }
 }

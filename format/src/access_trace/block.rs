@@ -10,7 +10,9 @@
 //! | 12 | 2 | number of accesses |
 //! | 14 | 2 | number of bytes of the instructions of a block, 0 for a path |
 //! | 16 | 2 | number of parts of a path, 0 for a block |
-//! | 18 | | the bytes of the instructions, the parts, and then the accesses |
+//! | 18 | 2 | number of accesses of its instructions, of which those that are listed were chosen |
+//! | 20 | 2 | number of accesses that probably access a chunk of memory which a listed one accesses, too |
+//! | 22 | | the bytes of the instructions, the parts, and then the accesses |
 //!
 //! | bytes of a part | |
 //! |---|---|
@@ -22,6 +24,7 @@
 //! |---|---|
 //! | 8 | original address of its instruction |
 //! | 2 | index of its instruction |
+//! | 2 | number of accesses that it represents, with itself |
 //! | 4 | number of bytes that are accessed; of one element if there are several, and 0 if it is not known |
 //! | 1 | bit 0: write; bit 1: conditional; bit 2: the base of `fs` is added; bits 4 and 5: where it is |
 //! | 8, 10, 10 or 0 | where it is: 0: the address; 1: the number of a slot in 2 bytes, and what is added to it; 2: five numbers of slots, of a count before and after, of the first element, and of a pointer before and after; 3: not known |
@@ -33,7 +36,7 @@ use super::{NOT_BEGUN, SLOT_BYTES};
 use crate::Direction;
 
 /// Bytes before those of the instructions.
-const HEADER_BYTES: usize = 18;
+const HEADER_BYTES: usize = 22;
 /// Bytes of a part.
 const PART_BYTES: usize = 8;
 /// Most parts of a path.
@@ -78,6 +81,8 @@ pub struct Access {
     pub operation: u16,
     /// Whether it reads or writes.
     pub direction: Direction,
+    /// Number of accesses of the block with its address, one of which is recorded.
+    pub represents: u16,
     /// Number of bytes; of one element if there are several, and 0 if it is not known.
     pub size: u32,
     /// Whether it depends on other values than the address if memory is accessed.
@@ -110,8 +115,12 @@ pub struct BlockAccesses {
     pub slots: u16,
     /// Original bytes of its instructions, one after the other.
     pub code: Vec<u8>,
-    /// Its accesses, in program order.
+    /// Its accesses that are recorded, in program order.
     pub accesses: Vec<Access>,
+    /// Number of all its accesses.
+    pub all: u16,
+    /// Number of accesses that none represents, but that are probably in a chunk of memory with a recorded one.
+    pub near: u16,
     /// Of a path: its blocks. Each has a number, which is that of the path up to there.
     pub parts: Vec<Part>,
 }
@@ -127,6 +136,9 @@ pub struct Made {
     pub address: Option<u64>,
     /// Number of bytes; of one element if there are several, and 0 if it is not known.
     pub size: u32,
+    /// Number of accesses that it represents, with itself. The others have its address, and may be reads or writes of other
+    /// sizes.
+    pub represents: u16,
     /// Number of elements, at least 1. An instruction that copies or compares strings accesses one element of each in turn.
     pub elements: u64,
     /// Whether each element is at a lower address than the one before it.
@@ -208,7 +220,8 @@ impl BlockAccesses {
         bytes.extend(self.start.to_le_bytes());
         let counts = [self.accesses.len(), self.code.len(), self.parts.len()];
         let counts = counts.map(|count| count as u16);
-        for number in [self.instructions, self.slots].into_iter().chain(counts) {
+        let sums = [self.all, self.near];
+        for number in [self.instructions, self.slots].into_iter().chain(counts).chain(sums) {
             bytes.extend(number.to_le_bytes());
         }
         bytes.extend(&self.code);
@@ -226,6 +239,7 @@ impl BlockAccesses {
         let number = |at: usize| u16::from_le_bytes([header[at], header[at + 1]]);
         let start = u64::from_le_bytes(*header.first_chunk()?);
         let (instructions, slots, count) = (number(8), number(10), number(12));
+        let (all, near) = (number(18), number(20));
         let (code, mut rest) = rest.split_at_checked(number(14).into())?;
         if usize::from(number(16)) > MOST_PARTS {
             return None;
@@ -251,7 +265,8 @@ impl BlockAccesses {
             return None;
         }
         let code = code.to_vec();
-        Some((BlockAccesses { start, instructions, slots, code, accesses, parts }, rest))
+        let block = BlockAccesses { start, instructions, slots, code, accesses, all, near, parts };
+        Some((block, rest))
     }
 }
 
@@ -299,8 +314,8 @@ impl Access {
             Place::Unknown => (None, false),
         };
         let address = address.map(|at| if self.adds_fs { at.wrapping_add(fs) } else { at });
-        let Access { pc, direction, size, conditional, .. } = *self;
-        Made { pc, direction, address, size, elements, is_down, conditional }
+        let Access { pc, direction, size, conditional, represents, .. } = *self;
+        Made { pc, direction, address, represents, size, elements, is_down, conditional }
     }
 
     fn write(&self, bytes: &mut Vec<u8>) {
@@ -317,6 +332,7 @@ impl Access {
             | kind << PLACE_SHIFT;
         bytes.extend(self.pc.to_le_bytes());
         bytes.extend(self.operation.to_le_bytes());
+        bytes.extend(self.represents.to_le_bytes());
         bytes.extend(self.size.to_le_bytes());
         bytes.push(flags);
         match self.place {
@@ -332,7 +348,7 @@ impl Access {
 
     fn parse(bytes: &[u8]) -> Option<(Self, &[u8])> {
         let (pc, bytes) = bytes.split_first_chunk()?;
-        let ([a, b, size @ .., flags], mut rest) = bytes.split_first_chunk::<7>()?;
+        let ([a, b, c, d, size @ .., flags], mut rest) = bytes.split_first_chunk::<9>()?;
         let place = match flags >> PLACE_SHIFT {
             0 => Place::Static(u64::from_le_bytes(*take(&mut rest)?)),
             1 => Place::Slot {
@@ -353,6 +369,7 @@ impl Access {
         let access = Access {
             pc: u64::from_le_bytes(*pc),
             operation: u16::from_le_bytes([*a, *b]),
+            represents: u16::from_le_bytes([*c, *d]),
             direction: if flags & WRITE == 0 { Direction::Read } else { Direction::Write },
             size: u32::from_le_bytes(*size),
             conditional: flags & CONDITIONAL != 0,
@@ -388,10 +405,10 @@ mod tests {
 
     fn access() -> impl Strategy<Value = Access> {
         let flags = any::<[bool; 3]>();
-        (0..64u16, any::<u64>(), any::<u32>(), flags, place()).prop_map(
-            |(operation, pc, size, [writes, conditional, adds_fs], place)| {
+        (0..64u16, any::<u64>(), any::<(u16, u32)>(), flags, place()).prop_map(
+            |(operation, pc, (represents, size), [writes, conditional, adds_fs], place)| {
                 let direction = if writes { Direction::Write } else { Direction::Read };
-                Access { pc, operation, direction, size, conditional, adds_fs, place }
+                Access { pc, operation, represents, direction, size, conditional, adds_fs, place }
             },
         )
     }
@@ -423,10 +440,22 @@ mod tests {
     fn block() -> impl Strategy<Value = BlockAccesses> {
         let code = prop::collection::vec(any::<u8>(), 64..100);
         let accesses = prop::collection::vec(access(), 2..12);
-        (any::<u64>(), code, accesses, parts()).prop_map(|(start, code, mut accesses, parts)| {
-            accesses.sort_by_key(|access| access.operation);
-            BlockAccesses { start, instructions: 64, slots: 8, code, accesses, parts }
-        })
+        let first = any::<(u64, u16, u16)>();
+        (first, code, accesses, parts()).prop_map(
+            |((start, all, near), code, mut accesses, parts)| {
+                accesses.sort_by_key(|access| access.operation);
+                BlockAccesses {
+                    start,
+                    instructions: 64,
+                    slots: 8,
+                    code,
+                    accesses,
+                    all,
+                    near,
+                    parts,
+                }
+            },
+        )
     }
 
     proptest! {
@@ -471,7 +500,8 @@ mod tests {
     fn one(operation: u16, place: Place) -> Access {
         let direction = Direction::Read;
         let pc = 0x1000 + 4 * u64::from(operation);
-        Access { pc, operation, direction, size: 8, conditional: false, adds_fs: false, place }
+        let (conditional, adds_fs, represents) = (false, false, 1);
+        Access { pc, operation, direction, represents, size: 8, conditional, adds_fs, place }
     }
 
     /// Instruction, address, and number of elements upwards of all accesses.

@@ -13,6 +13,7 @@ fn block() -> BlockAccesses {
         pc: 0x1000 + 4 * u64::from(operation),
         operation,
         direction: Direction::Write,
+        represents: 1,
         size: 4,
         conditional: false,
         adds_fs: operation == 1,
@@ -20,7 +21,8 @@ fn block() -> BlockAccesses {
     });
     let (accesses, code) = (accesses.collect(), vec![0x90; 16]);
     let parts = Vec::new();
-    BlockAccesses { start: 0x1000, instructions: 4, slots: 5, code, accesses, parts }
+    let (start, all, near) = (0x1000, 4, 0);
+    BlockAccesses { start, instructions: 4, slots: 5, code, accesses, all, near, parts }
 }
 
 /// The path of that block twice.

@@ -120,6 +120,7 @@ pub fn read(input: impl Read, mut visitor: impl Visitor) -> Result<Ending, ReadE
 ///     pc: 0x1000,
 ///     operation: 0,
 ///     direction: Direction::Read,
+///     represents: 1,
 ///     size: 8,
 ///     conditional: false,
 ///     adds_fs: false,

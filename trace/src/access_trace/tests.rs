@@ -9,14 +9,16 @@ use super::*;
 fn block() -> BlockAccesses {
     let one = |operation, direction, adds_fs, place| {
         let pc = 0x1000 + 4 * u64::from(operation);
-        Access { pc, operation, direction, size: 8, conditional: false, adds_fs, place }
+        let (represents, conditional) = (1, false);
+        Access { pc, operation, direction, represents, size: 8, conditional, adds_fs, place }
     };
     let accesses = vec![
         one(0, Direction::Read, false, Place::Slot { slot: 0, plus: 8 }),
         one(1, Direction::Write, true, Place::Static(0x28)),
     ];
     let (code, parts) = (vec![0x90; 8], Vec::new());
-    BlockAccesses { start: 0x1000, instructions: 2, slots: 1, code, accesses, parts }
+    let (start, all, near) = (0x1000, 2, 0);
+    BlockAccesses { start, instructions: 2, slots: 1, code, accesses, all, near, parts }
 }
 
 /// The path of the block three times, all with one slot.

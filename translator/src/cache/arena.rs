@@ -9,7 +9,6 @@ use std::collections::HashMap;
 use hmtt_probe::address::RunAddr;
 
 use super::{Arena, ArenaNumber, CacheMemory, Settings, Side};
-use crate::cache::Instrument;
 use crate::emit::{Emitted, Form, Surroundings};
 use crate::stubs::Stubs;
 
@@ -85,7 +84,7 @@ impl Space {
         memory.write(number, 0, &stubs.section.bytes);
         let around = Surroundings {
             ring: settings.instrument.has_ring(),
-            accesses: settings.instrument == Instrument::Accesses,
+            accesses: settings.instrument.choice(),
             table: settings.table,
             miss: base + u64::from(stubs.miss),
             indirect: base + u64::from(stubs.indirect),

@@ -58,7 +58,9 @@ fn is_left_to_check(block: &Block, to: RunAddr, instrument: Instrument) -> bool 
     match instrument {
         Instrument::None => false,
         Instrument::Ring => is_checked(block.start, to),
-        Instrument::Accesses => is_checked(block.start, to) || Recorded::makes_dense(block),
+        Instrument::Accesses(choice) => {
+            is_checked(block.start, to) || Recorded::makes_dense(block, &choice)
+        }
     }
 }
 
@@ -86,6 +88,7 @@ pub fn order(blocks: Vec<Decoded>, instrument: Instrument) -> Vec<Ordered> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::recorded::Choice;
 
     /// Orders blocks that start at these addresses of code at 0x1000.
     fn ordered(code: &[u8], starts: &[u64], instrument: Instrument) -> Vec<(u64, bool)> {
@@ -129,6 +132,7 @@ mod tests {
         // rep movsb; jmp 4; ret
         let code = [0xf3, 0xa4, 0xeb, 0, 0xc3];
         assert_eq!(ordered(&code, &[0, 4], Instrument::Ring), [(0, false), (4, true)]);
-        assert_eq!(ordered(&code, &[0, 4], Instrument::Accesses), [(0, false), (4, false)]);
+        let every = Instrument::Accesses(Choice::EVERY);
+        assert_eq!(ordered(&code, &[0, 4], every), [(0, false), (4, false)]);
     }
 }

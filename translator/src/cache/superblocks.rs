@@ -6,7 +6,7 @@ use hmtt_format::access_trace::MOST_PARTS;
 use hmtt_probe::address::RunAddr;
 
 use super::record::{Body, PathRecord, Record};
-use super::{BlockInfo, Cache, CacheError, CacheMemory, Instrument};
+use super::{BlockInfo, Cache, CacheError, CacheMemory};
 use crate::block::{Block, End, Untranslatable, Why};
 use crate::emit::Leave;
 use crate::recorded::{MOST_PATH_SLOTS, Recorded};
@@ -56,9 +56,9 @@ impl<M: CacheMemory> Cache<M> {
             path.push(Block::from_bytes(pair[1].start, &pair[1].bytes)?);
         }
         let mut length = path.len();
-        if self.settings.instrument == Instrument::Accesses {
-            let fits =
-                |length: &usize| Recorded::new(&path[..*length]).slots.len() <= MOST_PATH_SLOTS;
+        if let Some(choice) = self.settings.instrument.choice() {
+            let slots = |length: usize| Recorded::new(&path[..length], &choice).slots.len();
+            let fits = |length: &usize| slots(*length) <= MOST_PATH_SLOTS;
             length = (2..=length).rev().find(fits).unwrap_or(0);
         }
         if length < 2 {

@@ -28,15 +28,13 @@ impl AccessBlocks for Shared {
                 Some(cache::Numbered::Path { blocks, .. }) => blocks.len() as u32,
                 _ => 1,
             };
-            copied.push((translation.blocks_of(next + length - 1), length as usize));
+            let code = translation.block(next).map(|(info, _)| info.bytes.to_vec());
+            copied.push((translation.recorded(next + length - 1), code, length as usize));
             next += length;
         }
         drop(translation);
-        let described = copied.into_iter().map(|(blocks, length)| match blocks {
-            Some((blocks, numbers)) if length > 1 => Recorded::of_path(&blocks, &numbers).accesses,
-            Some((mut blocks, _)) => {
-                let accesses = Recorded::new(&blocks).accesses;
-                let code = blocks.first_mut().map(|block| std::mem::take(&mut block.bytes).into());
+        let described = copied.into_iter().map(|(recorded, code, length)| match recorded {
+            Some(Recorded { accesses, .. }) => {
                 BlockAccesses { code: code.unwrap_or_default(), ..accesses }
             }
             // Numbers behind it stay what they are.

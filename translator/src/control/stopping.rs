@@ -21,7 +21,7 @@ use super::original::{original, register};
 use super::tracer::Tracer;
 use crate::emulation::{Fields, MOST_BYTES, Thread};
 use crate::layout::{PAGE_BYTES, area, ring};
-use crate::recorded::{Recorded, Slot};
+use crate::recorded::Slot;
 use crate::shared::Area;
 use crate::state::Point;
 
@@ -140,8 +140,7 @@ impl Tracer {
 
     /// What a block or path stores.
     fn slots_of(&self, number: u32) -> Vec<Slot> {
-        let blocks = self.shared.translation().blocks_of(number);
-        blocks.map_or_else(Vec::new, |(blocks, _)| Recorded::new(&blocks).slots)
+        self.shared.translation().recorded(number).map_or_else(Vec::new, |one| one.slots)
     }
 
     /// Notes how many instructions of the block or path were executed that a thread is in, and how far a string instruction has come.

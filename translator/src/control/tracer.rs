@@ -150,7 +150,7 @@ impl Tracer {
             shared,
             refuses_sequences: false,
             has_rings: options.instrument.has_ring(),
-            records_accesses: options.instrument == Instrument::Accesses,
+            records_accesses: options.instrument.choice().is_some(),
             threads: BTreeMap::new(),
             pending: VecDeque::new(),
             finished,

@@ -17,10 +17,10 @@ use super::calls::{Need, need};
 use super::code::{Files, ProcessCode};
 use super::memory::CodeMemory;
 use super::{Request, Shared};
-use crate::block::Block;
 use crate::cache::{Answer, BlockInfo, Cache, CacheError, Contents, Entry, Numbered};
 use crate::layout::{area, header};
 use crate::profile::{BlockCount, CodeFiles, NativeUse};
+use crate::recorded::Recorded;
 use crate::shared::{Area, THREADS, wait, wake};
 use crate::state::Point;
 use robust::Robust;
@@ -88,9 +88,9 @@ impl Translation {
         Some((self.cache.block(number)?, files))
     }
 
-    /// The blocks of a number, and their numbers. The number is not trusted.
-    pub fn blocks_of(&self, number: u32) -> Option<(Vec<Block>, Vec<u32>)> {
-        self.cache.blocks_of(number)
+    /// What is recorded of the accesses of a block or path. The number is not trusted.
+    pub fn recorded(&self, number: u32) -> Option<Recorded> {
+        self.cache.recorded(number)
     }
 
     /// The files of the code.

@@ -121,7 +121,7 @@ impl Emitter<'_> {
     /// written.
     pub(super) fn begin_block(&mut self) {
         self.check_source();
-        if !self.around.ring {
+        if !self.around.ring || self.is_silent() {
         } else if self.is_inner() {
             self.unwritten = Some(self.number_so_far());
         } else {
@@ -137,12 +137,13 @@ impl Emitter<'_> {
         let section = self.section(side);
         section.point(state);
         // With slots the number has 8 bytes, so that all of them are aligned.
-        let opcode = if self.around.accesses { 0x49 } else { 0x41 };
+        let has_slots = self.around.accesses.is_some();
+        let opcode = if has_slots { 0x49 } else { 0x41 };
         let section = self.section(side);
         section.put(&[opcode, 0xc7, 0x07]);
         section.put(&number.to_le_bytes());
         section.point(state);
-        let bytes = if self.around.accesses { 8 } else { 4 } + SLOT_BYTES * slots;
+        let bytes = if has_slots { 8 } else { 4 } + SLOT_BYTES * slots;
         let section = self.section(side);
         match i8::try_from(bytes) {
             Ok(short) => section.put(&[0x4d, 0x8d, 0x7f, short as u8]),

@@ -114,7 +114,7 @@ impl<'a> Emitter<'a> {
 
     /// Adds cold code that writes the number of the blocks up to this one.
     fn write_so_far(&mut self, state: Point) {
-        if self.around.ring {
+        if self.around.ring && !self.is_silent() {
             let slots = usize::from(self.stored);
             self.write_number(Side::Cold, self.number_so_far(), slots, state);
             self.unwritten = None;

@@ -30,9 +30,15 @@ fn registers(sum: &Operand) -> Registers {
 impl Emitter<'_> {
     /// Finds out what the path records.
     pub(super) fn begin_recording(&mut self) {
-        if self.around.accesses {
-            (self.recorded, self.stored) = (Recorded::new(self.path.blocks), 0);
+        if let Some(choice) = &self.around.accesses {
+            (self.recorded, self.stored) = (Recorded::new(self.path.blocks, choice), 0);
         }
+    }
+
+    /// Whether the path writes nothing, because no access is chosen.
+    pub(super) fn is_silent(&self) -> bool {
+        let may_be = self.around.accesses.is_some_and(|choice| !choice.numbers_all);
+        may_be && self.recorded.accesses.accesses.is_empty()
     }
 
     /// Whether there are so many slots that what follows is entered where the ring is checked.

@@ -50,6 +50,8 @@ struct Passing<'r> {
     /// Chunks since superblocks were built.
     chunks: u64,
     next_decision: u64,
+    /// Whether superblocks are built.
+    builds: bool,
 }
 
 impl Passing<'_> {
@@ -98,7 +100,8 @@ impl Consumer for Passing<'_> {
         self.bytes.resize(length as usize, 0);
         area.copy_chunk(chunk, 0, &mut self.bytes);
         self.chunks += 1;
-        let is_looked_at = self.chunks <= FIRST_CHUNKS || self.chunks.is_multiple_of(OTHERS);
+        let is_looked_at =
+            self.builds && (self.chunks <= FIRST_CHUNKS || self.chunks.is_multiple_of(OTHERS));
         if is_looked_at {
             self.look_at(number, thread);
         } else if self.streams[number].1 {
@@ -146,6 +149,7 @@ pub fn record(
         numbers: Vec::new(),
         chunks: 0,
         next_decision: FIRST_DECISION,
+        builds: recording.superblocks.is_some(),
     };
     let Reader { consumer, losses, .. } = Reader::new(rings, consumer).follow(finished);
     consumer.sink.finish(losses);

@@ -109,6 +109,14 @@ pub struct Selection {
     pub represented_by: Vec<Option<usize>>,
 }
 
+impl Selection {
+    /// How many accesses a traced one represents: those that equal it.
+    pub fn represents(&self, access: usize) -> usize {
+        let class = self.represented_by.get(access).copied().flatten();
+        class.map_or(1, |class| self.representatives[class].score.count)
+    }
+}
+
 impl Selector {
     /// Chooses among the accesses of a block.
     pub fn select(&self, accesses: &[Access]) -> Selection {

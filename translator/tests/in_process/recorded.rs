@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use hmtt_format::Direction;
 use hmtt_translator::cache::{Cache, Instrument};
 use hmtt_translator::layout::{area, ring};
-use hmtt_translator::recorded::Recorded;
+use hmtt_translator::recorded::Choice;
 use iced_x86::{Decoder, DecoderOptions, Instruction, InstructionInfoFactory, OpAccess, Register};
 
 use super::instructions::Random;
@@ -95,8 +95,7 @@ fn recorded(cache: &Cache<Direct>, shared: &Shared) -> (Vec<Made>, Vec<u32>) {
         if number & ring::NOTE != 0 {
             continue;
         }
-        let (blocks, _) = cache.blocks_of(number).expect("the number of a block or path");
-        let recorded = Recorded::new(&blocks);
+        let recorded = cache.recorded(number).expect("the number of a block or path");
         let slots: Vec<u64> =
             (0..recorded.slots.len() as u32).map(|slot| unit(at + 8 * slot)).collect();
         at += recorded.accesses.slot_bytes() as u32;
@@ -128,7 +127,7 @@ fn recorded_accesses_are_those_of_plain_execution() {
         let expected = sorted(expected);
         let shared = Shared::new(2, area::WAIT);
         let away = if seed % 3 == 0 { 0x7000_0000 } else { 0 };
-        let mut cache = new_cache(&machine, Instrument::Accesses, 64, away);
+        let mut cache = new_cache(&machine, Instrument::Accesses(Choice::EVERY), 64, away);
         let (at, registers, data) = (program.start, &program.registers, &program.data);
         let same = machine.run(at, registers, data);
         let (mut random, mut numbers) = (Random(seed), Vec::new());

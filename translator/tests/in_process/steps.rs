@@ -9,6 +9,7 @@ use hmtt_probe::address::RunAddr;
 use hmtt_translator::cache::{Cache, Instrument};
 use hmtt_translator::emulation::{Fields, MOST_BYTES, Thread};
 use hmtt_translator::layout::{area, ring};
+use hmtt_translator::recorded::Choice;
 use hmtt_translator::state::{Flags, Rip};
 
 use super::instructions::Random;
@@ -324,7 +325,8 @@ fn every_state_in_the_cache_is_one_of_plain_execution() {
         machine.code_may_change = seed % 4 == 3;
         machine.code_is_expected = seed % 3 == 1;
         let Some(plain) = run_plainly(&machine, &program) else { continue };
-        for instrument in [Instrument::None, Instrument::Ring, Instrument::Accesses] {
+        for instrument in [Instrument::None, Instrument::Ring, Instrument::Accesses(Choice::EVERY)]
+        {
             let shared = Shared::new(2, area::WAIT);
             let away = if seed % 3 == 0 { 0x7000_0000 } else { 0 };
             let mut cache = new_cache(&machine, instrument, 64, away);
