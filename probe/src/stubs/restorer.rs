@@ -24,6 +24,11 @@
 //!
 //! Invariant: the code is safe for any frame. A missing resumption costs a count, never the
 //! program's state.
+//!
+//! Invariant: the code may be restarted before each of its instructions, as a signal within it does.
+//! Therefore the resumption is cleared after its address has been stored, not before: in between, a
+//! restart would find neither, and a thread that continues at the start of a region would count again.
+//! No list contains the stored address, which is in a stub.
 
 use iced_x86::IcedError;
 use iced_x86::code_asm::*;
@@ -132,16 +137,20 @@ pub fn code(at: RunAddr, session: u64, call: RunAddr) -> Result<Vec<u8>, IcedErr
         (asm.create_label(), asm.create_label(), asm.create_label());
     let (mut lower, mut found, mut skip) =
         (asm.create_label(), asm.create_label(), asm.create_label());
-    let (mut store, mut done) = (asm.create_label(), asm.create_label());
+    let (mut unused, mut done) = (asm.create_label(), asm.create_label());
     let resumption = RESUMPTION as i32;
     asm.mov(rdi, qword_ptr(rsp + RIP as i32))?;
     asm.mov(rax, session)?;
     asm.cmp(qword_ptr(rsp + resumption), rax)?;
     asm.jne(lists)?;
-    asm.mov(qword_ptr(rsp + resumption), 0)?;
-    asm.mov(rax, qword_ptr(rsp + resumption + 16))?;
     asm.cmp(qword_ptr(rsp + resumption + 8), rdi)?;
-    asm.je(store)?;
+    asm.jne(unused)?;
+    asm.mov(rax, qword_ptr(rsp + resumption + 16))?;
+    asm.mov(qword_ptr(rsp + RIP as i32), rax)?;
+    asm.mov(qword_ptr(rsp + resumption), 0)?;
+    asm.jmp(done)?;
+    asm.set_label(&mut unused)?;
+    asm.mov(qword_ptr(rsp + resumption), 0)?;
     asm.set_label(&mut lists)?;
     asm.mov(rsi, (at + FIRST_LIST).0)?;
     asm.set_label(&mut skip)?;
@@ -179,7 +188,6 @@ pub fn code(at: RunAddr, session: u64, call: RunAddr) -> Result<Vec<u8>, IcedErr
     asm.cmp(ecx, dword_ptr(r8 + 20))?;
     asm.jne(done)?;
     asm.mov(rax, qword_ptr(r8 + 8))?;
-    asm.set_label(&mut store)?;
     asm.mov(qword_ptr(rsp + RIP as i32), rax)?;
     asm.set_label(&mut done)?;
     asm.mov(eax, libc::SYS_rt_sigreturn as u32)?;
