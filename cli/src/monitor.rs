@@ -13,6 +13,8 @@ mod run;
 use anyhow::Result;
 use clap::Subcommand;
 
+pub use detach::{Detach, run as detach};
+pub use options::selected;
 pub use outputs::Finished;
 pub use run::run_to_end;
 

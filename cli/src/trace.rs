@@ -1,14 +1,18 @@
 //! `hmtt trace`: runs a program from a code cache that records its accesses to memory.
 //!
-//! [`run`](mod@run) follows a program, [`outputs`] writes the file, [`caches`] simulates caches, and [`text`] prints a file.
+//! [`run`](mod@run) and [`attach`] follow a program, [`outputs`] writes the file, [`caches`] simulates caches, and [`text`] prints a file.
 
+mod attach;
 mod caches;
+mod options;
 mod outputs;
 mod run;
 pub mod text;
 
 use anyhow::Result;
 use clap::Subcommand;
+
+use crate::monitor::{Detach, detach};
 
 /// Record the accesses to memory that a program makes
 #[derive(clap::Args)]
@@ -20,11 +24,15 @@ pub struct Arguments {
 #[derive(Subcommand)]
 enum Command {
     Run(run::Run),
+    Attach(attach::Attach),
+    Detach(Detach),
 }
 
 /// Runs the command. Returns whether something was lost.
 pub fn run(arguments: &Arguments) -> Result<bool> {
     match &arguments.command {
         Command::Run(arguments) => run::run(arguments),
+        Command::Attach(arguments) => attach::run(arguments),
+        Command::Detach(arguments) => detach(arguments).map(|()| false),
     }
 }

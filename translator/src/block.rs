@@ -34,6 +34,8 @@ pub struct Block {
     /// Whether its bytes may change without a system call of the process. Such a block ends with its first store, which may
     /// change what follows.
     pub may_change: bool,
+    /// Whether its accesses are recorded, if any are.
+    pub is_recorded: bool,
 }
 
 /// An instruction of a block.

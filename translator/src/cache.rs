@@ -122,6 +122,8 @@ pub struct BlockInfo {
     pub instructions: u16,
     /// Whether its original bytes may change without a system call of the process.
     pub may_change: bool,
+    /// Whether its accesses are recorded, if any are.
+    pub is_recorded: bool,
 }
 
 /// What a number in a ring stands for.

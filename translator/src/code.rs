@@ -13,6 +13,11 @@ pub trait CodeBytes {
         false
     }
 
+    /// Whether accesses of the block at an address are recorded, if any are.
+    fn is_recorded(&self, _at: RunAddr) -> bool {
+        true
+    }
+
     /// Blocks that the program is expected to execute soon after it gets to an address, in order, each at most once. They
     /// are translated together, and need not exist.
     fn expected(&self, _at: RunAddr) -> Vec<Expected> {

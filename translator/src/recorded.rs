@@ -113,7 +113,12 @@ fn is_repeated(instruction: &Instruction) -> bool {
 impl Recorded {
     /// What blocks record of their accesses that are executed one after the other.
     pub fn new(blocks: &[Block], choice: &Choice) -> Self {
-        let is_meant = |access: &Access| choice.direction.is_none_or(|one| one == access.direction);
+        let are_recorded: Vec<bool> =
+            blocks.iter().flat_map(|one| vec![one.is_recorded; one.operations.len()]).collect();
+        let is_meant = |access: &Access| {
+            are_recorded[access.operation]
+                && choice.direction.is_none_or(|one| one == access.direction)
+        };
         let meant = |equality| {
             let mut found = path_accesses(blocks, equality);
             found.retain(is_meant);

@@ -6,7 +6,7 @@ use nix::unistd::Pid;
 
 use crate::tag::detach::ask;
 
-/// End the monitoring of a process: its threads continue in their original code
+/// End following a process: its threads continue in their original code
 #[derive(clap::Args)]
 pub struct Detach {
     /// Process id
@@ -19,6 +19,6 @@ pub fn run(Detach { pid }: &Detach) -> Result<()> {
     let pid = Pid::from_raw(*pid);
     match controller(pid)? {
         Some(tracer) => ask(pid, tracer),
-        None => bail!("process {pid} is not monitored"),
+        None => bail!("process {pid} is not followed"),
     }
 }

@@ -93,6 +93,14 @@ enum Full {
     Drop,
 }
 
+/// The functions that rules select; `None` for all.
+pub fn selected(include: &[String], exclude: &[String]) -> Result<Option<Selection>> {
+    let include = include.iter().map(|rule| (Effect::Include, rule.as_str()));
+    let exclude = exclude.iter().map(|rule| (Effect::Exclude, rule.as_str()));
+    let rules: Vec<_> = include.chain(exclude).collect();
+    Ok(if rules.is_empty() { None } else { Some(Selection::parse(rules)?) })
+}
+
 /// What is made before a program is followed.
 pub struct Prepared {
     /// How it is followed.
@@ -102,14 +110,6 @@ pub struct Prepared {
 }
 
 impl MonitorOptions {
-    /// The functions that are written; `None` for all.
-    fn selection(&self) -> Result<Option<Selection>> {
-        let include = self.include.iter().map(|rule| (Effect::Include, rule.as_str()));
-        let exclude = self.exclude.iter().map(|rule| (Effect::Exclude, rule.as_str()));
-        let rules: Vec<_> = include.chain(exclude).collect();
-        Ok(if rules.is_empty() { None } else { Some(Selection::parse(rules)?) })
-    }
-
     /// The lists of executed blocks. Without a folder from the user, they are left out if there is no place for them.
     fn block_lists(&self) -> Result<Option<BlockLists>> {
         if self.no_block_lists {
@@ -145,7 +145,7 @@ impl MonitorOptions {
             overwrite: self.overwrite,
             has_vectors: self.bbv.is_some(),
             prints: !self.translate_only,
-            selection: self.selection()?,
+            selection: selected(&self.include, &self.exclude)?,
         };
         let cpu = self.monitor_cpu()?;
         let perf_map = self.perf_map;
@@ -176,6 +176,7 @@ impl MonitorOptions {
             follow,
             cpu,
             lists,
+            selected: None,
             perf_map,
         };
         Ok(Prepared { options, outputs })

@@ -80,6 +80,11 @@ impl CacheOptions {
         }
     }
 
+    /// Whether caches are simulated.
+    pub fn are_wanted(&self) -> bool {
+        !self.cache.is_empty()
+    }
+
     /// Creates the caches and their output; `None` if none are simulated.
     pub fn prepare(&self, overwrite: bool) -> Result<Option<Caches>> {
         let Some(levels) = self.levels()? else { return Ok(None) };

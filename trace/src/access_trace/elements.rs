@@ -164,7 +164,8 @@ mod tests {
 
     fn made(pc: u64, address: Option<u64>, size: u32, elements: u64) -> Made {
         let direction = Direction::Read;
-        Made { pc, direction, address, size, elements, is_down: false, conditional: false }
+        let (is_down, conditional, represents) = (false, false, 1);
+        Made { pc, direction, address, represents, size, elements, is_down, conditional }
     }
 
     /// Instruction, address and number of elements of all that is passed on.

@@ -31,7 +31,8 @@ impl Block {
     pub fn decode(code: &dyn CodeBytes, at: RunAddr) -> Result<Block, Untranslatable> {
         let mut bytes = [0; MAX_BYTES];
         let length = code.read(at, &mut bytes).min(MAX_BYTES);
-        Block::from_code(at, &bytes[..length], code.may_change(at))
+        let block = Block::from_code(at, &bytes[..length], code.may_change(at))?;
+        Ok(Block { is_recorded: code.is_recorded(at), ..block })
     }
 
     /// Decodes the block that starts at an address, from bytes.
@@ -86,7 +87,14 @@ impl Block {
             }
         };
         liveness::set(&mut operations);
-        Ok(Block { start, bytes: bytes[..limit].into(), operations, end, may_change })
+        Ok(Block {
+            start,
+            bytes: bytes[..limit].into(),
+            operations,
+            end,
+            may_change,
+            is_recorded: true,
+        })
     }
 
     /// Ends the block before an instruction that turned out not to be translated.

@@ -81,7 +81,8 @@ impl<M: CacheMemory> Cache<M> {
         let all: Arc<[u32]> = blocks.into();
         for length in 1..=all.len() {
             let (bytes, may_change) = (Box::default(), false);
-            let info = BlockInfo { start, bytes, instructions: 0, may_change };
+            let is_recorded = true;
+            let info = BlockInfo { start, bytes, instructions: 0, may_change, is_recorded };
             let path = PathRecord { blocks: Arc::clone(&all), length };
             self.blocks.push(Record::new(info, Some(path)));
         }

@@ -12,13 +12,14 @@ use std::sync::Arc;
 
 use hmtt_probe::address::RunAddr;
 use hmtt_probe::ptrace::{Mapping, ReadMemory, RunningMemory, mappings};
+use hmtt_probe::selection::Selection;
 use nix::unistd::Pid;
 
 use super::expected::ExpectedBlocks;
 use crate::block_lists::BlockLists;
 use crate::code::{CodeBytes, Expected};
 use crate::layout::PAGE_BYTES;
-use crate::profile::{BlockCount, CodeFiles};
+use crate::profile::{BlockCount, CodeFiles, Names};
 
 /// Executable mappings of a process at one time.
 pub type Files = Arc<Vec<Mapping>>;
@@ -30,6 +31,8 @@ pub struct ProcessCode {
     /// The files of all executable mappings that there were.
     files: CodeFiles,
     expected: RefCell<ExpectedBlocks>,
+    /// Finds functions whose accesses are recorded; without it those of all are.
+    selected: Option<RefCell<Names<Arc<Selection>>>>,
     /// Code that was read for the current request, by the address of its page.
     pages: RefCell<HashMap<RunAddr, Page>>,
 }
@@ -51,14 +54,21 @@ struct Maps {
 
 impl ProcessCode {
     /// The code of a process that this one traces. `files`: receives its files. `lists`: what earlier runs have executed.
+    /// `selected`: functions whose accesses are recorded.
     ///
     /// # Errors
     /// The error of opening its memory.
-    pub fn open(pid: Pid, files: CodeFiles, lists: Option<Arc<BlockLists>>) -> io::Result<Self> {
+    pub fn open(
+        pid: Pid,
+        files: CodeFiles,
+        lists: Option<Arc<BlockLists>>,
+        selected: Option<Arc<Selection>>,
+    ) -> io::Result<Self> {
         let maps = RefCell::new(Maps { current: None, states: Vec::new() });
         let memory = RunningMemory::open(pid)?;
         let expected = RefCell::new(ExpectedBlocks::new(lists));
-        Ok(ProcessCode { memory, maps, files, expected, pages: RefCell::default() })
+        let selected = selected.map(|rules| RefCell::new(Names::new(files.clone(), Some(rules))));
+        Ok(ProcessCode { memory, maps, files, expected, selected, pages: RefCell::default() })
     }
 
     /// The files of all executable mappings that there were when code was read.
@@ -159,6 +169,17 @@ impl CodeBytes for ProcessCode {
 
     fn may_change(&self, at: RunAddr) -> bool {
         self.with_page(at, |_, may_change| may_change).unwrap_or(false)
+    }
+
+    fn is_recorded(&self, at: RunAddr) -> bool {
+        let Some(names) = &self.selected else { return true };
+        let current = self.current();
+        let mut names = names.borrow_mut();
+        let place = match current.iter().find(|one| (one.start..one.end).contains(&at)) {
+            Some(mapping) => names.find(mapping, at),
+            None => names.nowhere(),
+        };
+        place.is_selected
     }
 
     fn expected(&self, at: RunAddr) -> Vec<Expected> {

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use hmtt_format::escape;
 use hmtt_probe::address::RunAddr;
+use hmtt_probe::selection::Selection;
 
 use super::translator::Translation;
 use crate::cache::{Contents, Numbered, Side};
@@ -14,7 +15,7 @@ const STUBS: &str = "[hmtt stubs]";
 const ISLAND: &str = "[hmtt jump]";
 
 /// The name of the block with a number: function and offset, or file and address.
-fn block_name(translation: &Translation, names: &mut Names<'_>, number: u32) -> String {
+fn block_name(translation: &Translation, names: &mut Names<&Selection>, number: u32) -> String {
     let Some((block, files)) = translation.block(number) else { return "[unknown]".into() };
     let contains = |start: RunAddr, end: RunAddr| (start..end).contains(&block.start);
     let Some(mapping) = files.iter().find(|one| contains(one.start, one.end)) else {
@@ -31,7 +32,7 @@ fn block_name(translation: &Translation, names: &mut Names<'_>, number: u32) -> 
 
 /// Symbols of all code in the cache of a process. Those of blocks have the names of their original functions.
 pub fn text(translation: &Translation) -> String {
-    let mut names = Names::new(translation.code_files().clone(), None);
+    let mut names = Names::new(translation.code_files().clone(), None::<&Selection>);
     let mut text = String::new();
     for (range, contents) in translation.contents() {
         let name = match contents {

@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
+use hmtt_probe::selection::Selection;
 use nix::unistd::Pid;
 
 use super::Shared;
@@ -31,7 +32,7 @@ pub struct Progress {
 #[derive(Default)]
 struct Functions {
     /// With the files of the process.
-    names: Names<'static>,
+    names: Names<&'static Selection>,
     /// Name of the function of each block, in the order of their numbers.
     of_blocks: Vec<Option<String>>,
 }

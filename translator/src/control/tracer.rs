@@ -13,6 +13,7 @@ use std::sync::mpsc::Sender;
 use hmtt_probe::address::RunAddr;
 use hmtt_probe::control::Ending;
 use hmtt_probe::ptrace::{Process, PtraceError, Status};
+use hmtt_probe::selection::Selection;
 use nix::sys::signal::SigSet;
 use nix::unistd::Pid;
 
@@ -65,6 +66,8 @@ pub struct Options {
     pub cpu: MonitorCpu,
     /// Where lists of executed blocks are kept for the next run, if they are.
     pub lists: Option<Arc<BlockLists>>,
+    /// Functions whose accesses are recorded; `None` for all.
+    pub selected: Option<Arc<Selection>>,
     /// Whether the results have symbols of the code cache, as perf(1) reads them.
     pub perf_map: bool,
 }
@@ -113,7 +116,9 @@ pub(super) fn prepare(
         memory.code.set_call(low as u8, if is_asked { lookup::ASKED } else { lookup::AT_ONCE });
     }
     let failed = |source| ControlError::System { operation: "read the program's memory", source };
-    let code = ProcessCode::open(process.pid, files, options.lists.clone()).map_err(failed)?;
+    let code =
+        ProcessCode::open(process.pid, files, options.lists.clone(), options.selected.clone());
+    let code = code.map_err(failed)?;
     let settings = Settings { table: memory.table, instrument: options.instrument, batch: BATCH };
     let cache = Cache::new(memory.code, settings, near)?;
     let rings = Arc::new(Rings::new(memory.areas));

@@ -131,7 +131,7 @@ fn models(of: &Counts) -> Option<Models> {
 }
 
 /// A block, and whether it is selected.
-fn block(one: &BlockCount, names: &mut Names<'_>) -> (Block, bool) {
+fn block(one: &BlockCount, names: &mut Names<&Selection>) -> (Block, bool) {
     let code = &one.code;
     let place = one.mapping.as_ref().map(|mapping| names.find(mapping, code.start));
     // Code whose memory was unmapped belongs to no known function.

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::ops::Deref;
 use std::path::PathBuf;
 
 use hmtt_probe::address::RunAddr;
@@ -22,14 +23,13 @@ pub struct Unread {
     pub why: Reason,
 }
 
-/// Functions in files.
-#[derive(Default)]
-pub struct Names<'s> {
+/// Functions in files. `R`: a reference to rules.
+pub struct Names<R> {
     files: CodeFiles,
     /// Files that were read.
     images: HashMap<Key, CodeImage>,
     /// Which functions are selected; `None` for all.
-    rules: Option<&'s Selection>,
+    rules: Option<R>,
     /// Files that could not be read.
     unread: Vec<Unread>,
 }
@@ -45,9 +45,16 @@ pub struct Place {
     pub is_selected: bool,
 }
 
-impl<'s> Names<'s> {
+impl<R> Default for Names<R> {
+    fn default() -> Self {
+        let (files, images, unread) = Default::default();
+        Names { files, images, rules: None, unread }
+    }
+}
+
+impl<R: Deref<Target = Selection>> Names<R> {
     /// Functions in the files of a process. `rules`: which of them are selected.
-    pub fn new(files: CodeFiles, rules: Option<&'s Selection>) -> Self {
+    pub fn new(files: CodeFiles, rules: Option<R>) -> Self {
         Names { files, rules, ..Names::default() }
     }
 
@@ -58,7 +65,7 @@ impl<'s> Names<'s> {
 
     /// What is known of code in no file: it is that of the program.
     pub fn nowhere(&self) -> Place {
-        let is_selected = self.rules.is_none_or(|rules| rules.matches(&UNKNOWN, None));
+        let is_selected = self.rules.as_ref().is_none_or(|rules| rules.matches(&UNKNOWN, None));
         Place { is_selected, ..Place::default() }
     }
 
@@ -72,7 +79,7 @@ impl<'s> Names<'s> {
                 let library = (!self.files.is_program(mapping)).then(|| mapping.file_name());
                 let path = new.key().1.clone();
                 let (mut image, why) = CodeImage::read(&opened, &path, library.clone());
-                if let Some(rules) = self.rules {
+                if let Some(rules) = &self.rules {
                     image.prepare(rules);
                 }
                 self.unread.extend(why.map(|why| Unread { path, library, why }));
@@ -80,7 +87,7 @@ impl<'s> Names<'s> {
             }
         };
         let address = image.address(at - mapping.start + mapping.offset);
-        let is_selected = self.rules.is_none_or(|rules| image.is_selected(address, rules));
+        let is_selected = self.rules.as_ref().is_none_or(|rules| image.is_selected(address, rules));
         let function = address.and_then(|at| Some((image.function_at(at)?, at)));
         let function = function.map(|(one, at)| (one.name.clone(), at - one.start));
         Place { address, function, is_selected }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use hmtt_probe::address::RunAddr;
 use hmtt_probe::ptrace::{Mapping, mappings};
+use hmtt_probe::selection::Selection;
 use hmtt_translator::profile::{CodeFiles, Names};
 use nix::unistd::Pid;
 
@@ -62,7 +63,7 @@ impl Code {
 
     /// Finds the functions of instructions, once the program has ended.
     pub fn resolve(&mut self, files: &CodeFiles, missed: impl Iterator<Item = (u64, Misses)>) {
-        let mut names = Names::new(files.clone(), None);
+        let mut names = Names::new(files.clone(), None::<&Selection>);
         let mut instructions: Vec<_> = missed
             .map(|(address, misses)| {
                 let mapping = self.mapping(address);

@@ -96,7 +96,7 @@ fn a_process_that_cannot_be_monitored_is_refused_and_continues() {
         String::from_utf8(output.stderr).unwrap()
     };
     let own = std::process::id().to_string();
-    assert!(message(&["detach", &own]).contains("is not monitored"));
+    assert!(message(&["detach", &own]).contains("is not followed"));
     let mut ended = Command::new("true").spawn().unwrap();
     ended.wait().unwrap();
     let pid = ended.id().to_string();

@@ -26,6 +26,7 @@ use hmtt_translator::monitor::Losses;
 use hmtt_translator::monitor::accesses::AccessSink;
 use hmtt_translator::monitor::hot::Thresholds;
 use hmtt_translator::monitor::tally::Recording;
+use hmtt_translator::recorded::Choice;
 use nix::errno::Errno;
 use nix::sys::signal::{SigSet, Signal, kill};
 use nix::sys::wait::WaitPidFlag;
@@ -110,7 +111,7 @@ pub fn record(arguments: &RecordArguments, paths: &RecordingPaths) -> Result<Exi
 /// How the program is followed. `signals`: those that end following.
 fn options(signals: SigSet) -> Options {
     Options {
-        instrument: Instrument::Accesses,
+        instrument: Instrument::Accesses(Choice::EVERY),
         drops: false,
         recording: Recording { superblocks: Some(Thresholds::default()), ..Recording::default() },
         signals,
@@ -118,6 +119,7 @@ fn options(signals: SigSet) -> Options {
         follow: false,
         cpu: MonitorCpu::Chosen,
         lists: None,
+        selected: None,
         perf_map: false,
     }
 }

@@ -1,0 +1,29 @@
+//! `hmtt trace attach`: records the accesses of a running process.
+
+use anyhow::Result;
+use hmtt_probe::ptrace::Process;
+use nix::unistd::Pid;
+
+use super::options::{Prepared, TraceOptions};
+use crate::tag::end::End;
+
+/// Record the accesses to memory that a running process makes, until Ctrl-C or until it ends
+#[derive(clap::Args)]
+pub struct Attach {
+    #[command(flatten)]
+    options: TraceOptions,
+    /// Process id
+    #[arg(value_name = "PID")]
+    pid: i32,
+}
+
+/// Follows the process until it ends or a signal asks to detach. Returns whether something was lost.
+pub fn run(Attach { options, pid }: &Attach) -> Result<bool> {
+    let Prepared { options, mut outputs } = options.prepare()?;
+    let process = Process::attach_checked(Pid::from_raw(*pid), false)?;
+    hmtt_translator::control::attach(process, &options, &mut outputs)?;
+    let finished = outputs.finish();
+    // The status of a process that this command has not started is not its own.
+    End::Status(0).exit_if_failed(finished.has_failed);
+    Ok(finished.is_lost)
+}

@@ -1,0 +1,152 @@
+//! Options of `hmtt trace run` and `attach`: which accesses are recorded, and how.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use anyhow::{Context, Result, bail};
+use clap::ValueEnum;
+use hmtt_format::Direction;
+use hmtt_probe::ptrace;
+use hmtt_translator::cache::Instrument;
+use hmtt_translator::control::{MonitorCpu, Options, check_cpu};
+use hmtt_translator::monitor::hot::Thresholds;
+use hmtt_translator::monitor::tally::Recording;
+use hmtt_translator::recorded::Choice;
+use hmtt_translator::selection::{Chunk, Equality, Omega, Selector};
+
+use super::caches::{CacheOptions, TraceOutputs};
+use super::outputs::Outputs;
+use crate::monitor::selected;
+use crate::tag::options::block_signals;
+
+#[derive(clap::Args)]
+pub struct TraceOptions {
+    /// Write the trace to this file
+    #[arg(short, long, value_name = "FILE", required_unless_present = "cache")]
+    output: Option<PathBuf>,
+    /// Overwrite an existing output file; without this option it is an error
+    #[arg(long)]
+    overwrite: bool,
+    /// Record functions only that a rule selects: a name, a glob, regex=PATTERN, size>=BYTES, size<BYTES, list=FILE,
+    /// source=FILE, or library=FILE[/RULE]
+    #[arg(short, long, value_name = "RULE")]
+    include: Vec<String>,
+    /// Record no functions that a rule matches; rules as for --include
+    #[arg(short = 'x', long, value_name = "RULE")]
+    exclude: Vec<String>,
+    /// Record reads only
+    #[arg(long, conflicts_with = "writes")]
+    reads: bool,
+    /// Record writes only
+    #[arg(long)]
+    writes: bool,
+    /// Record this share of each block's accesses with different addresses, those that tell most of the others (1% to 100%)
+    #[arg(long, value_name = "PERCENT", value_parser = omega)]
+    omega: Option<Omega>,
+    /// Of accesses that are probably in the same piece of memory of this many bytes one is enough
+    #[arg(long, value_name = "BYTES", value_parser = chunk, default_value = "64", requires = "omega")]
+    chunk: Chunk,
+    /// Which accesses of a block have the same address for sure
+    #[arg(long, value_enum, default_value_t = EqualityName::Values, requires = "omega")]
+    equality: EqualityName,
+    /// Record the execution of blocks without chosen accesses too, so that shares of all accesses are exact
+    #[arg(long)]
+    all_blocks: bool,
+    /// Do not build superblocks of hot paths, whose blocks record their accesses together
+    #[arg(long, conflicts_with = "omega")]
+    no_superblocks: bool,
+    /// Run the monitor thread on this CPU; by default one that is a core of its own, as far as there is one
+    #[arg(long, value_name = "NUMBER")]
+    cpu: Option<usize>,
+    #[command(flatten)]
+    caches: CacheOptions,
+}
+
+/// Which accesses are equal.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum EqualityName {
+    /// Those by the same registers, of the same values, and the same displacement
+    Versions,
+    /// Those whose registers follow from the same ones by additions of constants, too
+    Values,
+}
+
+/// Parses a share.
+fn omega(text: &str) -> Result<Omega> {
+    let number = text.strip_suffix('%').unwrap_or(text);
+    let percent = number.parse().with_context(|| format!("{text} is no share, such as 25%"))?;
+    Ok(Omega::from_percent(percent)?)
+}
+
+/// Parses a size.
+fn chunk(text: &str) -> Result<Chunk> {
+    let bytes = text.parse().with_context(|| format!("{text} is no number of bytes"))?;
+    Chunk::new(bytes).context("a piece of memory has at least one byte")
+}
+
+/// What is made before a program is followed.
+pub struct Prepared {
+    /// How it is followed.
+    pub options: Options,
+    /// Where results are written.
+    pub outputs: TraceOutputs,
+}
+
+impl TraceOptions {
+    /// Which accesses are recorded. `has_rules`: only those of some functions.
+    fn choice(&self, has_rules: bool) -> Choice {
+        let selector = match self.omega {
+            Some(omega) => Selector::Representatives { omega, chunk: self.chunk },
+            None => Selector::Every,
+        };
+        let equality = match self.equality {
+            EqualityName::Versions => Equality::Versions,
+            EqualityName::Values => Equality::Values,
+        };
+        let direction = match (self.reads, self.writes) {
+            (true, _) => Some(Direction::Read),
+            (_, true) => Some(Direction::Write),
+            _ => None,
+        };
+        let is_whole = selector == Selector::Every && !has_rules;
+        Choice { selector, equality, direction, numbers_all: is_whole || self.all_blocks }
+    }
+
+    /// Blocks signals and creates the output file, before any other thread starts.
+    pub fn prepare(&self) -> Result<Prepared> {
+        let selected = selected(&self.include, &self.exclude)?.map(Arc::new);
+        let choice = self.choice(selected.is_some());
+        if choice != Choice::EVERY && self.caches.are_wanted() {
+            bail!(
+                "caches are simulated with all accesses: leave out --cache, or what chooses accesses"
+            );
+        }
+        let cpu = match self.cpu {
+            Some(cpu) => {
+                check_cpu(cpu).with_context(|| format!("cannot run on CPU {cpu}"))?;
+                MonitorCpu::Fixed(cpu)
+            }
+            None => MonitorCpu::Chosen,
+        };
+        let signals = block_signals()?;
+        ptrace::ignore_file_size_signal();
+        let caches = self.caches.prepare(self.overwrite)?;
+        let file =
+            self.output.as_ref().map(|path| Outputs::new(path, self.overwrite)).transpose()?;
+        let builds = self.omega.is_none() && !self.no_superblocks;
+        let superblocks = builds.then(Thresholds::default);
+        let options = Options {
+            instrument: Instrument::Accesses(choice),
+            drops: false,
+            recording: Recording { superblocks, ..Recording::default() },
+            signals,
+            progress: None,
+            follow: false,
+            cpu,
+            lists: None,
+            selected,
+            perf_map: false,
+        };
+        Ok(Prepared { options, outputs: TraceOutputs { file, caches } })
+    }
+}
