@@ -86,7 +86,7 @@ fn print_accesses(trace: File, arguments: &Arguments) -> Result<bool> {
 /// Runs the command. Returns whether the capture has losses.
 pub fn run(arguments: &Arguments) -> Result<bool> {
     #[cfg(feature = "tag")]
-    if let Some(trace) = trace::text::open(&arguments.file) {
+    if let Some(trace) = trace::file::open(&arguments.file) {
         return print_accesses(trace, arguments);
     }
     let capture = CaptureFile::open(&arguments.file)?;

@@ -1,9 +1,11 @@
 //! `hmtt trace`: runs a program from a code cache that records its accesses to memory.
 //!
-//! [`run`](mod@run) and [`attach`] follow a program, [`outputs`] writes the file, [`caches`] simulates caches, and [`text`] prints a file.
+//! [`run`](mod@run) and [`attach`] follow a program, [`outputs`] writes the file, [`caches`] simulates caches, [`file`] opens a
+//! file, and [`text`] prints it.
 
 mod attach;
 mod caches;
+pub mod file;
 mod options;
 mod outputs;
 mod run;

@@ -20,7 +20,7 @@
 //!
 //! | offset in a chunk | bytes | |
 //! |---|---|---|
-//! | 0 | 4 | kind: [`BLOCKS`], [`UNITS`] or [`END`] |
+//! | 0 | 4 | kind: [`FUNCTIONS`], [`BLOCKS`], [`UNITS`] or [`END`] |
 //! | 4 | 4 | number of the thread in the system, of [`UNITS`]; 0 otherwise |
 //! | 8 | 4 | number of bytes that follow the header |
 //! | 12 | 4 | number of bytes of the content, at most [`MOST_BYTES`] |
@@ -47,26 +47,31 @@
 //!   -1, 1, -2 become 0, 1, 2, 3). The lowest two bits of the first byte tell how long it is: 0, 1, 2: 1, 2 or 4 bytes, whose
 //!   other bits are the folded difference; 3: that follows in 8 bytes.
 //!
-//! Blocks and paths are numbered from 1 on, in the order of the file, and are described before units contain their numbers. Units of a
-//! thread begin with a number or a note in each chunk. A file without [`END`] is cut.
+//! Functions, and blocks and paths, are numbered from 1 on, in the order of the file. Functions are described before their
+//! blocks, and blocks before units contain their numbers. Units of a thread begin with a number or a note in each chunk. A file
+//! without [`END`] is cut.
 
 mod block;
 mod chunk;
+mod function;
 
 pub use block::{Access, BlockAccesses, MOST_PARTS, Made, Part, Place};
 pub use chunk::{CHUNK_HEADER_BYTES, ChunkHeader, HEADER_BYTES, header};
+pub use function::Function;
 
 /// First bytes of a file.
 pub const MAGIC: [u8; 8] = *b"HMTTACCS";
 /// Version of the format.
 pub const VERSION: u32 = 1;
-/// Kind of a chunk: descriptions of blocks.
+/// Kind of a chunk: descriptions of blocks, as [`BlockAccesses`] defines them.
 pub const BLOCKS: u32 = 1;
 /// Kind of a chunk: units of a thread.
 pub const UNITS: u32 = 2;
 /// Kind of a chunk, the last one: 8 bytes with the number of words of 4 bytes that threads have dropped, and 8 bytes with the
 /// number of threads whose last units are missing.
 pub const END: u32 = 3;
+/// Kind of a chunk: descriptions of functions, as [`Function`] defines them.
+pub const FUNCTIONS: u32 = 4;
 /// Most bytes of the content of a chunk, and of the units in it.
 pub const MOST_BYTES: usize = 1 << 22;
 /// Bytes before the columns of units.

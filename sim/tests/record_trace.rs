@@ -10,7 +10,8 @@ use hmtt_format::access_trace::{Access, BlockAccesses, Place};
 
 fn access(operation: u16, direction: Direction, size: u32, place: Place) -> Access {
     let pc = 0x1000 + 4 * u64::from(operation);
-    Access { pc, operation, direction, size, conditional: false, adds_fs: false, place }
+    let (represents, conditional, adds_fs) = (1, false, false);
+    Access { pc, operation, direction, represents, size, conditional, adds_fs, place }
 }
 
 /// A read, a copy of strings, and a write to an address that is not known.
@@ -28,7 +29,7 @@ fn block() -> BlockAccesses {
         slots: 6,
         code: vec![0x90; 12],
         accesses,
-        parts: Vec::new(),
+        ..BlockAccesses::default()
     }
 }
 

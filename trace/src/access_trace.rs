@@ -1,8 +1,8 @@
 //! Reads and writes files with the accesses of a program, as `hmtt trace` records them.
 //!
 //! [`Writer`] writes the units of threads as they are. [`read`] decodes a file: each access has a virtual address, the
-//! address of its instruction, and its thread. A [`Visitor`] receives the executed blocks too, with their code.
-//! [`Decoder`] decodes what is not in a file, and [`EachElement`] splits string instructions.
+//! address of its instruction, and its thread. With [`visit`], a [`Visitor`] receives the executed blocks too, with their code
+//! and functions. [`Decoder`] decodes what is not in a file, and [`EachElement`] splits string instructions.
 //! `hmtt_format::access_trace` defines the format.
 
 mod columns;
@@ -14,10 +14,10 @@ mod reader;
 mod visitor;
 mod writer;
 
-pub use decode::{Decoder, Ending, ThreadAccess, read};
+pub use decode::{Decoder, Ending, ThreadAccess, read, visit};
 pub use elements::{EachElement, Elements, MOST_ACCESS_BYTES, MOST_ELEMENTS};
 pub use reader::{ChunkReader, Content, ReadError};
-pub use visitor::{Executed, Visitor};
+pub use visitor::{Accesses, Executed, Visitor};
 pub use writer::Writer;
 
 #[cfg(test)]

@@ -18,6 +18,7 @@
 mod calls;
 mod code;
 mod cpus;
+mod described;
 mod error;
 mod expected;
 mod gaps;

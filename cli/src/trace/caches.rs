@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use anyhow::{Context, Result, ensure};
 use hmtt::cache::CacheConfiguration;
 use hmtt::cache::places::{self, PlacedCache};
-use hmtt_format::access_trace::BlockAccesses;
+use hmtt_format::access_trace::{BlockAccesses, Function};
 use hmtt_format::escape;
 use hmtt_probe::control::TagError;
 use hmtt_translator::control::{ControlError, Observer, Outcome, Output};
@@ -203,6 +203,10 @@ struct CacheSink {
 }
 
 impl AccessSink for CacheSink {
+    fn functions(&mut self, functions: &[Function]) {
+        self.of_file.iter_mut().for_each(|file| file.functions(functions));
+    }
+
     fn blocks(&mut self, blocks: &[BlockAccesses]) {
         {
             let mut state = lock(&self.state);

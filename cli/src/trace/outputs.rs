@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use hmtt::access_trace::Writer;
-use hmtt_format::access_trace::BlockAccesses;
+use hmtt_format::access_trace::{BlockAccesses, Function};
 use hmtt_format::escape;
 use hmtt_probe::control::TagError;
 use hmtt_translator::control::{ControlError, Observer, Outcome, Output};
@@ -118,6 +118,10 @@ impl FileSink {
 }
 
 impl AccessSink for FileSink {
+    fn functions(&mut self, functions: &[Function]) {
+        self.write(|writer| writer.functions(functions));
+    }
+
     fn blocks(&mut self, blocks: &[BlockAccesses]) {
         self.write(|writer| writer.blocks(blocks));
     }

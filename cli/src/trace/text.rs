@@ -1,41 +1,56 @@
 //! Prints the accesses of a trace as text.
 
 use std::fs::File;
-use std::io::{self, BufReader, BufWriter, Read, Seek, Write};
+use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use hmtt::access_trace::{Ending, ThreadAccess, read};
+use hmtt::access_trace::{Ending, Executed, ThreadAccess, Visitor};
 use hmtt_format::Direction;
-use hmtt_format::access_trace::MAGIC;
 
-/// The file at a path, if it is a trace of accesses.
-pub fn open(path: &Path) -> Option<File> {
-    let mut file =
-        File::open(path).ok().filter(|file| file.metadata().is_ok_and(|it| it.is_file()))?;
-    let mut begin = [0; MAGIC.len()];
-    file.read_exact(&mut begin).ok()?;
-    file.rewind().ok()?;
-    (begin == MAGIC).then_some(file)
+use super::file::{read_to_end, shown};
+
+/// Prints lines.
+struct Lines<W> {
+    output: W,
+    written: io::Result<()>,
+    /// Number of a function, and the end of lines of its accesses.
+    function: (u32, String),
 }
 
-/// Prints a line for each access: `thread pc R|W address size`. A string instruction has a line for each of its operands, with
-/// `*elements` after the size, and `-` before it if they are accessed downwards. `?` ends a line if memory may not have been
-/// accessed, and stands for an address that is not known. Returns whether something is missing.
+/// Prints a line for each access: `thread pc R|W address size in function`. A string instruction has a line for each of its
+/// operands, with `*elements` after the size, and `-` before it if they are accessed downwards. `?` follows the size if memory
+/// may not have been accessed, and stands for an address that is not known. Returns whether something is missing.
 pub fn print(file: File, path: &Path, output: impl Write) -> Result<bool> {
-    let mut output = BufWriter::with_capacity(1 << 16, output);
-    let mut written = Ok(());
-    let ending = read(BufReader::with_capacity(1 << 20, file), |access| {
-        if written.is_ok() {
-            written = line(&mut output, &access);
-        }
-    });
-    let ending = ending.with_context(|| path.display().to_string())?;
+    let output = BufWriter::with_capacity(1 << 16, output);
+    let mut lines = Lines { output, written: Ok(()), function: (0, String::new()) };
+    let ending = read_to_end(file, path, &mut lines)?;
+    let Lines { mut output, written, .. } = lines;
     written.and_then(|()| comments(&mut output, &ending)).context("cannot write the accesses")?;
     Ok(ending.has_loss())
 }
 
-fn line(output: &mut impl Write, ThreadAccess { thread, made }: &ThreadAccess) -> io::Result<()> {
+impl<W: Write> Visitor for Lines<W> {
+    fn block(&mut self, executed: &Executed<'_>) {
+        let number = executed.block.function;
+        if self.function.0 != number {
+            let name = shown(executed.function);
+            self.function = (number, name.map(|name| format!(" in {name}")).unwrap_or_default());
+        }
+    }
+
+    fn access(&mut self, _: &Executed<'_>, access: ThreadAccess) {
+        if self.written.is_ok() {
+            self.written = line(&mut self.output, &access, &self.function.1);
+        }
+    }
+}
+
+fn line(
+    output: &mut impl Write,
+    ThreadAccess { thread, made }: &ThreadAccess,
+    function: &str,
+) -> io::Result<()> {
     let direction = if made.direction == Direction::Write { 'W' } else { 'R' };
     write!(output, "{thread} {:x} {direction} ", made.pc)?;
     match made.address {
@@ -46,7 +61,7 @@ fn line(output: &mut impl Write, ThreadAccess { thread, made }: &ThreadAccess) -
     if made.elements != 1 {
         write!(output, "*{}", made.elements)?;
     }
-    writeln!(output, "{}", if made.conditional { " ?" } else { "" })
+    writeln!(output, "{}{function}", if made.conditional { " ?" } else { "" })
 }
 
 fn comments(output: &mut impl Write, ending: &Ending) -> io::Result<()> {

@@ -188,10 +188,9 @@ fn traces_are_private_and_never_overwritten_unasked() {
     std::fs::write(&file, &whole[..whole.len() - 5]).unwrap();
     let cut = hmtt(&["decode", path]);
     assert_eq!(cut.status.code(), Some(3));
-    assert!(
-        String::from_utf8_lossy(&cut.stdout)
-            .ends_with("# the file is cut: what follows is missing\n")
-    );
+    let text = String::from_utf8_lossy(&cut.stdout);
+    assert!(text.ends_with("# the file is cut: what follows is missing\n"));
+    assert!(text.lines().next().is_some_and(|first| first.contains(" in ")), "{text}");
 }
 
 #[test]
@@ -204,4 +203,20 @@ fn a_full_disk_does_not_harm_the_program() {
     assert_eq!(output.stdout, b"done\n");
     assert_eq!(output.status.code(), Some(1), "{error}");
     assert!(error.contains("cannot write /dev/full"), "{error}");
+}
+
+#[test]
+fn accesses_have_the_names_of_their_functions() {
+    let Some(program) = build("trace-names", ACCESSES, &["-no-pie", "-w"]) else { return };
+    let file = traced("names", &program, &[]);
+    let image = Image::read(&program).unwrap();
+    std::fs::remove_file(&program).unwrap();
+    let mut own = 0;
+    for line in decoded(&file).lines().filter(|line| !line.starts_with('#')) {
+        let pc = number(line.split(' ').nth(1).unwrap());
+        let Some(function) = image.function_at(pc) else { continue };
+        assert!(line.ends_with(&format!(" in {}", function.name)), "{line}: {}", function.name);
+        own += 1;
+    }
+    assert!(own > 10_000);
 }

@@ -12,7 +12,8 @@
 //! | 16 | 2 | number of parts of a path, 0 for a block |
 //! | 18 | 2 | number of accesses of its instructions, of which those that are listed were chosen |
 //! | 20 | 2 | number of accesses that probably access a chunk of memory which a listed one accesses, too |
-//! | 22 | | the bytes of the instructions, the parts, and then the accesses |
+//! | 22 | 4 | number of the function that contains its first instruction, from 1 on; 0 if it is not known |
+//! | 26 | | the bytes of the instructions, the parts, and then the accesses |
 //!
 //! | bytes of a part | |
 //! |---|---|
@@ -36,7 +37,7 @@ use super::{NOT_BEGUN, SLOT_BYTES};
 use crate::Direction;
 
 /// Bytes before those of the instructions.
-const HEADER_BYTES: usize = 22;
+const HEADER_BYTES: usize = 26;
 /// Bytes of a part.
 const PART_BYTES: usize = 8;
 /// Most parts of a path.
@@ -109,6 +110,8 @@ pub struct Part {
 pub struct BlockAccesses {
     /// Original address of its first instruction.
     pub start: u64,
+    /// Number of the function that contains its first instruction, from 1 on; 0 if it is not known.
+    pub function: u32,
     /// Number of its instructions.
     pub instructions: u16,
     /// Number of its slots.
@@ -224,6 +227,7 @@ impl BlockAccesses {
         for number in [self.instructions, self.slots].into_iter().chain(counts).chain(sums) {
             bytes.extend(number.to_le_bytes());
         }
+        bytes.extend(self.function.to_le_bytes());
         bytes.extend(&self.code);
         for Part { block, instructions, slots } in &self.parts {
             bytes.extend(block.to_le_bytes());
@@ -240,6 +244,7 @@ impl BlockAccesses {
         let start = u64::from_le_bytes(*header.first_chunk()?);
         let (instructions, slots, count) = (number(8), number(10), number(12));
         let (all, near) = (number(18), number(20));
+        let function = u32::from_le_bytes(*header.last_chunk()?);
         let (code, mut rest) = rest.split_at_checked(number(14).into())?;
         if usize::from(number(16)) > MOST_PARTS {
             return None;
@@ -265,7 +270,17 @@ impl BlockAccesses {
             return None;
         }
         let code = code.to_vec();
-        let block = BlockAccesses { start, instructions, slots, code, accesses, all, near, parts };
+        let block = BlockAccesses {
+            start,
+            function,
+            instructions,
+            slots,
+            code,
+            accesses,
+            all,
+            near,
+            parts,
+        };
         Some((block, rest))
     }
 }
@@ -381,7 +396,7 @@ impl Access {
 }
 
 /// Takes bytes from the start of others.
-fn take<'a, const COUNT: usize>(bytes: &mut &'a [u8]) -> Option<&'a [u8; COUNT]> {
+pub(super) fn take<'a, const COUNT: usize>(bytes: &mut &'a [u8]) -> Option<&'a [u8; COUNT]> {
     let (taken, rest) = bytes.split_first_chunk()?;
     *bytes = rest;
     Some(taken)
@@ -440,12 +455,13 @@ mod tests {
     fn block() -> impl Strategy<Value = BlockAccesses> {
         let code = prop::collection::vec(any::<u8>(), 64..100);
         let accesses = prop::collection::vec(access(), 2..12);
-        let first = any::<(u64, u16, u16)>();
+        let first = any::<(u64, u32, u16, u16)>();
         (first, code, accesses, parts()).prop_map(
-            |((start, all, near), code, mut accesses, parts)| {
+            |((start, function, all, near), code, mut accesses, parts)| {
                 accesses.sort_by_key(|access| access.operation);
                 BlockAccesses {
                     start,
+                    function,
                     instructions: 64,
                     slots: 8,
                     code,

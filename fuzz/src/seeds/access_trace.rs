@@ -2,7 +2,9 @@
 
 use hmtt::access_trace::Writer;
 use hmtt_format::Direction;
-use hmtt_format::access_trace::{Access, BlockAccesses, CUT, FS_BASE, Part, Place, START, note};
+use hmtt_format::access_trace::{
+    Access, BlockAccesses, CUT, FS_BASE, Function, Part, Place, START, note,
+};
 
 /// A block with an access of each kind.
 fn block() -> BlockAccesses {
@@ -21,8 +23,7 @@ fn block() -> BlockAccesses {
     });
     let (accesses, code) = (accesses.collect(), vec![0x90; 16]);
     let parts = Vec::new();
-    let (start, all, near) = (0x1000, 4, 0);
-    BlockAccesses { start, instructions: 4, slots: 5, code, accesses, all, near, parts }
+    BlockAccesses { start: 0x1000, function: 1, instructions: 4, slots: 5, code, accesses, all: 4, near: 0, parts }
 }
 
 /// The path of that block twice.
@@ -33,6 +34,11 @@ fn path() -> BlockAccesses {
     let part = |instructions| Part { block: 1, instructions, slots: 5 };
     let parts = vec![part(4), part(8)];
     BlockAccesses { instructions: 8, code: Vec::new(), accesses, parts, ..one }
+}
+
+fn function() -> Function {
+    let (name, path) = ("main".into(), "/bin/program".into());
+    Function { start: 0xff0, bytes: 0x40, name, path, build_id: vec![1, 2, 3] }
 }
 
 /// A file, and a script for the target.
@@ -49,6 +55,7 @@ pub fn scripts() -> Vec<Vec<u8>> {
     let length = (described.len() as u16).to_le_bytes();
     let script = [&length[..], &described, &units].concat();
     let mut writer = Writer::new(Vec::new()).expect("memory can be written to");
+    writer.functions(&[function()]).expect("memory can be written to");
     writer.blocks(&[block(), self::path()]).expect("memory can be written to");
     writer.units(7, &units).expect("memory can be written to");
     vec![writer.finish(0, 0).expect("memory can be written to"), script]

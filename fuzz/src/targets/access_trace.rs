@@ -11,7 +11,8 @@ fn blocks(bytes: &[u8]) -> (Vec<BlockAccesses>, &[u8]) {
     let (mut described, units) = rest.split_at(length);
     let mut blocks = Vec::new();
     while let Some((block, after)) = BlockAccesses::parse(described) {
-        blocks.push(block);
+        // No function is described.
+        blocks.push(BlockAccesses { function: 0, ..block });
         described = after;
     }
     (blocks, units)

@@ -3,11 +3,13 @@
 use std::collections::HashMap;
 use std::io::Read;
 
-use hmtt_format::access_trace::{BlockAccesses, CUT, FS_BASE, Made, SLOT_BYTES, START, parse_note};
+use hmtt_format::access_trace::{
+    BlockAccesses, CUT, FS_BASE, Function, Made, SLOT_BYTES, START, parse_note,
+};
 
 use super::numbers::{Numbered, Numbers, PartOf};
 use super::reader::{ChunkReader, Content, ReadError};
-use super::visitor::{Executed, Visitor};
+use super::visitor::{Accesses, Executed, Visitor};
 
 /// An access of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,11 +50,12 @@ impl Ending {
 /// Passes what a thread has done on, and counts it.
 struct Counted<'v, V> {
     thread: u32,
+    functions: &'v [Function],
     ending: Ending,
     visitor: &'v mut V,
 }
 
-impl<V: Visitor> Counted<'_, V> {
+impl<'v, V: Visitor> Counted<'v, V> {
     /// Passes on a block, or the blocks of a path, and their accesses.
     fn execute(
         &mut self,
@@ -64,41 +67,73 @@ impl<V: Visitor> Counted<'_, V> {
     ) {
         let block = numbered.block;
         if block.parts.is_empty() {
-            self.block(number, block, executed);
-            block.made(executed, slots, fs, |made| self.access(made));
+            let one = self.block(number, block, executed);
+            block.made(executed, slots, fs, |made| self.access(&one, made));
             return;
         }
         for PartOf { number, block: part, instructions, accesses } in numbers.parts(numbered) {
-            self.block(
-                number,
-                part,
-                executed.min(instructions.end) - instructions.start.min(executed),
-            );
-            block.made_by(accesses, executed, slots, fs, |made| self.access(made));
+            let own = executed.min(instructions.end) - instructions.start.min(executed);
+            let one = self.block(number, part, own);
+            block.made_by(accesses, executed, slots, fs, |made| self.access(&one, made));
         }
     }
 
-    fn block(&mut self, number: u32, block: &BlockAccesses, instructions: usize) {
+    fn block<'b>(
+        &mut self,
+        number: u32,
+        block: &'b BlockAccesses,
+        instructions: usize,
+    ) -> Executed<'b>
+    where
+        'v: 'b,
+    {
+        let (thread, index) = (self.thread, (block.function as usize).checked_sub(1));
+        let function = index.and_then(|index| self.functions.get(index));
+        let executed = Executed { thread, number, block, function, instructions };
         self.ending.blocks += 1;
-        self.visitor.block(Executed { thread: self.thread, number, block, instructions });
+        self.visitor.block(&executed);
+        executed
     }
 
-    fn access(&mut self, made: Made) {
+    fn access(&mut self, executed: &Executed<'_>, made: Made) {
         self.ending.accesses = self.ending.accesses.saturating_add(made.elements);
         self.ending.unknown += u64::from(made.address.is_none());
-        self.visitor.access(ThreadAccess { thread: self.thread, made });
+        self.visitor.access(executed, ThreadAccess { thread: self.thread, made });
     }
 }
 
-/// Reads a file to its end. A closure receives the accesses of each thread in order, a [`Visitor`] the executed blocks too.
+/// Reads a file to its end, and passes the accesses of each thread on in order.
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let file = hmtt::access_trace::Writer::new(Vec::new())?.finish(0, 0)?;
+/// let mut written = 0;
+/// let ending = hmtt::access_trace::read(&file[..], |access| {
+///     if access.made.direction == hmtt_format::Direction::Write {
+///         written += access.made.elements * u64::from(access.made.size);
+///     }
+/// })?;
+/// println!("{written} bytes in {} accesses", ending.accesses);
+/// # Ok(())
+/// # }
+/// ```
 ///
 /// # Errors
 /// [`ReadError`] if it is another file, is damaged or cannot be read.
-pub fn read(input: impl Read, mut visitor: impl Visitor) -> Result<Ending, ReadError> {
+pub fn read(input: impl Read, add: impl FnMut(ThreadAccess)) -> Result<Ending, ReadError> {
+    visit(input, Accesses(add))
+}
+
+/// Reads a file to its end, and passes the blocks that each thread has executed on in order, each before its accesses.
+///
+/// # Errors
+/// [`ReadError`] if it is another file, is damaged or cannot be read.
+pub fn visit(input: impl Read, mut visitor: impl Visitor) -> Result<Ending, ReadError> {
     let mut chunks = ChunkReader::new(input)?;
     let mut decoder = Decoder::default();
     while let Some(content) = chunks.next_chunk()? {
         match content {
+            Content::Functions(functions) => decoder.add_functions(functions),
             Content::Blocks(blocks) => decoder.add_blocks(blocks),
             Content::Units { thread, bytes } => decoder.units(thread, &bytes, &mut visitor),
             Content::End { dropped, cut_threads } => {
@@ -112,7 +147,7 @@ pub fn read(input: impl Read, mut visitor: impl Visitor) -> Result<Ending, ReadE
 /// Decodes what threads write, as it comes: from a file, or from a program that runs.
 ///
 /// ```
-/// use hmtt::access_trace::{Decoder, ThreadAccess};
+/// use hmtt::access_trace::{Accesses, Decoder, ThreadAccess};
 /// use hmtt_format::Direction;
 /// use hmtt_format::access_trace::{Access, BlockAccesses, Place};
 ///
@@ -133,12 +168,13 @@ pub fn read(input: impl Read, mut visitor: impl Visitor) -> Result<Ending, ReadE
 /// // Block 1 is executed with 0x5000 in its slot.
 /// let units = [1u64, 0x5000].map(u64::to_le_bytes).concat();
 /// let mut addresses = Vec::new();
-/// let mut add = |ThreadAccess { made, .. }: ThreadAccess| addresses.push(made.address);
-/// decoder.units(7, &units, &mut add);
+/// let add = |ThreadAccess { made, .. }: ThreadAccess| addresses.push(made.address);
+/// decoder.units(7, &units, &mut Accesses(add));
 /// assert_eq!(addresses, [Some(0x5008)]);
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct Decoder {
+    functions: Vec<Function>,
     numbers: Numbers,
     /// The base of the segment `fs` of each thread.
     bases: HashMap<u32, u64>,
@@ -148,6 +184,11 @@ pub struct Decoder {
 }
 
 impl Decoder {
+    /// Adds the next functions, whose numbers follow those before.
+    pub fn add_functions(&mut self, functions: impl IntoIterator<Item = Function>) {
+        self.functions.extend(functions);
+    }
+
     /// Adds the next blocks and paths, whose numbers follow those before.
     pub fn add_blocks(&mut self, blocks: impl IntoIterator<Item = BlockAccesses>) {
         self.numbers.add(blocks);
@@ -156,9 +197,9 @@ impl Decoder {
     /// Decodes the next units of a thread, which begin with a number or a note. What follows an invalid unit is left out and
     /// counted.
     pub fn units(&mut self, thread: u32, units: &[u8], visitor: &mut impl Visitor) {
-        let Decoder { numbers, bases, slots, sums } = self;
+        let Decoder { functions, numbers, bases, slots, sums } = self;
         let fs = bases.entry(thread).or_insert(0);
-        let mut counted = Counted { thread, ending: *sums, visitor };
+        let mut counted = Counted { thread, functions, ending: *sums, visitor };
         let is_valid = decode(units, numbers, fs, slots, &mut counted);
         *sums = counted.ending;
         sums.invalid_chunks += u64::from(!is_valid);

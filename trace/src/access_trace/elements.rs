@@ -28,6 +28,7 @@ pub const MOST_ELEMENTS: u64 = 1 << 32;
 ///     pc: 0x1000,
 ///     direction: Direction::Read,
 ///     address: Some(0x5000),
+///     represents: 1,
 ///     size: 8,
 ///     elements: 2,
 ///     is_down: false,
@@ -94,12 +95,12 @@ impl<F: FnMut(Made) -> ControlFlow<()>> EachElement<F> {
 }
 
 impl<F: FnMut(Made) -> ControlFlow<()>> Visitor for EachElement<F> {
-    fn block(&mut self, _executed: Executed<'_>) {
+    fn block(&mut self, _executed: &Executed<'_>) {
         // The same instruction may be executed again.
         self.pass_on();
     }
 
-    fn access(&mut self, ThreadAccess { made, .. }: ThreadAccess) {
+    fn access(&mut self, _executed: &Executed<'_>, ThreadAccess { made, .. }: ThreadAccess) {
         if self.instruction.first().is_some_and(|first| first.pc != made.pc) {
             self.pass_on();
         }
@@ -216,19 +217,20 @@ mod tests {
     #[test]
     fn executions_of_one_instruction_are_told_apart_until_the_closure_ends_it() {
         let block = hmtt_format::access_trace::BlockAccesses::default();
-        let executed = Executed { thread: 1, number: 1, block: &block, instructions: 1 };
+        let executed =
+            Executed { thread: 1, number: 1, block: &block, function: None, instructions: 1 };
         let mut found = Vec::new();
         let mut each = EachElement::new(|made| {
             found.push(made.address.unwrap());
             if found.len() < 7 { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
         });
         for address in [0x10, 0x20] {
-            each.block(executed);
-            each.access(ThreadAccess { thread: 1, made: made(1, Some(address), 1, 2) });
+            each.block(&executed);
+            each.access(&executed, ThreadAccess { thread: 1, made: made(1, Some(address), 1, 2) });
         }
-        each.block(executed);
+        each.block(&executed);
         for address in [0x30, 0x40] {
-            each.access(ThreadAccess { thread: 1, made: made(1, Some(address), 1, 2) });
+            each.access(&executed, ThreadAccess { thread: 1, made: made(1, Some(address), 1, 2) });
         }
         drop(each);
         assert_eq!(found, [0x10, 0x11, 0x20, 0x21, 0x30, 0x40, 0x31]);

@@ -5,13 +5,13 @@ use std::io::{self, Read};
 use super::columns;
 use super::predictor::Predictor;
 use hmtt_format::access_trace::{
-    BLOCKS, BlockAccesses, CHUNK_HEADER_BYTES, ChunkHeader, END, HEADER_BYTES, MAGIC, UNITS,
-    VERSION, header,
+    BLOCKS, BlockAccesses, CHUNK_HEADER_BYTES, ChunkHeader, END, FUNCTIONS, Function, HEADER_BYTES,
+    MAGIC, UNITS, VERSION, header,
 };
 use thiserror::Error;
 use zstd::bulk::Decompressor;
 
-/// Most bytes of all descriptions of blocks, which stay in memory. Those of a million blocks have about as many.
+/// Most bytes of all descriptions of functions and blocks, which stay in memory. Those of 300,000 blocks have about as many.
 const MOST_DESCRIBED: usize = 64 << 20;
 
 /// Why a file cannot be read.
@@ -39,6 +39,8 @@ pub enum ReadError {
 /// The content of a chunk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Content {
+    /// Descriptions of functions.
+    Functions(Vec<Function>),
     /// Descriptions of blocks.
     Blocks(Vec<BlockAccesses>),
     /// Units of a thread.
@@ -63,8 +65,10 @@ pub struct ChunkReader<R> {
     /// Offset of the next chunk, and of the one before it.
     next: u64,
     at: u64,
-    /// Bytes of all descriptions of blocks.
+    /// Bytes of all descriptions.
     described: usize,
+    /// Number of functions that were described.
+    functions: usize,
     decompressor: Decompressor<'static>,
     predictor: Predictor,
 }
@@ -99,7 +103,7 @@ impl<R: Read> ChunkReader<R> {
         }
         let at = HEADER_BYTES as u64;
         let (decompressor, predictor) = (Decompressor::new()?, Predictor::default());
-        Ok(ChunkReader { input, next: at, at, described: 0, decompressor, predictor })
+        Ok(ChunkReader { input, next: at, at, described: 0, functions: 0, decompressor, predictor })
     }
 
     /// Offset in the file of the chunk that was read last.
@@ -135,25 +139,31 @@ impl<R: Read> ChunkReader<R> {
         let content = self.decompressor.decompress(&compressed, header.bytes as usize);
         let content = content.ok().filter(|content| content.len() == header.bytes as usize);
         let content = content.ok_or_else(|| damaged("it cannot be decompressed"))?;
-        if header.kind == BLOCKS {
+        if matches!(header.kind, FUNCTIONS | BLOCKS) {
             self.described += content.len();
             if self.described > MOST_DESCRIBED {
-                return Err(damaged("there are more than 64 MiB of descriptions of blocks"));
+                return Err(damaged("there are more than 64 MiB of descriptions"));
             }
         }
         let content = self.parse(header, &content);
-        content.map(Some).ok_or_else(|| damaged("its content is not valid"))
+        let content = content.ok_or_else(|| damaged("its content is not valid"))?;
+        match &content {
+            Content::Functions(more) => self.functions += more.len(),
+            Content::Blocks(blocks)
+                if blocks.iter().any(|one| one.function as usize > self.functions) =>
+            {
+                return Err(damaged("a block is in a function that is not described"));
+            }
+            _ => {}
+        }
+        Ok(Some(content))
     }
 
     fn parse(&mut self, header: ChunkHeader, content: &[u8]) -> Option<Content> {
         match header.kind {
+            FUNCTIONS => all(content, Function::parse).map(Content::Functions),
             BLOCKS => {
-                let (mut blocks, mut rest) = (Vec::new(), content);
-                while !rest.is_empty() {
-                    let (block, after) = BlockAccesses::parse(rest)?;
-                    blocks.push(block);
-                    rest = after;
-                }
+                let blocks = all(content, BlockAccesses::parse)?;
                 self.predictor.add(&blocks);
                 Some(Content::Blocks(blocks))
             }
@@ -171,4 +181,15 @@ impl<R: Read> ChunkReader<R> {
             _ => None,
         }
     }
+}
+
+/// All descriptions in bytes.
+fn all<T>(mut rest: &[u8], parse: impl Fn(&[u8]) -> Option<(T, &[u8])>) -> Option<Vec<T>> {
+    let mut all = Vec::new();
+    while !rest.is_empty() {
+        let (one, after) = parse(rest)?;
+        all.push(one);
+        rest = after;
+    }
+    Some(all)
 }

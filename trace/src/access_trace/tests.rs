@@ -1,7 +1,9 @@
 //! Tests of files: what is written is read, and damage is reported.
 
 use hmtt_format::Direction;
-use hmtt_format::access_trace::{Access, BlockAccesses, CUT, FS_BASE, Part, Place, START, note};
+use hmtt_format::access_trace::{
+    Access, BlockAccesses, CUT, FS_BASE, Function, MOST_BYTES, Part, Place, START, note,
+};
 
 use super::*;
 
@@ -17,8 +19,17 @@ fn block() -> BlockAccesses {
         one(1, Direction::Write, true, Place::Static(0x28)),
     ];
     let (code, parts) = (vec![0x90; 8], Vec::new());
-    let (start, all, near) = (0x1000, 2, 0);
-    BlockAccesses { start, instructions: 2, slots: 1, code, accesses, all, near, parts }
+    BlockAccesses {
+        start: 0x1000,
+        function: 1,
+        instructions: 2,
+        slots: 1,
+        code,
+        accesses,
+        all: 2,
+        near: 0,
+        parts,
+    }
 }
 
 /// The path of the block three times, all with one slot.
@@ -31,6 +42,11 @@ fn path() -> BlockAccesses {
     BlockAccesses { instructions: 6, code, accesses, parts, ..block }
 }
 
+fn function() -> Function {
+    let (name, path) = ("main".into(), "/bin/program".into());
+    Function { start: 0xff0, bytes: 0x40, name, path, build_id: vec![1, 2, 3] }
+}
+
 fn units(values: &[u64]) -> Vec<u8> {
     values.iter().flat_map(|value| value.to_le_bytes()).collect()
 }
@@ -38,6 +54,7 @@ fn units(values: &[u64]) -> Vec<u8> {
 /// A file with two blocks of two threads, of which one is cut.
 fn file() -> Vec<u8> {
     let mut writer = Writer::new(Vec::new()).unwrap();
+    writer.functions(&[function()]).unwrap();
     writer.blocks(&[block()]).unwrap();
     let notes = [note(START, 0).into(), note(FS_BASE, 0).into(), 0x7000];
     writer.units(7, &units(&[&notes[..], &[1, 0x5000]].concat())).unwrap();
@@ -79,19 +96,21 @@ fn blocks_precede_their_accesses() {
     #[derive(Default)]
     struct Order(Vec<(u32, u64, usize)>);
 
-    impl Visitor for &mut Order {
-        fn block(&mut self, Executed { thread, number, block, instructions }: Executed<'_>) {
-            assert_eq!((number, &block.code[..]), (1, &[0x90; 8][..]));
-            self.0.push((thread, 0, instructions));
+    impl Visitor for Order {
+        fn block(&mut self, executed: &Executed<'_>) {
+            assert_eq!((executed.number, &executed.block.code[..]), (1, &[0x90; 8][..]));
+            assert_eq!(executed.function, Some(&function()));
+            self.0.push((executed.thread, 0, executed.instructions));
         }
 
-        fn access(&mut self, ThreadAccess { thread, made }: ThreadAccess) {
-            self.0.push((thread, made.pc, 0));
+        fn access(&mut self, executed: &Executed<'_>, access: ThreadAccess) {
+            assert_eq!((executed.number, executed.thread), (1, access.thread));
+            self.0.push((access.thread, access.made.pc, 0));
         }
     }
 
     let mut order = Order::default();
-    read(&file()[..], &mut order).unwrap();
+    visit(&file()[..], &mut order).unwrap();
     let block = |thread, instructions| (thread, 0, instructions);
     let [first, second] = [0x1000, 0x1004].map(|pc| move |thread| (thread, pc, 0));
     let expected =
@@ -104,23 +123,24 @@ fn paths_are_read_as_their_blocks() {
     #[derive(Default)]
     struct Executions(Vec<(u32, usize, usize)>);
 
-    impl Visitor for &mut Executions {
-        fn block(&mut self, Executed { number, instructions, .. }: Executed<'_>) {
-            self.0.push((number, instructions, 0));
+    impl Visitor for Executions {
+        fn block(&mut self, executed: &Executed<'_>) {
+            self.0.push((executed.number, executed.instructions, 0));
         }
 
-        fn access(&mut self, _: ThreadAccess) {
+        fn access(&mut self, _: &Executed<'_>, _: ThreadAccess) {
             self.0.last_mut().unwrap().2 += 1;
         }
     }
 
     let mut writer = Writer::new(Vec::new()).unwrap();
+    writer.functions(&[function()]).unwrap();
     writer.blocks(&[block(), path(), block()]).unwrap();
     let cut = note(CUT, 3).into();
     let written = [2, 0x5000, 4, 0x5000, 3, 0x5000, cut, 5, 0x5000];
     writer.units(7, &units(&written)).unwrap();
     let mut found = Executions::default();
-    let ending = read(&writer.finish(0, 0).unwrap()[..], &mut found).unwrap();
+    let ending = visit(&writer.finish(0, 0).unwrap()[..], &mut found).unwrap();
     let whole = (1, 2, 2);
     assert_eq!(found.0, [whole, whole, whole, whole, whole, (1, 1, 1), (5, 2, 2)]);
     assert_eq!((ending.blocks, ending.accesses, ending.has_loss()), (7, 13, false));
@@ -164,10 +184,38 @@ fn damage_is_reported_with_its_place() {
 fn units_that_name_no_block_are_a_loss() {
     for bad in [&[9, 0x5000][..], &[1], &[0], &[note(FS_BASE, 0).into()]] {
         let mut writer = Writer::new(Vec::new()).unwrap();
-        writer.blocks(&[block()]).unwrap();
+        writer.blocks(&[BlockAccesses { function: 0, ..block() }]).unwrap();
         writer.units(7, &units(&[&[1, 0x5000], bad].concat())).unwrap();
         writer.units(7, &units(&[1, 0x5000])).unwrap();
         let (all, ending) = accesses(&writer.finish(0, 0).unwrap());
         assert_eq!((all.len(), ending.unwrap().invalid_chunks), (4, 1), "{bad:x?}");
     }
+}
+
+#[test]
+fn blocks_in_functions_that_are_not_described_are_damage() {
+    for (functions, is_valid) in [(0, false), (1, true), (2, true)] {
+        let mut writer = Writer::new(Vec::new()).unwrap();
+        writer.functions(&vec![function(); functions]).unwrap();
+        writer.blocks(&[block()]).unwrap();
+        let ending = accesses(&writer.finish(0, 0).unwrap()).1;
+        assert_eq!(ending.is_ok(), is_valid, "{functions}: {ending:?}");
+    }
+}
+
+#[test]
+fn descriptions_need_as_many_chunks_as_they_fill() {
+    let name = "n".repeat(60_000);
+    let functions: Vec<Function> =
+        (0..100).map(|start| Function { start, name: name.clone(), ..function() }).collect();
+    assert!(functions.len() * name.len() > MOST_BYTES);
+    let mut writer = Writer::new(Vec::new()).unwrap();
+    writer.functions(&functions).unwrap();
+    let file = writer.finish(0, 0).unwrap();
+    let (mut chunks, mut found) = (ChunkReader::new(&file[..]).unwrap(), Vec::new());
+    while let Some(Content::Functions(more)) = chunks.next_chunk().unwrap() {
+        found.push(more);
+    }
+    assert_eq!(found.len(), 2);
+    assert_eq!(found.concat(), functions);
 }

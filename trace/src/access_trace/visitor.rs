@@ -1,6 +1,6 @@
 //! What a reader of a file is told: the blocks that threads execute, and the accesses that they make.
 
-use hmtt_format::access_trace::BlockAccesses;
+use hmtt_format::access_trace::{BlockAccesses, Function};
 
 use super::decode::ThreadAccess;
 
@@ -13,26 +13,39 @@ pub struct Executed<'f> {
     pub number: u32,
     /// Its description, with its code.
     pub block: &'f BlockAccesses,
+    /// The function that contains its first instruction; `None` if it is not known.
+    pub function: Option<&'f Function>,
     /// How many of its instructions were executed. If the next one is a repeated string instruction, it may have accessed
     /// some of its elements. A file that is not what `hmtt trace` writes may have more than the block has.
     pub instructions: usize,
 }
 
 /// Receives what threads have done, in the order of each thread.
-///
-/// A closure that takes a [`ThreadAccess`] is a visitor that receives the accesses alone.
 pub trait Visitor {
     /// A block was executed. Its accesses follow before the next block.
-    fn block(&mut self, executed: Executed<'_>) {
+    fn block(&mut self, executed: &Executed<'_>) {
         let _ = executed;
     }
 
     /// An access was made, by the last block.
-    fn access(&mut self, access: ThreadAccess);
+    fn access(&mut self, executed: &Executed<'_>, access: ThreadAccess);
 }
 
-impl<F: FnMut(ThreadAccess)> Visitor for F {
-    fn access(&mut self, access: ThreadAccess) {
-        self(access);
+/// Receives accesses alone.
+pub struct Accesses<F>(pub F);
+
+impl<F: FnMut(ThreadAccess)> Visitor for Accesses<F> {
+    fn access(&mut self, _: &Executed<'_>, access: ThreadAccess) {
+        self.0(access);
+    }
+}
+
+impl<V: Visitor> Visitor for &mut V {
+    fn block(&mut self, executed: &Executed<'_>) {
+        V::block(self, executed);
+    }
+
+    fn access(&mut self, executed: &Executed<'_>, access: ThreadAccess) {
+        V::access(self, executed, access);
     }
 }

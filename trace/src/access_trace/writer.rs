@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::io::{self, Write};
 
 use hmtt_format::access_trace::{
-    BLOCKS, BlockAccesses, ChunkHeader, END, MOST_BYTES, UNITS, header,
+    BLOCKS, BlockAccesses, ChunkHeader, END, FUNCTIONS, Function, MOST_BYTES, UNITS, header,
 };
 use zstd::bulk::Compressor;
 
@@ -60,23 +60,41 @@ impl<W: Write> Writer<W> {
         self.output.write_all(&compressed)
     }
 
-    /// Writes the descriptions of the next blocks.
+    /// Writes descriptions into as many chunks as they need.
+    fn descriptions<T>(
+        &mut self,
+        kind: u32,
+        all: &[T],
+        write: impl Fn(&T, &mut Vec<u8>),
+    ) -> io::Result<()> {
+        let mut content = Vec::new();
+        for one in all {
+            let before = content.len();
+            write(one, &mut content);
+            if content.len() > MOST_BYTES {
+                self.chunk(kind, 0, &content[..before])?;
+                content.drain(..before);
+            }
+        }
+        if content.is_empty() { Ok(()) } else { self.chunk(kind, 0, &content) }
+    }
+
+    /// Writes the descriptions of the next functions.
+    ///
+    /// # Errors
+    /// The error of writing.
+    pub fn functions(&mut self, functions: &[Function]) -> io::Result<()> {
+        self.descriptions(FUNCTIONS, functions, Function::write)
+    }
+
+    /// Writes the descriptions of the next blocks. Their functions have been written.
     ///
     /// # Errors
     /// The error of writing.
     pub fn blocks(&mut self, blocks: &[BlockAccesses]) -> io::Result<()> {
         let encoders = self.collected.iter_mut().map(|(_, encoder)| encoder);
         encoders.chain([&mut self.empty]).for_each(|encoder| encoder.add_blocks(blocks));
-        let mut content = Vec::new();
-        for block in blocks {
-            let before = content.len();
-            block.write(&mut content);
-            if content.len() > MOST_BYTES {
-                self.chunk(BLOCKS, 0, &content[..before])?;
-                content.drain(..before);
-            }
-        }
-        if content.is_empty() { Ok(()) } else { self.chunk(BLOCKS, 0, &content) }
+        self.descriptions(BLOCKS, blocks, BlockAccesses::write)
     }
 
     /// Adds units of a thread, at most half of [`MOST_BYTES`]. They begin with a number or a note, and are written together

@@ -10,6 +10,7 @@ use hmtt_format::tag_log::ClockPair;
 use hmtt_probe::control::{Ending, clock};
 use nix::unistd::Pid;
 
+use super::described::DescribedBlocks;
 use super::tracer::{MonitorCpu, Options, Seen};
 use super::translator::{Translation, serve};
 use super::{Outcome, Shared, cpus, perf_map, progress};
@@ -67,7 +68,9 @@ impl Workers {
             match sink {
                 None => watch(&shared.rings, &received, recording, shared, snapshots),
                 Some(mut sink) => {
-                    let losses = record(&shared.rings, &received, recording, shared, &mut *sink);
+                    let mut blocks = DescribedBlocks::new(shared);
+                    let rings = &shared.rings;
+                    let losses = record(rings, &received, recording, &mut blocks, &mut *sink);
                     Counts { losses, ..Counts::default() }
                 }
             }

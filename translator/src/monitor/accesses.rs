@@ -5,7 +5,7 @@
 
 use std::sync::mpsc::Receiver;
 
-use hmtt_format::access_trace::{BlockAccesses, FS_BASE, SLOT_BYTES, parse_note};
+use hmtt_format::access_trace::{BlockAccesses, FS_BASE, Function, SLOT_BYTES, parse_note};
 
 use super::code::Blocks;
 use super::table::BATCH;
@@ -21,7 +21,9 @@ const NEXT_DECISION: u64 = 1 << 20;
 
 /// Where records of accesses go.
 pub trait AccessSink: Send {
-    /// The next blocks and paths, by number from 1 on.
+    /// The next functions, by number from 1 on.
+    fn functions(&mut self, functions: &[Function]);
+    /// The next blocks and paths, by number from 1 on. Their functions are known.
     fn blocks(&mut self, blocks: &[BlockAccesses]);
     /// The next words of a thread. All blocks in them are known.
     fn words(&mut self, thread: i32, words: &[u8]);
@@ -30,14 +32,16 @@ pub trait AccessSink: Send {
 }
 
 /// Describes blocks.
-pub trait AccessBlocks: Blocks {
-    /// The accesses of all blocks and paths after the first numbers.
-    fn accesses_after(&self, known: u32) -> Vec<BlockAccesses>;
+pub trait AccessBlocks {
+    /// Descriptions of all blocks and paths that are new since the last time, and of functions that are new in them.
+    fn describe_new(&mut self) -> (Vec<Function>, Vec<BlockAccesses>);
+    /// What the numbers stand for otherwise.
+    fn code(&self) -> &dyn Blocks;
 }
 
 /// Passes chunks on.
 struct Passing<'r> {
-    blocks: &'r dyn AccessBlocks,
+    blocks: &'r mut dyn AccessBlocks,
     sink: &'r mut dyn AccessSink,
     bytes: Vec<u8>,
     /// Number of slots of each number; the first one is not used.
@@ -57,14 +61,16 @@ struct Passing<'r> {
 impl Passing<'_> {
     /// Passes on the blocks that are not known yet.
     fn learn(&mut self) {
-        let new = self.blocks.accesses_after(self.slots.len() as u32 - 1);
-        if new.is_empty() {
-            return;
+        let (functions, blocks) = self.blocks.describe_new();
+        if !functions.is_empty() {
+            self.sink.functions(&functions);
         }
-        for block in &new {
+        for block in &blocks {
             self.slots.extend((0..block.numbers()).map(|part| block.up_to(part).1));
         }
-        self.sink.blocks(&new);
+        if !blocks.is_empty() {
+            self.sink.blocks(&blocks);
+        }
     }
 
     /// Counts the numbers in the bytes, which are those of an area.
@@ -89,7 +95,7 @@ impl Passing<'_> {
         let stream = &mut self.streams[area].0;
         stream.thread = thread;
         for numbers in self.numbers.chunks(4 * BATCH) {
-            self.tally.read(stream, numbers, self.blocks);
+            self.tally.read(stream, numbers, self.blocks.code());
         }
     }
 }
@@ -121,7 +127,7 @@ impl Consumer for Passing<'_> {
         let numbers = self.tally.numbers;
         if numbers >= self.next_decision {
             let known = self.tally.known();
-            self.tally.decide(self.blocks);
+            self.tally.decide(self.blocks.code());
             self.next_decision = numbers + numbers.min(NEXT_DECISION);
             if self.tally.known() > known {
                 self.chunks = 0;
@@ -136,7 +142,7 @@ pub fn record(
     rings: &Rings,
     finished: &Receiver<Finished>,
     recording: Recording,
-    blocks: &dyn AccessBlocks,
+    blocks: &mut dyn AccessBlocks,
     sink: &mut dyn AccessSink,
 ) -> Losses {
     let consumer = Passing {

@@ -41,6 +41,8 @@ pub struct Place {
     pub address: Option<u64>,
     /// Name of the function, and the offset of the block in it.
     pub function: Option<(String, u64)>,
+    /// Number of bytes of the function; 0 if it is not known.
+    pub function_bytes: u64,
     /// Whether the function is selected.
     pub is_selected: bool,
 }
@@ -89,7 +91,8 @@ impl<R: Deref<Target = Selection>> Names<R> {
         let address = image.address(at - mapping.start + mapping.offset);
         let is_selected = self.rules.as_ref().is_none_or(|rules| image.is_selected(address, rules));
         let function = address.and_then(|at| Some((image.function_at(at)?, at)));
+        let function_bytes = function.map_or(0, |(one, _)| one.size);
         let function = function.map(|(one, at)| (one.name.clone(), at - one.start));
-        Place { address, function, is_selected }
+        Place { address, function, function_bytes, is_selected }
     }
 }

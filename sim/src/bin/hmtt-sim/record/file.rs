@@ -94,6 +94,7 @@ fn make_trace(mut chunks: ChunkReader<Bytes>, session: &mut Session) -> Result<E
     let mut decoder = Decoder::default();
     while !session.is_over() {
         match chunks.next_chunk()? {
+            Some(Content::Functions(_)) => {}
             Some(Content::Blocks(blocks)) => decoder.add_blocks(blocks),
             Some(Content::Units { thread, bytes }) => {
                 let mut each = EachElement::new(|made| session.make(&made));

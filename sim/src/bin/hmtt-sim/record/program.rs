@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use hmtt::access_trace::{Decoder, EachElement};
-use hmtt_format::access_trace::BlockAccesses;
+use hmtt_format::access_trace::{BlockAccesses, Function};
 use hmtt_format::escape;
 use hmtt_probe::control::{Ending, TagError};
 use hmtt_probe::ptrace::{self, SignalNumber, Status};
@@ -176,6 +176,8 @@ struct MachineSink {
 }
 
 impl AccessSink for MachineSink {
+    fn functions(&mut self, _functions: &[Function]) {}
+
     fn blocks(&mut self, blocks: &[BlockAccesses]) {
         self.decoder.add_blocks(blocks.iter().cloned());
     }
