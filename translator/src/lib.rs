@@ -23,6 +23,7 @@ pub mod code;
 pub mod control;
 mod emit;
 pub mod emulation;
+pub mod instructions;
 pub mod layout;
 pub mod monitor;
 pub mod profile;
