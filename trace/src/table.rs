@@ -23,6 +23,7 @@ mod lines;
 mod notation;
 #[cfg(feature = "parquet")]
 pub mod parquet;
+pub mod requests;
 mod row;
 pub mod text;
 
