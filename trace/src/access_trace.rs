@@ -2,7 +2,8 @@
 //!
 //! [`Writer`] writes the units of threads as they are. [`read`] decodes a file: each access has a virtual address, the
 //! address of its instruction, and its thread. With [`visit`], a [`Visitor`] receives the executed blocks too, with their code
-//! and functions. [`Decoder`] decodes what is not in a file, and [`EachElement`] splits string instructions.
+//! and functions: [`Summary`] is one, and [`table`] writes CSV, JSON lines and Parquet. [`Decoder`] decodes what is not in a file,
+//! and [`EachElement`] splits string instructions.
 //! `hmtt_format::access_trace` defines the format.
 
 mod columns;
@@ -11,12 +12,16 @@ mod elements;
 mod numbers;
 mod predictor;
 mod reader;
+mod summary;
+#[cfg(feature = "tables")]
+pub mod table;
 mod visitor;
 mod writer;
 
 pub use decode::{Decoder, Ending, ThreadAccess, read, visit};
 pub use elements::{EachElement, Elements, MOST_ACCESS_BYTES, MOST_ELEMENTS};
 pub use reader::{ChunkReader, Content, ReadError};
+pub use summary::{Summary, Sums};
 pub use visitor::{Accesses, Executed, Visitor};
 pub use writer::Writer;
 

@@ -1,0 +1,282 @@
+//! Sums up what a trace of accesses contains.
+//!
+//! Memory is limited: of pages beyond a limit only is known that there are more. So is time: string instructions of forged
+//! files may access all of memory.
+
+use std::collections::{BTreeMap, HashMap};
+
+use hmtt_format::Direction;
+use hmtt_format::access_trace::{Function, Made};
+
+use super::decode::ThreadAccess;
+use super::visitor::{Executed, Visitor};
+
+const PAGE_LOG2: u32 = 12;
+const LINE_LOG2: u32 = 6;
+/// Most pages that are told apart: 16 GiB.
+const MOST_PAGES: usize = 1 << 22;
+/// Most pages, besides the first one of each access, that are looked at.
+const MOST_STEPS: u64 = 1 << 32;
+
+/// Sums over the accesses of a thread or of a function. Each element of a string instruction is an access.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sums {
+    /// Executed blocks.
+    pub blocks: u64,
+    /// Accesses that read.
+    pub reads: u64,
+    /// Accesses that write.
+    pub writes: u64,
+    /// Bytes of all accesses whose sizes are known.
+    pub bytes: u64,
+}
+
+impl Sums {
+    /// All accesses.
+    pub fn accesses(&self) -> u64 {
+        self.reads.saturating_add(self.writes)
+    }
+
+    fn add(&mut self, made: &Made) {
+        let count = match made.direction {
+            Direction::Read => &mut self.reads,
+            Direction::Write => &mut self.writes,
+        };
+        *count = count.saturating_add(made.elements);
+        let bytes = made.elements.saturating_mul(made.size.into());
+        self.bytes = self.bytes.saturating_add(bytes);
+    }
+}
+
+/// The memory that was accessed.
+#[derive(Clone, Debug)]
+struct Touched {
+    /// A bit for each cache line of a page, by number of the page.
+    lines: HashMap<u64, u64>,
+    /// The last page, and its lines.
+    last: (u64, u64),
+    steps: u64,
+    is_limited: bool,
+}
+
+impl Default for Touched {
+    fn default() -> Self {
+        Touched { lines: HashMap::new(), last: (0, 0), steps: MOST_STEPS, is_limited: false }
+    }
+}
+
+impl Touched {
+    fn add(&mut self, first: u64, last: u64) {
+        let [first, last] = [first, last].map(|address| address >> LINE_LOG2);
+        let (page, end) = (first >> (PAGE_LOG2 - LINE_LOG2), last >> (PAGE_LOG2 - LINE_LOG2));
+        let steps = (end - page).min(self.steps);
+        self.steps -= steps;
+        self.is_limited |= steps < end - page;
+        for one in page..=page + steps {
+            let of_page = |line: u64| (line % 64) as u32;
+            let from = if one == page { of_page(first) } else { 0 };
+            let to = if one == end { of_page(last) } else { 63 };
+            self.add_lines(one, u64::MAX << from & u64::MAX >> (63 - to));
+            if self.is_limited && self.lines.len() == MOST_PAGES {
+                break;
+            }
+        }
+    }
+
+    fn add_lines(&mut self, page: u64, lines: u64) {
+        if self.last.0 == page && self.last.1 & lines == lines {
+            return;
+        }
+        let is_full = self.lines.len() == MOST_PAGES;
+        let known = match self.lines.get_mut(&page) {
+            Some(known) => known,
+            None if is_full => {
+                self.is_limited = true;
+                return;
+            }
+            None => self.lines.entry(page).or_default(),
+        };
+        *known |= lines;
+        self.last = (page, *known);
+    }
+}
+
+/// Sums up a trace, as a [`Visitor`].
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use hmtt::access_trace::{Summary, Writer, visit};
+///
+/// let file = Writer::new(Vec::new())?.finish(0, 0)?;
+/// let mut summary = Summary::default();
+/// let ending = visit(&file[..], &mut summary)?;
+/// assert!(!ending.has_loss());
+/// assert_eq!(summary.sums().accesses(), 0);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Summary {
+    threads: BTreeMap<u32, Sums>,
+    /// By number; the first one stands for accesses of no known function.
+    functions: Vec<(Option<Function>, Sums)>,
+    touched: Touched,
+    /// Lowest and highest address.
+    span: Option<(u64, u64)>,
+    unknown: u64,
+}
+
+impl Summary {
+    /// Sums over all threads.
+    pub fn sums(&self) -> Sums {
+        self.threads.values().fold(Sums::default(), |sum, one| Sums {
+            blocks: sum.blocks.saturating_add(one.blocks),
+            reads: sum.reads.saturating_add(one.reads),
+            writes: sum.writes.saturating_add(one.writes),
+            bytes: sum.bytes.saturating_add(one.bytes),
+        })
+    }
+
+    /// Sums over each thread, by its number in the system.
+    pub fn threads(&self) -> &BTreeMap<u32, Sums> {
+        &self.threads
+    }
+
+    /// The functions with most accesses, at most as many as asked for; `None` stands for code in no known file. Parts of one
+    /// function have entries of their own.
+    pub fn hottest(&self, most: usize) -> Vec<(Option<&Function>, Sums)> {
+        let found = self.functions.iter().filter(|(_, sums)| sums.accesses() > 0);
+        let mut all: Vec<_> = found.map(|(function, sums)| (function.as_ref(), *sums)).collect();
+        all.sort_by_key(|(_, sums)| std::cmp::Reverse(sums.accesses()));
+        all.truncate(most);
+        all
+    }
+
+    /// Accesses, without the elements of string instructions, whose addresses are not known.
+    pub fn unknown(&self) -> u64 {
+        self.unknown
+    }
+
+    /// Number of distinct pages of 4 KiB that were accessed.
+    pub fn pages(&self) -> u64 {
+        self.touched.lines.len() as u64
+    }
+
+    /// Number of distinct cache lines of 64 bytes that were accessed.
+    pub fn lines(&self) -> u64 {
+        self.touched.lines.values().map(|lines| u64::from(lines.count_ones())).sum()
+    }
+
+    /// Whether there were more pages and lines than are counted: those of 16 GiB are told apart.
+    pub fn has_more_pages(&self) -> bool {
+        self.touched.is_limited
+    }
+
+    /// The lowest and the highest address that was accessed.
+    pub fn span(&self) -> Option<(u64, u64)> {
+        self.span
+    }
+
+    fn touch(&mut self, made: &Made) {
+        let Some(address) = made.address else {
+            self.unknown += 1;
+            return;
+        };
+        let size = u64::from(made.size.max(1));
+        let distance = (made.elements.max(1) - 1).saturating_mul(size);
+        let first = if made.is_down { address.saturating_sub(distance) } else { address };
+        let end = if made.is_down { address } else { address.saturating_add(distance) };
+        let last = end.saturating_add(size - 1);
+        self.touched.add(first, last);
+        let (lowest, highest) = self.span.unwrap_or((first, last));
+        self.span = Some((lowest.min(first), highest.max(last)));
+    }
+}
+
+impl Visitor for Summary {
+    fn block(&mut self, executed: &Executed<'_>) {
+        self.threads.entry(executed.thread).or_default().blocks += 1;
+        let number = executed.block.function as usize;
+        if self.functions.len() <= number {
+            self.functions.resize(number + 1, (None, Sums::default()));
+        }
+        let (function, sums) = &mut self.functions[number];
+        sums.blocks += 1;
+        if function.is_none() {
+            *function = executed.function.cloned();
+        }
+    }
+
+    fn access(&mut self, executed: &Executed<'_>, access: ThreadAccess) {
+        let ThreadAccess { thread, made } = access;
+        if let Some(sums) = self.threads.get_mut(&thread) {
+            sums.add(&made);
+        }
+        if let Some((_, sums)) = self.functions.get_mut(executed.block.function as usize) {
+            sums.add(&made);
+        }
+        self.touch(&made);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn made(address: u64, size: u32, elements: u64, is_down: bool) -> Made {
+        let (direction, address) = (Direction::Read, Some(address));
+        Made { pc: 0, direction, address, size, elements, is_down, conditional: false }
+    }
+
+    #[test]
+    fn pages_lines_and_span_are_those_of_all_elements() {
+        let mut summary = Summary::default();
+        summary.touch(&made(0x1fff, 2, 1, false));
+        assert_eq!((summary.pages(), summary.lines()), (2, 2));
+        summary.touch(&made(0x5000, 8, 0x200, true));
+        assert_eq!((summary.pages(), summary.lines()), (4, 2 + 64 + 1));
+        summary.touch(&made(0x2000, 4, 17, false));
+        assert_eq!((summary.pages(), summary.lines()), (4, 2 + 64 + 2));
+        assert_eq!(summary.span(), Some((0x1fff, 0x5007)));
+        assert!(!summary.has_more_pages());
+    }
+
+    proptest! {
+        #[test]
+        fn lines_are_those_of_single_bytes(
+            all in prop::collection::vec((0..1u64 << 16, 1..300u32, 1..40u64, any::<bool>()), 0..20),
+        ) {
+            let mut summary = Summary::default();
+            let (mut lines, mut pages) = (Vec::new(), Vec::new());
+            for (address, size, elements, is_down) in all {
+                let address = (1 << 20) + address;
+                summary.touch(&made(address, size, elements, is_down));
+                for element in 0..elements {
+                    let distance = element * u64::from(size);
+                    let at = if is_down { address - distance } else { address + distance };
+                    lines.extend((at..at + u64::from(size)).map(|byte| byte / 64));
+                    pages.extend((at..at + u64::from(size)).map(|byte| byte / 4096));
+                }
+            }
+            for numbers in [&mut lines, &mut pages] {
+                numbers.sort_unstable();
+                numbers.dedup();
+            }
+            prop_assert_eq!(summary.lines(), lines.len() as u64);
+            prop_assert_eq!(summary.pages(), pages.len() as u64);
+        }
+    }
+
+    #[test]
+    fn pages_beyond_the_limit_are_not_told_apart() {
+        let mut summary = Summary::default();
+        summary.touch(&made(0, 1, u64::MAX, false));
+        assert_eq!(summary.pages(), MOST_PAGES as u64);
+        assert!(summary.has_more_pages());
+        summary.touch(&made(u64::MAX, 8, 1, false));
+        assert_eq!(summary.pages(), MOST_PAGES as u64);
+        assert_eq!(summary.span(), Some((0, u64::MAX)));
+    }
+}

@@ -1,0 +1,55 @@
+//! Writes accesses of programs as comma-separated values (RFC 4180).
+
+use std::io::Write;
+
+use hmtt_format::access_trace::Made;
+use hmtt_format::escape;
+
+use super::{AccessWriter, Kept, letter};
+use crate::access_trace::Executed;
+use crate::table::TableError;
+
+const HEADING: &str =
+    "thread,pc,direction,address,size_bytes,elements,downwards,conditional,function,object\n";
+/// Function and object of accesses of no known function.
+const UNKNOWN: &str = ",";
+
+/// A writer of CSV.
+pub struct CsvWriter<W> {
+    output: W,
+    names: Kept<String>,
+}
+
+impl<W: Write> CsvWriter<W> {
+    /// Writes the heading.
+    ///
+    /// # Errors
+    /// [`TableError`]: the file cannot be written.
+    pub fn new(mut output: W) -> Result<Self, TableError> {
+        output.write_all(HEADING.as_bytes())?;
+        Ok(CsvWriter { output, names: Kept { number: 0, text: UNKNOWN.into() } })
+    }
+}
+
+/// A field with a name. A quote in a quoted field is doubled.
+fn field(name: Option<&str>) -> String {
+    let quoted = |name| format!("\"{}\"", escape::name(name).to_string().replace('"', "\"\""));
+    name.map(quoted).unwrap_or_default()
+}
+
+impl<W: Write> AccessWriter for CsvWriter<W> {
+    fn access(&mut self, executed: &Executed<'_>, made: &Made) -> Result<(), TableError> {
+        let names = self.names.of(executed, |names| names.map(field).join(","));
+        let Made { pc, direction, address, size, elements, is_down, conditional } = *made;
+        write!(self.output, "{},{pc:x},{},", executed.thread, letter(direction))?;
+        if let Some(address) = address {
+            write!(self.output, "{address:x}")?;
+        }
+        writeln!(self.output, ",{size},{elements},{is_down},{conditional},{names}")?;
+        Ok(())
+    }
+
+    fn finish(mut self: Box<Self>) -> Result<(), TableError> {
+        Ok(self.output.flush()?)
+    }
+}

@@ -1,0 +1,118 @@
+//! Tests of tables: what a trace has is what readers find in them.
+
+use std::io::{Seek, SeekFrom};
+
+use hmtt_format::access_trace::{Access, BlockAccesses, Place};
+
+use super::csv::CsvWriter;
+use super::jsonl::JsonlWriter;
+use super::*;
+use crate::access_trace::{ThreadAccess, Visitor, Writer, visit};
+
+/// A trace with an access of each kind: one by code of no known function, and three by a function with a name that needs quotes.
+fn trace() -> Vec<u8> {
+    let one = |place, direction| Access {
+        operation: 0,
+        offset: 0,
+        direction,
+        size: 8,
+        conditional: direction == Direction::Write,
+        adds_fs: false,
+        place,
+    };
+    let elements = Place::Elements { left: [0, 3], first: 1, pointer: [1, 2] };
+    let accesses =
+        vec![one(Place::Static(0x5000), Direction::Read), one(Place::Unknown, Direction::Write)];
+    let code = vec![0x90];
+    let plain =
+        BlockAccesses { start: 0x1000, instructions: 1, code, accesses, ..Default::default() };
+    let accesses = vec![one(elements, Direction::Read)];
+    let string = BlockAccesses { function: 1, slots: 4, accesses, ..plain.clone() };
+    let (name, path) = ("f(\"a\", b)".into(), "/bin/p".into());
+    let units: Vec<u8> = [1, 2, 3, 0x900, 0x8f0, 1u64].map(u64::to_le_bytes).concat();
+    let mut writer = Writer::new(Vec::new()).unwrap();
+    writer.functions(&[Function { name, path, ..Function::default() }]).unwrap();
+    writer.blocks(&[plain, string]).unwrap();
+    writer.units(7, &units).unwrap();
+    writer.finish(0, 0).unwrap()
+}
+
+struct Rows<'w>(Box<dyn AccessWriter + 'w>);
+
+impl Visitor for Rows<'_> {
+    fn access(&mut self, executed: &Executed<'_>, access: ThreadAccess) {
+        self.0.access(executed, &access.made).unwrap();
+    }
+}
+
+fn write(writer: Box<dyn AccessWriter + '_>) {
+    let mut rows = Rows(writer);
+    visit(&trace()[..], &mut rows).unwrap();
+    rows.0.finish().unwrap();
+}
+
+#[test]
+fn rows_are_lines_of_csv() {
+    let mut output = Vec::new();
+    write(Box::new(CsvWriter::new(&mut output).unwrap()));
+    let expected =
+        "thread,pc,direction,address,size_bytes,elements,downwards,conditional,function,object
+7,1000,R,5000,8,1,false,false,,
+7,1000,W,,8,1,false,true,,
+7,1000,R,900,8,2,true,false,\"f(\"\"a\"\", b)\",\"/bin/p\"
+";
+    assert_eq!(String::from_utf8(output).unwrap(), expected);
+}
+
+#[test]
+fn rows_are_objects_of_json() {
+    let mut output = Vec::new();
+    write(Box::new(JsonlWriter::new(&mut output)));
+    let text = String::from_utf8(output).unwrap();
+    let rows: Vec<serde_json::Value> =
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let row = |address: Option<&str>, direction, conditional| {
+        let mut row = serde_json::json!({
+            "thread": 7, "pc": "1000", "direction": direction, "size_bytes": 8, "elements": 1,
+            "downwards": false, "conditional": conditional,
+        });
+        if let Some(address) = address {
+            row["address"] = address.into();
+        }
+        row
+    };
+    assert_eq!(rows[0], row(Some("5000"), "R", false));
+    assert_eq!(rows[1], row(None, "W", true));
+    let mut last = row(Some("900"), "R", false);
+    last["elements"] = 2.into();
+    last["downwards"] = true.into();
+    last["function"] = "f(\"a\", b)".into();
+    last["object"] = "/bin/p".into();
+    assert_eq!(rows[2..], [last]);
+}
+
+#[cfg(feature = "parquet")]
+#[test]
+fn rows_are_those_of_a_parquet_table() {
+    use ::parquet::file::reader::{FileReader, SerializedFileReader};
+
+    let mut file = tempfile::tempfile().unwrap();
+    write(Box::new(parquet::ParquetWriter::new(file.try_clone().unwrap()).unwrap()));
+    file.seek(SeekFrom::Start(0)).unwrap();
+    let reader = SerializedFileReader::new(file).unwrap();
+    let rows: Vec<String> =
+        reader.get_row_iter(None).unwrap().map(|row| row.unwrap().to_string()).collect();
+    let row = |rest: &str| format!("{{thread: 7, pc: 4096, {rest}}}");
+    let expected = [
+        row(
+            "is_write: false, address: 20480, size_bytes: 8, elements: 1, downwards: false, conditional: false, function: null, object: null",
+        ),
+        row(
+            "is_write: true, address: null, size_bytes: 8, elements: 1, downwards: false, conditional: true, function: null, object: null",
+        ),
+        row(
+            "is_write: false, address: 2304, size_bytes: 8, elements: 2, downwards: true, conditional: false, function: \"f(\"a\", b)\", object: \"/bin/p\"",
+        ),
+    ];
+    assert_eq!(rows, expected);
+}
