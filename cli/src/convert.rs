@@ -17,15 +17,20 @@ use super::capture_file::CaptureFile;
 use super::format::{BUFFER_BYTES, Format, readable, writable};
 use super::output::{Outcome, cause, is_same_file, open, write_capture};
 use super::standard_io::{input, is_standard, name_of_input};
+#[cfg(feature = "tag")]
+use super::trace::{self, convert::Conversion};
 
 const GIB_LOG2: u32 = 30;
 
-/// Convert a trace to another format: a capture, Parquet, CSV, JSON lines, text, 6-byte records
+/// Convert a trace of a card or of a program to another format: Parquet, CSV, JSON lines, text, what simulators read
 #[derive(clap::Args)]
 #[command(
     after_help = "Formats and their extensions: pcapng (.pcapng, .pcapng.zst, read only), parquet \
     (.parquet), csv (.csv), jsonl (.jsonl), text (.txt, written only), hmtt6 (.trace): the HMTT \
-    group's published 6-byte records. What a format cannot hold is counted on standard error."
+    group's published 6-byte records. Requests for simulators of memories, written only: ramulator \
+    (Ramulator 2, LoadStoreTrace), dramsim3. What `hmtt trace` has written is recognised, and can \
+    also be written as champsim, lackey (Valgrind) and drmemtrace (DynamoRIO, text). What a \
+    format cannot hold is counted on standard error."
 )]
 pub struct Arguments {
     /// The trace; - is standard input
@@ -43,6 +48,9 @@ pub struct Arguments {
     /// Overwrite OUT
     #[arg(short, long)]
     force: bool,
+    /// Write only this thread of a program's trace; without this option champsim has the first one
+    #[arg(long, value_name = "N")]
+    thread: Option<u32>,
     /// For hmtt6: physical addresses have a hole of this size from this address on, for devices
     #[arg(long, value_name = "GIB", default_value_t = 0, value_parser = clap::value_parser!(u64).range(0..=128))]
     hole: u64,
@@ -56,7 +64,16 @@ fn format_of(path: &Path, option: &str) -> Result<Format> {
 
 /// Runs the command. Returns whether the trace has losses.
 pub fn run(arguments: &Arguments) -> Result<bool> {
-    let Arguments { input, output, from, to, force, hole } = arguments;
+    let Arguments { input, output, from, to, force, thread, hole } = arguments;
+    #[cfg(feature = "tag")]
+    if let Some(trace) = trace::file::open(input) {
+        let to = to.map_or_else(|| format_of(output, "--to"), Ok)?;
+        let (trace, output) = ((trace, input.as_path()), Some(output.as_path()));
+        return Conversion { trace, output, force: *force, to, thread: *thread }.run();
+    }
+    if thread.is_some() {
+        bail!("{} is no trace of a program: it has no threads", input.display());
+    }
     let from = from.map_or_else(|| format_of(input, "--from"), Ok)?;
     let to = to.map_or_else(|| format_of(output, "--to"), Ok)?;
     let hole = MmioHole { base: hole << GIB_LOG2 };
@@ -66,6 +83,9 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
     let source = Source::open(input, from, hole)?;
     if to == Format::Pcapng {
         bail!("cannot write pcapng: a capture holds a card's frames, which no other format keeps");
+    }
+    if to.has_instructions() {
+        bail!("{} has instructions, which only traces of programs have", to.name());
     }
     let (name, output) = open(Some(output), to, *force)?;
     let cannot_write = || format!("cannot write to {name}");
@@ -103,7 +123,7 @@ impl Source {
             Format::Csv => Box::new(CsvReader::new(buffered(file)).with_context(|| name.clone())?),
             Format::Jsonl => Box::new(JsonlReader::new(buffered(file))),
             Format::Hmtt6 => Box::new(Hmtt6Reader::new(buffered(file), hole)),
-            Format::Pcapng | Format::Parquet | Format::Text => {
+            _ => {
                 bail!("{name}: text is for people and cannot be read back; use csv or jsonl")
             }
         };

@@ -1,5 +1,6 @@
 //! `hmtt decode`: decodes a capture and writes its accesses as text, CSV, JSON lines or Parquet.
 
+#[cfg(feature = "tag")]
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
@@ -12,7 +13,7 @@ use super::capture_file::CaptureFile;
 use super::format::Format;
 use super::output::{Outcome, cause, is_same_file, open, write_capture};
 #[cfg(feature = "tag")]
-use super::trace;
+use super::trace::{self, convert::Conversion};
 
 /// Decode a capture, or a trace of a program, to its accesses, and state every gap
 #[derive(clap::Args)]
@@ -26,6 +27,9 @@ pub struct Arguments {
     /// Write only what this card sent, if there are several; `hmtt info` lists them
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     card: Option<u16>,
+    /// Write only this thread of a program's trace; `hmtt info` lists them
+    #[arg(long, value_name = "N")]
+    thread: Option<u32>,
     /// Write to this file instead of standard output
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -65,29 +69,27 @@ impl FormatName {
     }
 }
 
-/// Prints the accesses of a program. Returns whether some are missing.
+/// Writes the accesses of a program. Returns whether some are missing.
 #[cfg(feature = "tag")]
-fn print_accesses(trace: File, arguments: &Arguments) -> Result<bool> {
+fn write_accesses(trace: File, arguments: &Arguments) -> Result<bool> {
     let path = arguments.output.as_deref();
     if arguments.card.is_some() {
         bail!("{} is a trace of a program, and not of a card", arguments.file.display());
     }
     let format = arguments.format.or_else(|| path.and_then(FormatName::from_path));
-    if format.is_some_and(|format| format.format() != Format::Text) {
-        bail!("traces of programs are printed as text only (--format text)");
-    }
-    if path.is_some_and(|path| is_same_file(&arguments.file, path)) {
-        bail!("{} is the trace itself; choose another output", arguments.file.display());
-    }
-    let (_, output) = open(path, Format::Text, arguments.force)?;
-    trace::text::print(trace, &arguments.file, output)
+    let to = format.unwrap_or(FormatName::Text).format();
+    let (trace, force) = ((trace, arguments.file.as_path()), arguments.force);
+    Conversion { trace, output: path, force, to, thread: arguments.thread }.run()
 }
 
 /// Runs the command. Returns whether the capture has losses.
 pub fn run(arguments: &Arguments) -> Result<bool> {
     #[cfg(feature = "tag")]
     if let Some(trace) = trace::file::open(&arguments.file) {
-        return print_accesses(trace, arguments);
+        return write_accesses(trace, arguments);
+    }
+    if arguments.thread.is_some() {
+        bail!("{} is no trace of a program: it has no threads", arguments.file.display());
     }
     let capture = CaptureFile::open(&arguments.file)?;
     let from_path = || arguments.output.as_deref().and_then(FormatName::from_path);

@@ -10,6 +10,7 @@ use hmtt::table::hmtt6::{Hmtt6Writer, MmioHole};
 use hmtt::table::jsonl::JsonlWriter;
 #[cfg(feature = "parquet")]
 use hmtt::table::parquet::ParquetWriter;
+use hmtt::table::requests::{RequestWriter, Simulator};
 use hmtt::table::text::TextWriter;
 use hmtt::table::{TableError, Writer};
 
@@ -26,6 +27,11 @@ pub enum Format {
     Jsonl,
     Text,
     Hmtt6,
+    Ramulator,
+    Dramsim3,
+    Champsim,
+    Lackey,
+    Drmemtrace,
 }
 
 impl Format {
@@ -45,7 +51,22 @@ impl Format {
         })
     }
 
-    /// Creates the format's writer. Captures cannot be written; text is written instead.
+    /// The name of the format on the command line.
+    pub fn name(self) -> String {
+        self.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
+    }
+
+    /// Whether only simulators read it.
+    pub fn is_of_simulators(self) -> bool {
+        matches!(self, Format::Ramulator | Format::Dramsim3) || self.has_instructions()
+    }
+
+    /// Whether it has instructions of programs, so that captures cannot be written in it.
+    pub fn has_instructions(self) -> bool {
+        matches!(self, Format::Champsim | Format::Lackey | Format::Drmemtrace)
+    }
+
+    /// Creates the format's writer. Captures and instructions cannot be written; text is written instead.
     pub fn writer(
         self,
         output: impl Write + Send + 'static,
@@ -62,23 +83,29 @@ impl Format {
             Format::Hmtt6 => Box::new(Hmtt6Writer::new(output, hole)),
             // Reached only if this program is built without Parquet.
             Format::Parquet => return Err(TableError::Schema(NO_PARQUET.into())),
-            Format::Text | Format::Pcapng => Box::new(TextWriter::new(output)?),
+            Format::Ramulator => Box::new(RequestWriter::new(output, Simulator::Ramulator)),
+            Format::Dramsim3 => Box::new(RequestWriter::new(output, Simulator::Dramsim3)),
+            Format::Text
+            | Format::Pcapng
+            | Format::Champsim
+            | Format::Lackey
+            | Format::Drmemtrace => Box::new(TextWriter::new(output)?),
         })
     }
 }
 
 /// Formats that a trace can be read from, as values of an option.
 pub fn readable() -> impl TypedValueParser<Value = Format> {
-    all_but(Format::Text)
+    only(|format| format != Format::Text && !format.is_of_simulators())
 }
 
 /// Formats that a trace can be written in, as values of an option.
 pub fn writable() -> impl TypedValueParser<Value = Format> {
-    all_but(Format::Pcapng)
+    only(|format| format != Format::Pcapng)
 }
 
-fn all_but(excluded: Format) -> impl TypedValueParser<Value = Format> {
-    let offered = Format::value_variants().iter().filter(move |format| **format != excluded);
+fn only(is_offered: fn(Format) -> bool) -> impl TypedValueParser<Value = Format> {
+    let offered = Format::value_variants().iter().filter(move |format| is_offered(**format));
     PossibleValuesParser::new(offered.filter_map(ValueEnum::to_possible_value))
         .try_map(|name| Format::from_str(&name, false))
 }

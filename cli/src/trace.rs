@@ -1,15 +1,17 @@
 //! `hmtt trace`: runs a program from a code cache that records its accesses to memory.
 //!
-//! [`run`](mod@run) and [`attach`] follow a program, [`outputs`] writes the file, [`caches`] simulates caches, [`file`] opens a
-//! file, and [`text`] prints it.
+//! [`run`](mod@run) and [`attach`] follow a program, [`outputs`] writes the file, and [`caches`] simulates caches. [`file`] opens
+//! a file, for `hmtt decode` and `hmtt convert` ([`convert`]), which write [`text`], tables, or what simulators read ([`export`]).
 
 mod attach;
 mod caches;
+pub mod convert;
+mod export;
 pub mod file;
 mod options;
 mod outputs;
 mod run;
-pub mod text;
+mod text;
 
 use anyhow::Result;
 use clap::Subcommand;

@@ -1,11 +1,11 @@
-//! Opens traces of accesses.
+//! Opens traces of accesses, and names what is in them and what is missing.
 
 use std::fs::File;
 use std::io::{BufReader, Read, Seek};
 use std::path::Path;
 
-use anyhow::{Context, Result};
-use hmtt::access_trace::{Ending, Visitor, visit};
+use anyhow::{Context, Result, bail};
+use hmtt::access_trace::{Ending, Executed, ThreadAccess, Visitor, visit};
 use hmtt_format::access_trace::{Function, MAGIC};
 use hmtt_format::escape;
 
@@ -22,21 +22,76 @@ pub fn open(path: &Path) -> Option<File> {
     (begin == MAGIC).then_some(file)
 }
 
-/// Reads a trace to its end. `path`: that of the file, for messages.
+/// Passes on what one thread has done, or all.
+struct Chosen<V> {
+    thread: Option<u32>,
+    is_found: bool,
+    visitor: V,
+}
+
+impl<V> Chosen<V> {
+    fn has(&self, thread: u32) -> bool {
+        self.thread.is_none_or(|chosen| chosen == thread)
+    }
+}
+
+impl<V: Visitor> Visitor for Chosen<V> {
+    fn block(&mut self, executed: &Executed<'_>) {
+        if self.has(executed.thread) {
+            self.is_found = true;
+            self.visitor.block(executed);
+        }
+    }
+
+    fn access(&mut self, executed: &Executed<'_>, access: ThreadAccess) {
+        if self.has(access.thread) {
+            self.visitor.access(executed, access);
+        }
+    }
+}
+
+/// Reads a trace to its end. `path`: that of the file, for messages. `thread`: the only one that is wanted.
 ///
 /// # Errors
-/// The trace is damaged or cannot be read.
-pub fn read_to_end(file: File, path: &Path, visitor: impl Visitor) -> Result<Ending> {
+/// The trace is damaged or cannot be read, or has nothing of the thread.
+pub fn read_to_end(
+    file: File,
+    path: &Path,
+    thread: Option<u32>,
+    visitor: impl Visitor,
+) -> Result<Ending> {
     let input = BufReader::with_capacity(BUFFER_BYTES, file);
-    visit(input, visitor).with_context(|| path.display().to_string())
+    let mut chosen = Chosen { thread, is_found: false, visitor };
+    let ending = visit(input, &mut chosen).with_context(|| path.display().to_string())?;
+    match thread {
+        Some(thread) if !chosen.is_found => {
+            bail!("{} has no thread {thread}; `hmtt info` lists them", path.display())
+        }
+        _ => Ok(ending),
+    }
 }
 
 /// The name of a function for people: that of its file in brackets if it has none, and nothing if that is not known either.
 pub fn shown(function: Option<&Function>) -> Option<String> {
     let function = function?;
-    let (name, file) = (escape::message(&function.name), escape::message(function.file_name()));
     if !function.name.is_empty() {
-        return Some(name.to_string());
+        return Some(escape::message(&function.name).to_string());
     }
+    let file = escape::message(function.file_name());
     (!function.path.is_empty()).then(|| format!("[{file}]"))
+}
+
+/// What is missing in a trace.
+pub fn what_is_missing(ending: &Ending) -> Vec<String> {
+    let Ending { dropped, cut_threads, invalid_chunks, is_cut, .. } = *ending;
+    let all = [
+        (dropped > 0, format!("{dropped} words were dropped because rings were full")),
+        (cut_threads > 0, format!("the last accesses of {cut_threads} threads are missing")),
+        (
+            invalid_chunks > 0,
+            format!("{invalid_chunks} chunks name no block, and were not read to their end"),
+        ),
+        (is_cut, "the file is cut: what follows is missing".to_owned()),
+    ];
+    all.into_iter().filter_map(|(is_so, what)| is_so.then_some(what)).collect()
 }

@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 use hmtt::access_trace::{Ending, Executed, ThreadAccess, Visitor};
 use hmtt_format::Direction;
 
-use super::file::{read_to_end, shown};
+use super::file::{read_to_end, shown, what_is_missing};
 
 /// Prints lines.
 struct Lines<W> {
@@ -21,10 +21,10 @@ struct Lines<W> {
 /// Prints a line for each access: `thread pc R|W address size in function`. A string instruction has a line for each of its
 /// operands, with `*elements` after the size, and `-` before it if they are accessed downwards. `?` follows the size if memory
 /// may not have been accessed, and stands for an address that is not known. Returns whether something is missing.
-pub fn print(file: File, path: &Path, output: impl Write) -> Result<bool> {
+pub fn print(file: File, path: &Path, thread: Option<u32>, output: impl Write) -> Result<bool> {
     let output = BufWriter::with_capacity(1 << 16, output);
     let mut lines = Lines { output, written: Ok(()), function: (0, String::new()) };
-    let ending = read_to_end(file, path, &mut lines)?;
+    let ending = read_to_end(file, path, thread, &mut lines)?;
     let Lines { mut output, written, .. } = lines;
     written.and_then(|()| comments(&mut output, &ending)).context("cannot write the accesses")?;
     Ok(ending.has_loss())
@@ -65,25 +65,11 @@ fn line(
 }
 
 fn comments(output: &mut impl Write, ending: &Ending) -> io::Result<()> {
-    let Ending { blocks, accesses, unknown, dropped, cut_threads, invalid_chunks, is_cut } = ending;
+    let Ending { blocks, accesses, unknown, .. } = ending;
     writeln!(output, "# {accesses} accesses in {blocks} executed blocks")?;
     if *unknown > 0 {
         writeln!(output, "# {unknown} of them have addresses that are not known")?;
     }
-    if *dropped > 0 {
-        writeln!(output, "# {dropped} words were dropped because rings were full")?;
-    }
-    if *cut_threads > 0 {
-        writeln!(output, "# the last accesses of {cut_threads} threads are missing")?;
-    }
-    if *invalid_chunks > 0 {
-        writeln!(
-            output,
-            "# {invalid_chunks} chunks name no block, and were not read to their end"
-        )?;
-    }
-    if *is_cut {
-        writeln!(output, "# the file is cut: what follows is missing")?;
-    }
+    what_is_missing(ending).iter().try_for_each(|what| writeln!(output, "# {what}"))?;
     output.flush()
 }

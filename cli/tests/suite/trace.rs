@@ -9,14 +9,14 @@ use hmtt_probe::elf::Image;
 use crate::tag::build;
 use crate::{hmtt, scratch, skipped};
 
-const ACCESSES: &str = include_str!("trace/accesses.c");
+pub const ACCESSES: &str = include_str!("trace/accesses.c");
 const BUSY: &str = include_str!("monitor/busy.c");
 const WRITES_CODE: &str = include_str!("monitor/writes_code.c");
 const THREADS: &str = include_str!("tag_real/programs/threads.c");
 const UNWINDS: &str = include_str!("tag_real/programs/throws.cc");
 
 /// End of the addresses of code and data of programs that are linked to fixed addresses.
-const FIXED: u64 = 0x50_0000;
+pub const FIXED: u64 = 0x50_0000;
 
 /// Accesses of a program by instruction, direction and size.
 type Counts = BTreeMap<(u64, char, u64), u64>;
@@ -43,12 +43,12 @@ impl Found {
     }
 }
 
-fn number(text: &str) -> u64 {
+pub fn number(text: &str) -> u64 {
     u64::from_str_radix(text, 16).unwrap()
 }
 
 /// Runs a program with its accesses recorded, and checks that it behaves as it does alone. Returns the file.
-fn traced(name: &str, program: &Path, words: &[&str]) -> PathBuf {
+pub fn traced(name: &str, program: &Path, words: &[&str]) -> PathBuf {
     let file = scratch(&format!("trace-{name}.acc"));
     let plain = Command::new(program).args(words).output().unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_hmtt"));
@@ -61,15 +61,15 @@ fn traced(name: &str, program: &Path, words: &[&str]) -> PathBuf {
 }
 
 /// The lines of a decoded file, whose last ones begin with `#`.
-fn decoded(file: &Path) -> String {
+pub fn decoded(file: &Path) -> String {
     let output = hmtt(&["decode", file.to_str().unwrap()]);
     assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// What `hmtt trace` finds.
-fn found(image: &Image, text: &str) -> Found {
-    let (mut found, mut strings) = (Found::default(), Vec::new());
+/// Passes on instruction, direction, address and size of all accesses whose addresses are known, with each element of strings.
+pub fn each_access(text: &str, mut add: impl FnMut((u64, char), u64, u64)) {
+    let mut strings = Vec::new();
     let mut lines = text.lines().filter(|line| !line.starts_with('#')).peekable();
     while let Some(line) = lines.next() {
         let words: Vec<&str> = line.split(' ').collect();
@@ -79,7 +79,7 @@ fn found(image: &Image, text: &str) -> Found {
         }
         let address = number(words[3]);
         let Some((size, elements)) = words[4].split_once('*') else {
-            found.add(image, (pc, direction), address, words[4].parse().unwrap());
+            add((pc, direction), address, words[4].parse().unwrap());
             continue;
         };
         // The elements of all operands are accessed in turn.
@@ -90,16 +90,22 @@ fn found(image: &Image, text: &str) -> Found {
         }
         for element in 0..elements.parse().unwrap() {
             for (direction, address, size) in &strings {
-                found.add(image, (pc, *direction), address + element * size, *size);
+                add((pc, *direction), address + element * size, *size);
             }
         }
         strings.clear();
     }
+}
+
+/// What `hmtt trace` finds.
+fn found(image: &Image, text: &str) -> Found {
+    let mut found = Found::default();
+    each_access(text, |place, address, size| found.add(image, place, address, size));
     found
 }
 
-/// What lackey finds; `None` if it is not installed.
-fn of_lackey(image: &Image, name: &str, program: &Path, words: &[&str]) -> Option<Found> {
+/// What lackey prints; `None` if it is not installed.
+pub fn lackey_text(name: &str, program: &Path, words: &[&str]) -> Option<String> {
     let file = scratch(&format!("trace-{name}.lackey"));
     let mut command = Command::new("valgrind");
     command.args(["--tool=lackey", "--trace-mem=yes"]);
@@ -108,8 +114,14 @@ fn of_lackey(image: &Image, name: &str, program: &Path, words: &[&str]) -> Optio
         skipped(format!("valgrind: {error}"));
         return None;
     }
+    Some(std::fs::read_to_string(file).unwrap())
+}
+
+/// What lackey finds; `None` if it is not installed.
+fn of_lackey(image: &Image, name: &str, program: &Path, words: &[&str]) -> Option<Found> {
+    let text = lackey_text(name, program, words)?;
     let (mut found, mut pc) = (Found::default(), u64::MAX);
-    for line in std::fs::read_to_string(file).unwrap().lines() {
+    for line in text.lines() {
         let Some((kind, rest)) = line.split_at_checked(3) else { continue };
         let Some((address, size)) = rest.split_once(',') else { continue };
         let Ok(address) = u64::from_str_radix(address, 16) else { continue };
@@ -176,7 +188,7 @@ fn traces_are_private_and_never_overwritten_unasked() {
     assert!(String::from_utf8_lossy(&again.stderr).contains("give --overwrite"), "{again:?}");
     for (options, why) in [
         (&["--card", "1"][..], "and not of a card"),
-        (&["--format", "csv"], "printed as text only"),
+        (&["--thread", "1"], "has no thread 1"),
         (&["-f", "-o", path], "is the trace itself"),
     ] {
         let refused = hmtt(&[&["decode", path], options].concat());

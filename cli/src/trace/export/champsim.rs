@@ -1,0 +1,237 @@
+//! Writes the instructions of a thread as records of ChampSim, 64 bytes each.
+//!
+//! | offset | bytes | |
+//! |---|---|---|
+//! | 0 | 8 | address of the instruction |
+//! | 8 | 1 | whether it is a branch |
+//! | 9 | 1 | whether the branch is taken |
+//! | 10 | 2 | registers that it writes |
+//! | 12 | 4 | registers that it reads |
+//! | 16 | 16 | two addresses that it writes |
+//! | 32 | 32 | four addresses that it reads |
+//!
+//! A register or address of 0 is none. Register 6 is the stack pointer, 25 the flags and 26 the instruction pointer: ChampSim
+//! infers the kind of a branch from which of these are read and written, and whether another register is read. So a branch has
+//! those that its kind must have, before others; an indirect one that reads no other register has [`FROM_MEMORY`].
+//!
+//! What does not fit in a record is left out: of registers general ones are kept before flags, and these before others; accesses
+//! are counted. A repeated string instruction has a record for each element.
+
+use std::io::{self, Write};
+
+use hmtt_format::Direction;
+use hmtt_translator::instructions::{Flow, Instruction, State, StateSet};
+
+use super::rounds::{Rounds, Single};
+use super::steps::{Exporter, Step};
+
+/// Bytes of a record.
+const RECORD_BYTES: usize = 64;
+const IS_BRANCH: usize = 8;
+const IS_TAKEN: usize = 9;
+const WRITTEN: usize = 10;
+const READ: usize = 12;
+const WRITTEN_ADDRESSES: usize = 16;
+const READ_ADDRESSES: usize = 32;
+
+/// Numbers of general registers, in the order of encodings: `rax`, `rcx`, `rdx`, `rbx`, `rsp`, `rbp`, `rsi`, `rdi`, `r8`...
+const GENERAL: [u8; 16] = [10, 9, 8, 7, STACK_POINTER, 5, 4, 3, 11, 12, 13, 14, 15, 16, 17, 18];
+const STACK_POINTER: u8 = 6;
+const SEGMENT: u8 = 23;
+const FLAGS: u8 = 25;
+const INSTRUCTION_POINTER: u8 = 26;
+const VECTOR: u8 = 32;
+const MASK: u8 = 64;
+const FLOATING: u8 = 72;
+/// Stands for a target that was read from memory, which no register addresses.
+const FROM_MEMORY: u8 = 127;
+
+/// A record that waits for the instruction that follows it.
+struct Waiting {
+    record: [u8; RECORD_BYTES],
+    /// If it is a conditional branch: where it leads if it is taken, and if it is not.
+    targets: Option<(u64, u64)>,
+}
+
+/// Writes records.
+pub struct ChampSim<W> {
+    output: W,
+    /// The only thread that is written; the first one if there is none yet.
+    thread: Option<u32>,
+    waiting: Option<Waiting>,
+    /// Instructions of other threads.
+    pub others: u64,
+    /// Accesses that do not fit in a record.
+    pub unplaced: u64,
+}
+
+impl<W: Write> ChampSim<W> {
+    /// Starts a file.
+    pub fn new(output: W) -> Self {
+        ChampSim { output, thread: None, waiting: None, others: 0, unplaced: 0 }
+    }
+
+    /// Writes the record that waits. `next`: address of the instruction that follows it.
+    fn write_waiting(&mut self, next: Option<u64>) -> io::Result<()> {
+        let Some(Waiting { mut record, targets }) = self.waiting.take() else { return Ok(()) };
+        if let Some((taken, untaken)) = targets {
+            record[IS_TAKEN] = u8::from(taken != untaken && next == Some(taken));
+        }
+        self.output.write_all(&record)
+    }
+
+    fn add(&mut self, pc: u64, instruction: &Instruction, singles: &[Single]) -> io::Result<()> {
+        self.write_waiting(Some(pc))?;
+        let mut record = [0; RECORD_BYTES];
+        record[..8].copy_from_slice(&pc.to_le_bytes());
+        let flow = instruction.flow;
+        let (read, written) = registers(instruction);
+        fill(&mut record[WRITTEN..READ], &written);
+        fill(&mut record[READ..WRITTEN_ADDRESSES], &read);
+        record[IS_BRANCH] = u8::from(flow != Flow::Next);
+        record[IS_TAKEN] = u8::from(!matches!(flow, Flow::Next | Flow::Branch));
+        let (mut reads, mut writes) =
+            (READ_ADDRESSES..RECORD_BYTES, WRITTEN_ADDRESSES..READ_ADDRESSES);
+        for single in singles {
+            let places = if single.direction == Direction::Read { &mut reads } else { &mut writes };
+            if places.start == places.end {
+                self.unplaced += 1;
+                continue;
+            }
+            record[places.start..places.start + 8].copy_from_slice(&single.address.to_le_bytes());
+            places.start += 8;
+        }
+        let next = pc.wrapping_add(instruction.bytes.into());
+        let targets = (flow == Flow::Branch).then_some((instruction.target, next));
+        self.waiting = Some(Waiting { record, targets });
+        Ok(())
+    }
+}
+
+fn fill(places: &mut [u8], registers: &[u8]) {
+    places.iter_mut().zip(registers).for_each(|(place, register)| *place = *register);
+}
+
+/// The number of a register.
+fn number(state: State) -> u8 {
+    match state {
+        State::General(number) => GENERAL[usize::from(number) % GENERAL.len()],
+        State::Flags => FLAGS,
+        State::Segment(number) => SEGMENT + number,
+        State::Vector(number) => VECTOR + number,
+        State::Mask(number) => MASK + number,
+        State::Floating(number) => FLOATING + number,
+    }
+}
+
+/// Numbers of the registers that an instruction reads and writes, with those first that state the kind of a branch.
+fn registers(instruction: &Instruction) -> (Vec<u8>, Vec<u8>) {
+    let numbers = |set: StateSet| set.iter().map(number);
+    let (reads, writes) = (instruction.reads, instruction.writes);
+    let is_special = |number: &u8| matches!(*number, STACK_POINTER | FLAGS);
+    let others = |set: StateSet| numbers(set).filter(move |number| !is_special(number));
+    // Registers from which a target is computed. One of them is there if the target is not in the instruction.
+    let computed = || {
+        let all: Vec<u8> = others(reads).collect();
+        if all.is_empty() { vec![FROM_MEMORY] } else { all }
+    };
+    let with = |first: &[u8], rest: Vec<u8>| [first, &rest].concat();
+    match instruction.flow {
+        Flow::Next => (numbers(reads).collect(), numbers(writes).collect()),
+        Flow::Jump => (vec![INSTRUCTION_POINTER], vec![INSTRUCTION_POINTER]),
+        Flow::IndirectJump => (computed(), vec![INSTRUCTION_POINTER]),
+        Flow::Branch => {
+            let flags: &[u8] = if reads.contains(State::Flags) { &[FLAGS] } else { &[] };
+            let read = with(&[&[INSTRUCTION_POINTER], flags].concat(), others(reads).collect());
+            (read, with(&[INSTRUCTION_POINTER], others(writes).collect()))
+        }
+        Flow::Call => {
+            let both = vec![STACK_POINTER, INSTRUCTION_POINTER];
+            (both.clone(), both)
+        }
+        Flow::IndirectCall => {
+            let both = [STACK_POINTER, INSTRUCTION_POINTER];
+            (with(&both, computed()), both.to_vec())
+        }
+        Flow::Return => (vec![STACK_POINTER], vec![STACK_POINTER, INSTRUCTION_POINTER]),
+    }
+}
+
+impl<W: Write> Exporter for ChampSim<W> {
+    fn step(&mut self, step: &Step<'_>, rounds: &mut Rounds) -> io::Result<()> {
+        if *self.thread.get_or_insert(step.thread) != step.thread {
+            self.others += 1;
+            return Ok(());
+        }
+        rounds.each(step.accesses, |singles| self.add(step.pc, step.instruction, singles))
+    }
+
+    fn finish(&mut self) -> io::Result<()> {
+        self.write_waiting(None)?;
+        self.output.flush()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hmtt_format::access_trace::Made;
+    use hmtt_translator::instructions::instructions;
+
+    use super::*;
+
+    /// Records of a block at 0x1000, followed by an instruction at an address.
+    fn records(code: &[u8], accesses: &[Made], next: u64) -> Vec<[u8; RECORD_BYTES]> {
+        let mut output = Vec::new();
+        let mut writer = ChampSim::new(&mut output);
+        let mut rounds = Rounds::default();
+        let mut step = |pc: u64, instruction: &Instruction, accesses: &[Made]| {
+            writer.step(&Step { thread: 1, pc, instruction, accesses }, &mut rounds).unwrap();
+        };
+        for one in &instructions(0x1000, code) {
+            step(0x1000 + u64::from(one.offset), one, accesses);
+        }
+        step(next, &instructions(next, &[0x90])[0], &[]);
+        writer.finish().unwrap();
+        let (records, []) = output.as_chunks() else { panic!("a record is cut") };
+        records.to_vec()
+    }
+
+    #[test]
+    fn branches_are_taken_if_their_target_follows() {
+        // je 0x1010
+        for (next, taken) in [(0x1010, 1), (0x1002, 0), (0x5000, 0)] {
+            let record = records(&[0x74, 0x0e], &[], next)[0];
+            assert_eq!(record[..16], [0, 16, 0, 0, 0, 0, 0, 0, 1, taken, 26, 0, 26, 25, 0, 0]);
+        }
+        // A branch to the next instruction: je 0x1002
+        assert_eq!(records(&[0x74, 0], &[], 0x1002)[0][IS_TAKEN], 0);
+    }
+
+    #[test]
+    fn elements_are_records_and_other_accesses_have_places() {
+        let made = |direction, address, elements| Made {
+            pc: 0x1000,
+            direction,
+            address: Some(address),
+            size: 8,
+            elements,
+            is_down: false,
+            conditional: false,
+        };
+        // rep movsq
+        let both = [made(Direction::Read, 0x100, 2), made(Direction::Write, 0x200, 2)];
+        let all = records(&[0xf3, 0x48, 0xa5], &both, 0x1003);
+        let places: Vec<_> =
+            all.iter().map(|it| [it[0], it[READ_ADDRESSES], it[WRITTEN_ADDRESSES]]).collect();
+        assert_eq!(places, [[0, 0, 0], [0, 8, 8], [3, 0, 0]]);
+        assert_eq!([all[1][READ_ADDRESSES + 1], all[1][WRITTEN_ADDRESSES + 1]], [1, 2]);
+        let many = vec![made(Direction::Write, 0x300, 1); 3];
+        let mut output = Vec::new();
+        let mut writer = ChampSim::new(&mut output);
+        let instruction = instructions(0x1000, &[0x90])[0];
+        let step = Step { thread: 1, pc: 0x1000, instruction: &instruction, accesses: &many };
+        writer.step(&step, &mut Rounds::default()).unwrap();
+        writer.step(&Step { thread: 2, ..step }, &mut Rounds::default()).unwrap();
+        assert_eq!((writer.unplaced, writer.others), (1, 1));
+    }
+}

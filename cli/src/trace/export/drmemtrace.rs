@@ -1,0 +1,96 @@
+//! Writes instructions and accesses as the view tool of DynamoRIO's drmemtrace prints a trace without encodings.
+//!
+//! Each line has the number of the record, the number of the instruction, the thread, and the record: `ifetch`, `read` or
+//! `write`. There are no markers: their contents (times, processors, versions) are not in the trace. Where a string
+//! instruction is repeated, it is not fetched again, as drmemtrace has it.
+
+use std::io::{self, Write};
+
+use hmtt_format::Direction;
+use hmtt_translator::instructions::Flow;
+
+use super::rounds::Rounds;
+use super::steps::{Exporter, Step};
+
+/// Lines before the records.
+const HEADING: &str = "Output format:\n<--record#-> <--instr#->: <---tid---> <record details>\n";
+/// Precedes records, and follows those of a thread if another thread is next.
+const DIVIDER: &str = "------------------------------------------------------------\n";
+
+/// Writes lines.
+pub struct Drmemtrace<W> {
+    output: W,
+    is_begun: bool,
+    /// Thread of the last record.
+    thread: Option<u32>,
+    records: u64,
+    /// Instructions that were fetched, and all lines of instructions.
+    fetched: u64,
+    shown: u64,
+}
+
+impl<W: Write> Drmemtrace<W> {
+    /// Starts a file.
+    pub fn new(output: W) -> Self {
+        Drmemtrace { output, is_begun: false, thread: None, records: 0, fetched: 0, shown: 0 }
+    }
+
+    fn begin(&mut self) -> io::Result<()> {
+        if std::mem::replace(&mut self.is_begun, true) {
+            return Ok(());
+        }
+        write!(self.output, "{HEADING}{DIVIDER}")
+    }
+}
+
+/// How the tool names instructions by what follows them.
+fn flow_name(flow: Flow) -> &'static str {
+    match flow {
+        Flow::Next => "non-branch",
+        Flow::Jump => "jump",
+        Flow::IndirectJump => "indirect jump",
+        Flow::Branch => "conditional jump",
+        Flow::Call => "call",
+        Flow::IndirectCall => "indirect call",
+        Flow::Return => "return",
+    }
+}
+
+impl<W: Write> Exporter for Drmemtrace<W> {
+    fn step(&mut self, step: &Step<'_>, rounds: &mut Rounds) -> io::Result<()> {
+        self.begin()?;
+        if self.thread.replace(step.thread).is_some_and(|last| last != step.thread) {
+            self.output.write_all(DIVIDER.as_bytes())?;
+        }
+        let Drmemtrace { output, records, fetched, shown, .. } = self;
+        let Step { thread, pc, instruction, accesses } = *step;
+        *fetched += 1;
+        let mut name = flow_name(instruction.flow);
+        rounds.each(accesses, |singles| {
+            *records += 1;
+            *shown += 1;
+            writeln!(
+                output,
+                "{records:>12}{fetched:>12}: {thread:>11} ifetch      {:>2} byte(s) @ 0x{pc:016x} {name}",
+                instruction.bytes
+            )?;
+            name = "non-fetched instruction";
+            for single in singles {
+                let kind = if single.direction == Direction::Write { "write" } else { "read" };
+                let (size, address) = (single.size, single.address);
+                *records += 1;
+                writeln!(
+                    output,
+                    "{records:>12}{fetched:>12}: {thread:>11} {kind:<12}{size:>2} byte(s) @ 0x{address:016x} by PC 0x{pc:016x}"
+                )?;
+            }
+            Ok(())
+        })
+    }
+
+    fn finish(&mut self) -> io::Result<()> {
+        self.begin()?;
+        writeln!(self.output, "View tool results:\n{:>15} : total instructions", self.shown)?;
+        self.output.flush()
+    }
+}

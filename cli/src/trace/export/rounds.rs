@@ -1,0 +1,118 @@
+//! Splits the accesses of string instructions into those of their elements.
+//!
+//! A forged file can have string instructions with more elements than anyone can write, so their number is limited.
+
+use std::io;
+
+use hmtt_format::Direction;
+use hmtt_format::access_trace::Made;
+
+/// Most elements of string instructions, besides the first one of each, in an export.
+const MOST_ELEMENTS: u64 = 1 << 32;
+
+/// An access to memory at a known address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Single {
+    /// Whether it reads or writes.
+    pub direction: Direction,
+    /// Its virtual address.
+    pub address: u64,
+    /// Number of bytes; 0 if it is not known.
+    pub size: u32,
+}
+
+/// Splits accesses, and counts those that have no place in an export.
+#[derive(Debug)]
+pub struct Rounds {
+    /// Elements that may still be written.
+    left: u64,
+    /// Accesses whose addresses are not known.
+    pub unknown: u64,
+    /// Elements that are too many.
+    pub left_out: u64,
+    singles: Vec<Single>,
+}
+
+impl Default for Rounds {
+    fn default() -> Self {
+        Rounds { left: MOST_ELEMENTS, unknown: 0, left_out: 0, singles: Vec::new() }
+    }
+}
+
+impl Rounds {
+    /// Passes the accesses of an instruction on: of a string instruction those to one element of each operand in turn, of
+    /// another one all at once, and nothing if there are none.
+    ///
+    /// # Errors
+    /// The error of the function that receives them.
+    pub fn each(
+        &mut self,
+        accesses: &[Made],
+        mut add: impl FnMut(&[Single]) -> io::Result<()>,
+    ) -> io::Result<()> {
+        let unknown = accesses.iter().filter(|made| made.address.is_none());
+        self.unknown += unknown.count() as u64;
+        let most = accesses.iter().map(|made| made.elements).max().unwrap_or(1).max(1);
+        let more = (most - 1).min(self.left);
+        self.left -= more;
+        self.left_out = self.left_out.saturating_add(most - 1 - more);
+        for element in 0..=more {
+            self.singles.clear();
+            let present = accesses.iter().filter(|made| element < made.elements.max(1));
+            self.singles.extend(present.filter_map(|made| single(made, element)));
+            add(&self.singles)?;
+        }
+        Ok(())
+    }
+}
+
+/// The access to an element.
+fn single(made: &Made, element: u64) -> Option<Single> {
+    let distance = element.wrapping_mul(made.size.into());
+    let address = made.address?;
+    let address =
+        if made.is_down { address.wrapping_sub(distance) } else { address.wrapping_add(distance) };
+    Some(Single { direction: made.direction, address, size: made.size })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn made(direction: Direction, address: Option<u64>, elements: u64, is_down: bool) -> Made {
+        Made { pc: 0, direction, address, size: 4, elements, is_down, conditional: false }
+    }
+
+    fn rounds(all: &mut Rounds, accesses: &[Made]) -> Vec<Vec<u64>> {
+        let mut found = Vec::new();
+        let add = |singles: &[Single]| {
+            found.push(singles.iter().map(|single| single.address).collect());
+            Ok(())
+        };
+        all.each(accesses, add).unwrap();
+        found
+    }
+
+    #[test]
+    fn elements_of_all_operands_are_accessed_in_turn() {
+        let (read, write) = (Direction::Read, Direction::Write);
+        let mut all = Rounds::default();
+        let up = [made(read, Some(0x100), 2, false), made(write, Some(0x200), 2, false)];
+        assert_eq!(rounds(&mut all, &up), [[0x100, 0x200], [0x104, 0x204]]);
+        let down = [made(write, Some(0x100), 3, true)];
+        assert_eq!(rounds(&mut all, &down), [[0x100], [0xfc], [0xf8]]);
+        assert_eq!(rounds(&mut all, &[]), [[0; 0]]);
+        let unknown = [made(read, None, 1, false), made(write, Some(0x10), 1, false)];
+        assert_eq!(rounds(&mut all, &unknown), [[0x10]]);
+        assert_eq!((all.unknown, all.left_out), (1, 0));
+    }
+
+    #[test]
+    fn elements_are_limited_and_counted() {
+        let mut all = Rounds { left: 5, ..Rounds::default() };
+        let forged = [made(Direction::Write, Some(u64::MAX), u64::MAX, false)];
+        assert_eq!(rounds(&mut all, &forged).len(), 6);
+        assert_eq!(rounds(&mut all, &forged).len(), 1);
+        assert_eq!(all.left_out, u64::MAX);
+    }
+}
