@@ -1,4 +1,4 @@
-//! `hmtt info`: prints a description of a capture.
+//! `hmtt info`: prints a description of a capture, or of a trace of a program.
 
 use std::path::PathBuf;
 
@@ -7,11 +7,13 @@ use hmtt::report::info::{Info, Packets};
 
 use super::capture_file::{CaptureFile, Ending};
 use super::standard_io::print;
+#[cfg(feature = "tag")]
+use super::trace;
 
-/// Describe a capture: card, memory, settings, time covered, gaps
+/// Describe a capture (card, memory, settings, time covered, gaps) or a trace of a program
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// The capture; - is standard input
+    /// The capture, or what `hmtt trace` has written; - is standard input, for captures
     #[arg(value_name = "FILE.pcapng")]
     file: PathBuf,
     /// Print one JSON object
@@ -21,6 +23,10 @@ pub struct Arguments {
 
 /// Runs the command. Returns whether the capture has losses.
 pub fn run(arguments: &Arguments) -> Result<bool> {
+    #[cfg(feature = "tag")]
+    if let Some(trace) = trace::file::open(&arguments.file) {
+        return trace::info::run(trace, &arguments.file, arguments.json);
+    }
     let mut info = Info::default();
     let mut packets = Packets::default();
     let ending = CaptureFile::open(&arguments.file)?.count(

@@ -1,13 +1,15 @@
 //! `hmtt trace`: runs a program from a code cache that records its accesses to memory.
 //!
 //! [`run`](mod@run) and [`attach`] follow a program, [`outputs`] writes the file, and [`caches`] simulates caches. [`file`] opens
-//! a file, for `hmtt decode` and `hmtt convert` ([`convert`]), which write [`text`], tables, or what simulators read ([`export`]).
+//! a file, for `hmtt info` ([`info`]) and for `hmtt decode` and `hmtt convert` ([`convert`]), which write [`text`], tables, or what
+//! simulators read ([`export`]).
 
 mod attach;
 mod caches;
 pub mod convert;
 mod export;
 pub mod file;
+pub mod info;
 mod options;
 mod outputs;
 mod run;

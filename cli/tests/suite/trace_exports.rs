@@ -2,6 +2,7 @@
 //! definitions of the formats.
 
 mod champsim;
+mod info;
 mod tables;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,0 +1,135 @@
+//! Describes traces of accesses, for `hmtt info`.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::Path;
+
+use anyhow::Result;
+use hmtt::access_trace::{Ending, Summary, Sums};
+use hmtt_format::access_trace::Function;
+use serde_json::{Value, json};
+
+use super::file::{read_to_end, shown, what_is_missing};
+use crate::standard_io::print;
+
+/// Functions that are listed.
+const LISTED: usize = 10;
+/// Width of the names in front of values.
+const NAME_WIDTH: usize = 22;
+
+/// What a trace contains.
+struct Info {
+    summary: Summary,
+    ending: Ending,
+    file_bytes: u64,
+}
+
+/// Prints a description of a trace. Returns whether something is missing in it.
+pub fn run(file: File, path: &Path, as_json: bool) -> Result<bool> {
+    let file_bytes = file.metadata().map_or(0, |file| file.len());
+    let mut summary = Summary::default();
+    let ending = read_to_end(file, path, None, &mut summary)?;
+    let info = Info { summary, ending, file_bytes };
+    print(|output| {
+        if as_json {
+            serde_json::to_writer(&mut *output, &info.json())?;
+            writeln!(output)
+        } else {
+            info.text(output)
+        }
+    })?;
+    Ok(info.ending.has_loss())
+}
+
+fn sums(Sums { blocks, reads, writes, bytes }: Sums) -> Value {
+    let accesses = reads.saturating_add(writes);
+    json!({
+        "executed_blocks": blocks,
+        "accesses": accesses,
+        "reads": reads,
+        "writes": writes,
+        "access_bytes": bytes,
+    })
+}
+
+/// Adds members to an object.
+fn with(mut object: Value, more: Value) -> Value {
+    if let (Some(object), Value::Object(more)) = (object.as_object_mut(), more) {
+        object.extend(more);
+    }
+    object
+}
+
+fn function(function: Option<&Function>, of: Sums) -> Value {
+    let known = |name: fn(&Function) -> &String| {
+        function.map(name).filter(|name| !name.is_empty()).cloned()
+    };
+    let names = json!({ "function": known(|one| &one.name), "object": known(|one| &one.path) });
+    with(names, sums(of))
+}
+
+impl Info {
+    /// Bytes of the file for each access; `None` if there is none.
+    fn bytes_per_access(&self) -> Option<f64> {
+        let accesses = self.ending.accesses;
+        (accesses > 0).then(|| self.file_bytes as f64 / accesses as f64)
+    }
+
+    fn json(&self) -> Value {
+        let Info { summary, ending, file_bytes } = self;
+        let threads = summary.threads().iter();
+        let threads = threads.map(|(thread, of)| with(json!({ "thread": thread }), sums(*of)));
+        let functions = summary.hottest(LISTED).into_iter().map(|(one, of)| function(one, of));
+        let hexadecimal = |address: u64| format!("{address:x}");
+        let (lowest, highest) = summary.span().unzip();
+        let more = json!({
+            "unknown_addresses": summary.unknown(),
+            "pages": summary.pages(),
+            "lines": summary.lines(),
+            "more_pages": summary.has_more_pages(),
+            "lowest_address": lowest.map(hexadecimal),
+            "highest_address": highest.map(hexadecimal),
+            "file_bytes": file_bytes,
+            "bytes_per_access": self.bytes_per_access(),
+            "threads": threads.collect::<Vec<_>>(),
+            "functions": functions.collect::<Vec<_>>(),
+            "dropped_words": ending.dropped,
+            "cut_threads": ending.cut_threads,
+            "invalid_chunks": ending.invalid_chunks,
+            "cut": ending.is_cut,
+        });
+        with(sums(summary.sums()), more)
+    }
+
+    fn text(&self, output: &mut dyn Write) -> io::Result<()> {
+        let Info { summary, ending, file_bytes } = self;
+        let sums = summary.sums();
+        let at_least = if summary.has_more_pages() { "at least " } else { "" };
+        let mut line = |name: &str, value: String| writeln!(output, "{name:<NAME_WIDTH$}  {value}");
+        line("threads", summary.threads().len().to_string())?;
+        line("executed blocks", sums.blocks.to_string())?;
+        line("accesses", sums.accesses().to_string())?;
+        line("reads", sums.reads.to_string())?;
+        line("writes", sums.writes.to_string())?;
+        line("bytes accessed", sums.bytes.to_string())?;
+        line("addresses not known", summary.unknown().to_string())?;
+        line("pages of 4 KiB", format!("{at_least}{}", summary.pages()))?;
+        line("lines of 64 bytes", format!("{at_least}{}", summary.lines()))?;
+        if let Some((lowest, highest)) = summary.span() {
+            line("span of addresses", format!("{lowest:x} to {highest:x}"))?;
+        }
+        line("bytes of the file", file_bytes.to_string())?;
+        if let Some(bytes) = self.bytes_per_access() {
+            line("bytes an access", format!("{bytes:.3}"))?;
+        }
+        for (thread, of) in summary.threads() {
+            line(&format!("thread {thread}"), format!("{} accesses", of.accesses()))?;
+        }
+        for (one, of) in summary.hottest(LISTED) {
+            let name = shown(one).unwrap_or_else(|| "?".into());
+            let part = 100.0 * of.accesses() as f64 / sums.accesses() as f64;
+            line("function", format!("{:>5.1} % {:>12} accesses  {name}", part, of.accesses()))?;
+        }
+        what_is_missing(ending).iter().try_for_each(|what| line("missing", what.clone()))
+    }
+}
