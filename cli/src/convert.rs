@@ -69,7 +69,8 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
     if let Some(trace) = trace::file::open(input) {
         let to = to.map_or_else(|| format_of(output, "--to"), Ok)?;
         let (trace, output) = ((trace, input.as_path()), Some(output.as_path()));
-        return Conversion { trace, output, force: *force, to, thread: *thread }.run();
+        return Conversion { trace, output, force: *force, to, thread: *thread, weighted: false }
+            .run();
     }
     if thread.is_some() {
         bail!("{} is no trace of a program: it has no threads", input.display());

@@ -30,6 +30,9 @@ pub struct Arguments {
     /// Write only this thread of a program's trace; `hmtt info` lists them
     #[arg(long, value_name = "N")]
     thread: Option<u32>,
+    /// Print how many accesses of its block each access of a program's trace represents, as x3
+    #[arg(long)]
+    weighted: bool,
     /// Write to this file instead of standard output
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -79,7 +82,11 @@ fn write_accesses(trace: File, arguments: &Arguments) -> Result<bool> {
     let format = arguments.format.or_else(|| path.and_then(FormatName::from_path));
     let to = format.unwrap_or(FormatName::Text).format();
     let (trace, force) = ((trace, arguments.file.as_path()), arguments.force);
-    Conversion { trace, output: path, force, to, thread: arguments.thread }.run()
+    let Arguments { thread, weighted, .. } = *arguments;
+    if weighted && to != Format::Text {
+        bail!("tables have a column with what an access represents: leave out --weighted");
+    }
+    Conversion { trace, output: path, force, to, thread, weighted }.run()
 }
 
 /// Runs the command. Returns whether the capture has losses.
@@ -88,8 +95,9 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
     if let Some(trace) = trace::file::open(&arguments.file) {
         return write_accesses(trace, arguments);
     }
-    if arguments.thread.is_some() {
-        bail!("{} is no trace of a program: it has no threads", arguments.file.display());
+    if arguments.thread.is_some() || arguments.weighted {
+        let file = arguments.file.display();
+        bail!("{file} is no trace of a program, to which --thread and --weighted apply");
     }
     let capture = CaptureFile::open(&arguments.file)?;
     let from_path = || arguments.output.as_deref().and_then(FormatName::from_path);

@@ -36,6 +36,8 @@ pub struct Conversion<'c> {
     pub to: Format,
     /// The only thread that is written; `None` for all.
     pub thread: Option<u32>,
+    /// Whether lines of text tell what each access represents.
+    pub weighted: bool,
 }
 
 /// Passes accesses on to a table.
@@ -79,7 +81,7 @@ impl Conversion<'_> {
         let (name, output) = open(self.output, self.to, self.force)?;
         if self.to == Format::Text {
             let (file, path) = self.trace;
-            return text::print(file, path, self.thread, output);
+            return text::print(file, path, self.thread, self.weighted, output);
         }
         let ending = if self.to.is_of_simulators() {
             self.export(&name, output)?

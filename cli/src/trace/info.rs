@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use anyhow::Result;
-use hmtt::access_trace::{Ending, Summary, Sums};
+use hmtt::access_trace::{Chosen, Ending, Summary, Sums};
 use hmtt_format::access_trace::Function;
 use serde_json::{Value, json};
 
@@ -60,12 +60,29 @@ fn with(mut object: Value, more: Value) -> Value {
     object
 }
 
-fn function(function: Option<&Function>, of: Sums) -> Value {
+fn chosen(chosen: Chosen) -> Value {
+    json!({
+        "all_accesses": chosen.all,
+        "recorded_accesses": chosen.recorded,
+        "represented_accesses": chosen.represented,
+        "near_accesses": chosen.near,
+        "minimal_accuracy": chosen.minimal_accuracy(),
+        "alignment_independent_accuracy": chosen.alignment_independent_accuracy(),
+        "payoff": chosen.payoff(),
+    })
+}
+
+/// A share in percent.
+fn percent(share: Option<f64>) -> String {
+    share.map_or_else(|| "-".into(), |share| format!("{:.1} %", 100.0 * share))
+}
+
+fn function(function: Option<&Function>, of: Sums, accounted: Chosen) -> Value {
     let known = |name: fn(&Function) -> &String| {
         function.map(name).filter(|name| !name.is_empty()).cloned()
     };
     let names = json!({ "function": known(|one| &one.name), "object": known(|one| &one.path) });
-    with(names, sums(of))
+    with(with(names, sums(of)), json!({ "chosen": chosen(accounted) }))
 }
 
 impl Info {
@@ -79,7 +96,9 @@ impl Info {
         let Info { summary, ending, file_bytes } = self;
         let threads = summary.threads().iter();
         let threads = threads.map(|(thread, of)| with(json!({ "thread": thread }), sums(*of)));
-        let functions = summary.hottest(LISTED).into_iter().map(|(one, of)| function(one, of));
+        let functions =
+            summary.hottest(LISTED).into_iter().map(|(one, of, chosen)| function(one, of, chosen));
+        let [blocks, executions] = summary.chosen().map(chosen);
         let hexadecimal = |address: u64| format!("{address:x}");
         let (lowest, highest) = summary.span().unzip();
         let more = json!({
@@ -89,6 +108,8 @@ impl Info {
             "more_pages": summary.has_more_pages(),
             "lowest_address": lowest.map(hexadecimal),
             "highest_address": highest.map(hexadecimal),
+            "chosen_in_blocks": blocks,
+            "chosen": executions,
             "file_bytes": file_bytes,
             "bytes_per_access": self.bytes_per_access(),
             "threads": threads.collect::<Vec<_>>(),
@@ -122,10 +143,24 @@ impl Info {
         if let Some(bytes) = self.bytes_per_access() {
             line("bytes an access", format!("{bytes:.3}"))?;
         }
+        let [blocks, executions] = summary.chosen();
+        if blocks.recorded < blocks.all {
+            for (name, of) in [("chosen in blocks", blocks), ("chosen when executed", executions)] {
+                let value = format!(
+                    "{} of {}, minimal accuracy {}, alignment-independent {}, payoff {:.2}",
+                    of.recorded,
+                    of.all,
+                    percent(of.minimal_accuracy()),
+                    percent(of.alignment_independent_accuracy()),
+                    of.payoff().unwrap_or(0.0),
+                );
+                line(name, value)?;
+            }
+        }
         for (thread, of) in summary.threads() {
             line(&format!("thread {thread}"), format!("{} accesses", of.accesses()))?;
         }
-        for (one, of) in summary.hottest(LISTED) {
+        for (one, of, _) in summary.hottest(LISTED) {
             let name = shown(one).unwrap_or_else(|| "?".into());
             let part = 100.0 * of.accesses() as f64 / sums.accesses() as f64;
             line("function", format!("{:>5.1} % {:>12} accesses  {name}", part, of.accesses()))?;

@@ -13,6 +13,8 @@ use super::file::{read_to_end, shown, what_is_missing};
 /// Prints lines.
 struct Lines<W> {
     output: W,
+    /// Whether they tell what each access represents.
+    weighted: bool,
     written: io::Result<()>,
     /// Number of a function, and the end of lines of its accesses.
     function: (u32, String),
@@ -21,9 +23,17 @@ struct Lines<W> {
 /// Prints a line for each access: `thread pc R|W address size in function`. A string instruction has a line for each of its
 /// operands, with `*elements` after the size, and `-` before it if they are accessed downwards. `?` follows the size if memory
 /// may not have been accessed, and stands for an address that is not known. Returns whether something is missing.
-pub fn print(file: File, path: &Path, thread: Option<u32>, output: impl Write) -> Result<bool> {
+///
+/// `weighted`: whether `xN` follows, if an access represents N of its block.
+pub fn print(
+    file: File,
+    path: &Path,
+    thread: Option<u32>,
+    weighted: bool,
+    output: impl Write,
+) -> Result<bool> {
     let output = BufWriter::with_capacity(1 << 16, output);
-    let mut lines = Lines { output, written: Ok(()), function: (0, String::new()) };
+    let mut lines = Lines { output, weighted, written: Ok(()), function: (0, String::new()) };
     let ending = read_to_end(file, path, thread, &mut lines)?;
     let Lines { mut output, written, .. } = lines;
     written.and_then(|()| comments(&mut output, &ending)).context("cannot write the accesses")?;
@@ -41,13 +51,14 @@ impl<W: Write> Visitor for Lines<W> {
 
     fn access(&mut self, _: &Executed<'_>, access: ThreadAccess) {
         if self.written.is_ok() {
-            self.written = line(&mut self.output, &access, &self.function.1);
+            self.written = line(&mut self.output, self.weighted, &access, &self.function.1);
         }
     }
 }
 
 fn line(
     output: &mut impl Write,
+    weighted: bool,
     ThreadAccess { thread, made }: &ThreadAccess,
     function: &str,
 ) -> io::Result<()> {
@@ -61,7 +72,11 @@ fn line(
     if made.elements != 1 {
         write!(output, "*{}", made.elements)?;
     }
-    writeln!(output, "{}{function}", if made.conditional { " ?" } else { "" })
+    write!(output, "{}", if made.conditional { " ?" } else { "" })?;
+    if weighted {
+        write!(output, " x{}", made.represents)?;
+    }
+    writeln!(output, "{function}")
 }
 
 fn comments(output: &mut impl Write, ending: &Ending) -> io::Result<()> {

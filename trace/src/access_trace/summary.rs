@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, HashMap};
 use hmtt_format::Direction;
 use hmtt_format::access_trace::{Function, Made};
 
+use super::chosen::Chosen;
 use super::decode::ThreadAccess;
 use super::visitor::{Executed, Visitor};
 
@@ -124,9 +125,32 @@ pub struct Summary {
     /// Lowest and highest address.
     span: Option<(u64, u64)>,
     unknown: u64,
+    /// What is recorded of each block, by number, how often it was executed, and the number of its function.
+    blocks: Vec<(Chosen, u64, u32)>,
 }
 
 impl Summary {
+    /// How many accesses the recorded ones account for: of executed blocks, each once, and of all their executions.
+    pub fn chosen(&self) -> [Chosen; 2] {
+        let mut sums = [Chosen::default(); 2];
+        for (block, executions, _) in &self.blocks {
+            sums[0].add(*block, (*executions).min(1));
+            sums[1].add(*block, *executions);
+        }
+        sums
+    }
+
+    /// How many accesses the recorded ones account for in all executions of each function, by its number.
+    fn chosen_by_function(&self) -> Vec<Chosen> {
+        let mut sums = vec![Chosen::default(); self.functions.len()];
+        for (block, executions, function) in &self.blocks {
+            if let Some(sum) = sums.get_mut(*function as usize) {
+                sum.add(*block, *executions);
+            }
+        }
+        sums
+    }
+
     /// Sums over all threads.
     pub fn sums(&self) -> Sums {
         self.threads.values().fold(Sums::default(), |sum, one| Sums {
@@ -144,10 +168,12 @@ impl Summary {
 
     /// The functions with most accesses, at most as many as asked for; `None` stands for code in no known file. Parts of one
     /// function have entries of their own.
-    pub fn hottest(&self, most: usize) -> Vec<(Option<&Function>, Sums)> {
-        let found = self.functions.iter().filter(|(_, sums)| sums.accesses() > 0);
-        let mut all: Vec<_> = found.map(|(function, sums)| (function.as_ref(), *sums)).collect();
-        all.sort_by_key(|(_, sums)| std::cmp::Reverse(sums.accesses()));
+    pub fn hottest(&self, most: usize) -> Vec<(Option<&Function>, Sums, Chosen)> {
+        let chosen = self.chosen_by_function();
+        let found = self.functions.iter().zip(chosen).filter(|((_, sums), _)| sums.accesses() > 0);
+        let mut all: Vec<_> =
+            found.map(|((function, sums), chosen)| (function.as_ref(), *sums, chosen)).collect();
+        all.sort_by_key(|(_, sums, _)| std::cmp::Reverse(sums.accesses()));
         all.truncate(most);
         all
     }
@@ -196,6 +222,15 @@ impl Summary {
 impl Visitor for Summary {
     fn block(&mut self, executed: &Executed<'_>) {
         self.threads.entry(executed.thread).or_default().blocks += 1;
+        let number = executed.number as usize;
+        if self.blocks.len() <= number {
+            self.blocks.resize(number + 1, (Chosen::default(), 0, 0));
+        }
+        let (chosen, executions, function) = &mut self.blocks[number];
+        if *executions == 0 {
+            (*chosen, *function) = (Chosen::of(executed.block), executed.block.function);
+        }
+        *executions += 1;
         let number = executed.block.function as usize;
         if self.functions.len() <= number {
             self.functions.resize(number + 1, (None, Sums::default()));
@@ -227,7 +262,8 @@ mod tests {
 
     fn made(address: u64, size: u32, elements: u64, is_down: bool) -> Made {
         let (direction, address) = (Direction::Read, Some(address));
-        Made { pc: 0, direction, address, size, elements, is_down, conditional: false }
+        let (represents, conditional) = (1, false);
+        Made { pc: 0, direction, address, represents, size, elements, is_down, conditional }
     }
 
     #[test]

@@ -213,6 +213,7 @@ mod tests {
             pc: 0x1000,
             direction,
             address: Some(address),
+            represents: 1,
             size: 8,
             elements,
             is_down: false,

@@ -80,7 +80,8 @@ mod tests {
     use super::*;
 
     fn made(direction: Direction, address: Option<u64>, elements: u64, is_down: bool) -> Made {
-        Made { pc: 0, direction, address, size: 4, elements, is_down, conditional: false }
+        let (represents, conditional) = (1, false);
+        Made { pc: 0, direction, address, represents, size: 4, elements, is_down, conditional }
     }
 
     fn rounds(all: &mut Rounds, accesses: &[Made]) -> Vec<Vec<u64>> {

@@ -9,8 +9,8 @@ use super::{AccessWriter, Kept, letter};
 use crate::access_trace::Executed;
 use crate::table::TableError;
 
-const HEADING: &str =
-    "thread,pc,direction,address,size_bytes,elements,downwards,conditional,function,object\n";
+const HEADING: &str = "thread,pc,direction,address,size_bytes,elements,downwards,conditional,represents,\
+     function,object\n";
 /// Function and object of accesses of no known function.
 const UNKNOWN: &str = ",";
 
@@ -40,12 +40,13 @@ fn field(name: Option<&str>) -> String {
 impl<W: Write> AccessWriter for CsvWriter<W> {
     fn access(&mut self, executed: &Executed<'_>, made: &Made) -> Result<(), TableError> {
         let names = self.names.of(executed, |names| names.map(field).join(","));
-        let Made { pc, direction, address, size, elements, is_down, conditional } = *made;
+        let Made { pc, direction, address, size, elements, is_down, conditional, represents } =
+            *made;
         write!(self.output, "{},{pc:x},{},", executed.thread, letter(direction))?;
         if let Some(address) = address {
             write!(self.output, "{address:x}")?;
         }
-        writeln!(self.output, ",{size},{elements},{is_down},{conditional},{names}")?;
+        writeln!(self.output, ",{size},{elements},{is_down},{conditional},{represents},{names}")?;
         Ok(())
     }
 

@@ -32,7 +32,8 @@ fn members([function, object]: [Option<&str>; 2]) -> String {
 impl<W: Write> AccessWriter for JsonlWriter<W> {
     fn access(&mut self, executed: &Executed<'_>, made: &Made) -> Result<(), TableError> {
         let names = self.names.of(executed, members);
-        let Made { pc, direction, address, size, elements, is_down, conditional } = *made;
+        let Made { pc, direction, address, size, elements, is_down, conditional, represents } =
+            *made;
         let (output, direction) = (&mut self.output, letter(direction));
         write!(
             output,
@@ -43,7 +44,8 @@ impl<W: Write> AccessWriter for JsonlWriter<W> {
             write!(output, r#","address":"{address:x}""#)?;
         }
         write!(output, r#","size_bytes":{size},"elements":{elements}"#)?;
-        writeln!(output, r#","downwards":{is_down},"conditional":{conditional}{names}}}"#)?;
+        write!(output, r#","downwards":{is_down},"conditional":{conditional}"#)?;
+        writeln!(output, r#","represents":{represents}{names}}}"#)?;
         Ok(())
     }
 

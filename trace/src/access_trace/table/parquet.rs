@@ -9,6 +9,7 @@
 //! | `size_bytes` | uint32 |
 //! | `elements` | uint64 |
 //! | `downwards`, `conditional` | boolean |
+//! | `represents` | uint16 |
 //! | `function`, `object` | string, optional |
 
 use std::io::Write;
@@ -68,6 +69,7 @@ struct Columns {
     elements: Vec<i64>,
     downwards: Vec<bool>,
     conditional: Vec<bool>,
+    represents: Vec<i32>,
     function: Optional<ByteArray>,
     object: Optional<ByteArray>,
 }
@@ -92,6 +94,7 @@ fn schema() -> Result<TypePtr, ParquetError> {
         ("elements", Physical::INT64, unsigned(64), required),
         ("downwards", Physical::BOOLEAN, None, required),
         ("conditional", Physical::BOOLEAN, None, required),
+        ("represents", Physical::INT32, unsigned(16), required),
         ("function", Physical::BYTE_ARRAY, text(), optional),
         ("object", Physical::BYTE_ARRAY, text(), optional),
     ];
@@ -141,6 +144,7 @@ impl<W: Write + Send> ParquetWriter<W> {
             elements,
             downwards,
             conditional,
+            represents,
             function,
             object,
         } = &mut self.columns;
@@ -153,11 +157,11 @@ impl<W: Write + Send> ParquetWriter<W> {
         write::<Int64Type>(&mut group, elements, None)?;
         write::<BoolType>(&mut group, downwards, None)?;
         write::<BoolType>(&mut group, conditional, None)?;
+        write::<Int32Type>(&mut group, represents, None)?;
         write::<ByteArrayType>(&mut group, &function.values, Some(&function.levels))?;
         write::<ByteArrayType>(&mut group, &object.values, Some(&object.levels))?;
         group.close()?;
-        thread.clear();
-        size.clear();
+        [thread, size, represents].into_iter().for_each(Vec::clear);
         address.clear();
         [pc, elements].into_iter().for_each(Vec::clear);
         [is_write, downwards, conditional].into_iter().for_each(Vec::clear);
@@ -179,6 +183,7 @@ impl<W: Write + Send> AccessWriter for ParquetWriter<W> {
         columns.elements.push(made.elements.cast_signed());
         columns.downwards.push(made.is_down);
         columns.conditional.push(made.conditional);
+        columns.represents.push(made.represents.into());
         columns.function.push(function.clone());
         columns.object.push(object.clone());
         if columns.thread.len() == GROUP_ROWS { Ok(self.write_group()?) } else { Ok(()) }

@@ -12,9 +12,10 @@ use crate::access_trace::{ThreadAccess, Visitor, Writer, visit};
 /// A trace with an access of each kind: one by code of no known function, and three by a function with a name that needs quotes.
 fn trace() -> Vec<u8> {
     let one = |place, direction| Access {
+        pc: 0x1000,
         operation: 0,
-        offset: 0,
         direction,
+        represents: 1,
         size: 8,
         conditional: direction == Direction::Write,
         adds_fs: false,
@@ -55,11 +56,11 @@ fn write(writer: Box<dyn AccessWriter + '_>) {
 fn rows_are_lines_of_csv() {
     let mut output = Vec::new();
     write(Box::new(CsvWriter::new(&mut output).unwrap()));
-    let expected =
-        "thread,pc,direction,address,size_bytes,elements,downwards,conditional,function,object
-7,1000,R,5000,8,1,false,false,,
-7,1000,W,,8,1,false,true,,
-7,1000,R,900,8,2,true,false,\"f(\"\"a\"\", b)\",\"/bin/p\"
+    let expected = "thread,pc,direction,address,size_bytes,elements,downwards,conditional,\
+                    represents,function,object
+7,1000,R,5000,8,1,false,false,1,,
+7,1000,W,,8,1,false,true,1,,
+7,1000,R,900,8,2,true,false,1,\"f(\"\"a\"\", b)\",\"/bin/p\"
 ";
     assert_eq!(String::from_utf8(output).unwrap(), expected);
 }
@@ -74,7 +75,7 @@ fn rows_are_objects_of_json() {
     let row = |address: Option<&str>, direction, conditional| {
         let mut row = serde_json::json!({
             "thread": 7, "pc": "1000", "direction": direction, "size_bytes": 8, "elements": 1,
-            "downwards": false, "conditional": conditional,
+            "downwards": false, "conditional": conditional, "represents": 1,
         });
         if let Some(address) = address {
             row["address"] = address.into();

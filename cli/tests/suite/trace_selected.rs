@@ -1,0 +1,156 @@
+//! Tests which accesses `hmtt trace` records if not all are wanted: those of a full trace, in its order.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::tag::build;
+use crate::trace::{ACCESSES, decoded};
+use crate::{hmtt, scratch, skipped};
+
+const BUSY: &str = include_str!("monitor/busy.c");
+
+/// Records a program at the same addresses each time. `None`: that is not possible here.
+fn traced(name: &str, program: &Path, options: &[&str]) -> Option<PathBuf> {
+    let file = scratch(&format!("trace-selected-{name}.acc"));
+    let mut command = Command::new("setarch");
+    command.args(["-R", env!("CARGO_BIN_EXE_hmtt"), "trace", "run", "--overwrite", "-o"]);
+    let output = command.arg(&file).args(options).arg("--").arg(program).output();
+    let output = match output {
+        Ok(output) if output.status.code() == Some(0) => output,
+        other => {
+            skipped(format!("setarch: {other:?}"));
+            return None;
+        }
+    };
+    assert!(!output.stdout.is_empty(), "{output:?}");
+    Some(file)
+}
+
+/// The lines of accesses, without the thread. `main` and what it calls come after what differs between runs.
+fn lines(file: &Path) -> Vec<String> {
+    let text = decoded(file);
+    let all = text.lines().filter(|line| !line.starts_with('#'));
+    all.map(|line| line.split_once(' ').unwrap().1.to_owned()).collect()
+}
+
+fn is_write(line: &str) -> bool {
+    line.split(' ').nth(1) == Some("W")
+}
+
+/// Whether lines are among others, in order.
+fn are_among(some: &[String], all: &[String]) -> bool {
+    let mut rest = all.iter();
+    some.iter().all(|one| rest.any(|other| other == one))
+}
+
+fn info(file: &Path) -> Value {
+    let output = hmtt(&["info", "--json", file.to_str().unwrap()]);
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+#[test]
+fn directions_and_functions_are_those_of_the_full_trace() {
+    let flags = ["-static", "-no-pie", "-w"];
+    let Some(program) = build("trace-selected", ACCESSES, &flags) else { return };
+    let Some(file) = traced("full", &program, &[]) else { return };
+    let full = lines(&file);
+    type Wanted = fn(&str) -> bool;
+    let all: [(&str, &[&str], Wanted); 4] = [
+        ("reads", &["--reads"], |line| !is_write(line)),
+        ("writes", &["--writes"], is_write),
+        ("main", &["-i", "main"], |line| line.ends_with(" in main")),
+        ("others", &["-x", "main", "--writes"], |line| {
+            is_write(line) && !line.ends_with(" in main")
+        }),
+    ];
+    for (name, options, is_wanted) in all {
+        let Some(file) = traced(name, &program, options) else { return };
+        let expected: Vec<&String> = full.iter().filter(|line| is_wanted(line)).collect();
+        let found = lines(&file);
+        let differs = found.iter().zip(&expected).position(|(one, other)| one != *other);
+        assert_eq!((differs, found.len()), (None, expected.len()), "{name}");
+        assert!(!found.is_empty(), "{name}");
+    }
+}
+
+#[test]
+fn representatives_are_among_the_accesses_of_the_full_trace() {
+    let flags = ["-static", "-no-pie", "-w"];
+    let Some(program) = build("trace-selected", ACCESSES, &flags) else { return };
+    let Some(file) = traced("all", &program, &[]) else { return };
+    let full = lines(&file);
+    let mut shares = Vec::new();
+    for omega in ["10%", "50%", "100%"] {
+        let options = ["--omega", omega, "--chunk", "16", "--all-blocks"];
+        let Some(file) = traced("omega", &program, &options) else { return };
+        let found = lines(&file);
+        assert!(are_among(&found, &full), "{omega}: {} of {}", found.len(), full.len());
+        let chosen = &info(&file)["chosen"];
+        let number = |name: &str| chosen[name].as_u64().unwrap();
+        // Each element of a string instruction has no line of its own, and no account.
+        assert_eq!(number("all_accesses"), full.len() as u64, "{omega}");
+        assert_eq!(number("recorded_accesses"), found.len() as u64, "{omega}");
+        let weighted = hmtt(&["decode", "--weighted", file.to_str().unwrap()]);
+        let text = String::from_utf8(weighted.stdout).unwrap();
+        let weights = text.lines().filter(|line| !line.starts_with('#')).map(|line| {
+            let word = line.split(" x").nth(1).unwrap();
+            word.split(' ').next().unwrap().parse::<u64>().unwrap()
+        });
+        assert_eq!(weights.sum::<u64>(), number("represented_accesses"), "{omega}");
+        shares.push((found.len(), chosen["minimal_accuracy"].as_f64().unwrap()));
+        let Some(file) = traced("silent", &program, &options[..4]) else { return };
+        assert_eq!(lines(&file), found, "{omega}: blocks without chosen accesses have none");
+    }
+    assert!(shares.is_sorted(), "{shares:?}");
+    assert!(shares[0].0 < full.len() / 4, "{shares:?}");
+    assert_eq!(shares[2].1, 1.0, "all addresses are known: {shares:?}");
+}
+
+#[test]
+fn refused_options_are_explained() {
+    for (options, why) in [
+        (&["--omega", "0%"][..], "the share is 1 to 100 %"),
+        (&["--omega", "all"], "is no share, such as 25%"),
+        (&["--omega", "10%", "--chunk", "0"], "at least one byte"),
+        (&["--chunk", "64"], "--omega"),
+        (&["--reads", "--writes"], "cannot be used with"),
+        (&["--writes", "--cache"], "caches are simulated with all accesses"),
+    ] {
+        let refused =
+            hmtt(&[&["trace", "run", "-o", "/dev/null"], options, &["--", "true"]].concat());
+        let error = String::from_utf8_lossy(&refused.stderr);
+        assert!(!refused.status.success() && error.contains(why), "{options:?}: {error}");
+    }
+}
+
+#[test]
+fn a_running_process_is_traced_until_it_is_detached() {
+    let Some(program) = build("trace-busy", BUSY, &[]) else { return };
+    let words = ["signals", "600"];
+    let plain = Command::new(&program).args(words).output().unwrap();
+    let mut command = Command::new(&program);
+    let running = command.args(words).stdout(Stdio::piped()).spawn().unwrap();
+    let pid = running.id().to_string();
+    let file = scratch("trace-attached.acc");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_hmtt"));
+    command.args(["trace", "attach", "--overwrite", "-o"]).arg(&file).arg(&pid);
+    let tracer = command.stderr(Stdio::piped()).spawn().unwrap();
+    let begin = Instant::now();
+    // The file has chunks once the process runs in the cache.
+    let has_grown = || std::fs::metadata(&file).is_ok_and(|file| file.len() > 100_000);
+    while !has_grown() && begin.elapsed() < Duration::from_secs(60) {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let detached = hmtt(&["trace", "detach", &pid]);
+    assert!(detached.status.success(), "{detached:?}");
+    let output = tracer.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let traced = running.wait_with_output().unwrap();
+    assert_eq!((traced.status.code(), traced.stdout), (plain.status.code(), plain.stdout));
+    let info = info(&file);
+    assert!(info["accesses"].as_u64().unwrap() > 10_000, "{info}");
+    assert_eq!(info["cut"], false);
+}
