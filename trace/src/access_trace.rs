@@ -20,11 +20,11 @@ mod visitor;
 mod writer;
 
 pub use chosen::Chosen;
-pub use decode::{Decoder, Ending, ThreadAccess, read, visit};
+pub use decode::{Decoder, Ending, read, visit};
 pub use elements::{EachElement, Elements, MOST_ACCESS_BYTES, MOST_ELEMENTS};
 pub use reader::{ChunkReader, Content, ReadError};
 pub use summary::{Summary, Sums};
-pub use visitor::{Accesses, Executed, Visitor};
+pub use visitor::{Accesses, Executed, ThreadAccess, Visitor};
 pub use writer::Writer;
 
 #[cfg(test)]

@@ -9,16 +9,7 @@ use hmtt_format::access_trace::{
 
 use super::numbers::{Numbered, Numbers, PartOf};
 use super::reader::{ChunkReader, Content, ReadError};
-use super::visitor::{Accesses, Executed, Visitor};
-
-/// An access of a thread.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ThreadAccess {
-    /// Number of the thread in the system.
-    pub thread: u32,
-    /// The access.
-    pub made: Made,
-}
+use super::visitor::{Accesses, Executed, ThreadAccess, Visitor};
 
 /// What is known at the end of a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -4,8 +4,7 @@ use std::ops::ControlFlow;
 
 use hmtt_format::access_trace::Made;
 
-use super::decode::ThreadAccess;
-use super::visitor::{Executed, Visitor};
+use super::visitor::{Executed, ThreadAccess, Visitor};
 
 /// Largest access in bytes that is passed on with its address: that of a page. Instructions have no larger ones.
 pub const MOST_ACCESS_BYTES: u32 = 4096;

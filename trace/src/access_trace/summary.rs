@@ -9,8 +9,7 @@ use hmtt_format::Direction;
 use hmtt_format::access_trace::{Function, Made};
 
 use super::chosen::Chosen;
-use super::decode::ThreadAccess;
-use super::visitor::{Executed, Visitor};
+use super::visitor::{Executed, ThreadAccess, Visitor};
 
 const PAGE_LOG2: u32 = 12;
 const LINE_LOG2: u32 = 6;

@@ -1,8 +1,15 @@
 //! What a reader of a file is told: the blocks that threads execute, and the accesses that they make.
 
-use hmtt_format::access_trace::{BlockAccesses, Function};
+use hmtt_format::access_trace::{BlockAccesses, Function, Made};
 
-use super::decode::ThreadAccess;
+/// An access of a thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ThreadAccess {
+    /// Number of the thread in the system.
+    pub thread: u32,
+    /// The access.
+    pub made: Made,
+}
 
 /// A block that a thread has executed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
