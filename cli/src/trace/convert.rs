@@ -150,11 +150,12 @@ impl Conversion<'_> {
         let mut steps = Steps::new(exporter);
         let read = read_to_end(self.trace.0, self.trace.1, self.thread, &mut steps);
         let finished = steps.finish().with_context(|| format!("cannot write to {name}"));
-        let NotWritten { unknown, elements, undecoded } = finished?;
+        let NotWritten { unknown, elements, undecoded, strays } = finished?;
         let left_out = vec![
             ("accesses with unknown addresses", unknown),
             ("elements of string instructions beyond 2^32", elements),
             ("instructions that cannot be decoded", undecoded),
+            ("accesses of such instructions", strays),
         ];
         Ok((read?, left_out))
     }

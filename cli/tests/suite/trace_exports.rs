@@ -2,6 +2,7 @@
 //! definitions of the formats.
 
 mod champsim;
+mod forged;
 mod info;
 mod tables;
 

@@ -60,8 +60,9 @@ pub struct Steps<'e> {
     kept: usize,
     open: Option<Open>,
     accesses: Vec<Made>,
-    /// Instructions that cannot be decoded.
+    /// Instructions that cannot be decoded, and accesses that belong to no decoded one.
     undecoded: u64,
+    strays: u64,
 }
 
 /// What an export could not write.
@@ -71,8 +72,10 @@ pub struct NotWritten {
     pub unknown: u64,
     /// Elements of string instructions that are too many.
     pub elements: u64,
-    /// Instructions that cannot be decoded, with their accesses.
+    /// Instructions that cannot be decoded.
     pub undecoded: u64,
+    /// Accesses that belong to no decoded instruction.
+    pub strays: u64,
 }
 
 impl<'e> Steps<'e> {
@@ -87,6 +90,7 @@ impl<'e> Steps<'e> {
             open: None,
             accesses: Vec::new(),
             undecoded: 0,
+            strays: 0,
         }
     }
 
@@ -99,7 +103,8 @@ impl<'e> Steps<'e> {
         self.written?;
         self.exporter.finish()?;
         let (unknown, elements) = (self.rounds.unknown, self.rounds.left_out);
-        Ok(NotWritten { unknown, elements, undecoded: self.undecoded })
+        let (undecoded, strays) = (self.undecoded, self.strays);
+        Ok(NotWritten { unknown, elements, undecoded, strays })
     }
 
     fn decoded(&mut self, executed: &Executed<'_>) -> Rc<[Instruction]> {
@@ -133,6 +138,7 @@ impl<'e> Steps<'e> {
             accesses = rest;
         }
         self.undecoded += executed.saturating_sub(code.len()) as u64;
+        self.strays += accesses.len() as u64;
         self.accesses.clear();
     }
 }
