@@ -1,8 +1,8 @@
 //! Checks that any file is read as a trace of accesses or refused, and that any blocks and units in a whole file are read, with
 //! what is not valid counted.
 
-use hmtt::access_trace::{Writer, read};
-use hmtt_format::access_trace::{BlockAccesses, SLOT_BYTES};
+use hmtt::access_trace::{Executed, ThreadAccess, Visitor, Writer, read, visit};
+use hmtt_format::access_trace::{BlockAccesses, Function, SLOT_BYTES};
 
 /// Descriptions of blocks, as far as bytes are some. Their number of bytes is in the first two.
 fn blocks(bytes: &[u8]) -> (Vec<BlockAccesses>, &[u8]) {
@@ -16,6 +16,25 @@ fn blocks(bytes: &[u8]) -> (Vec<BlockAccesses>, &[u8]) {
         described = after;
     }
     (blocks, units)
+}
+
+/// What a visitor has received.
+#[derive(Default)]
+struct Counts {
+    blocks: u64,
+    accesses: u64,
+}
+
+impl Visitor for Counts {
+    fn block(&mut self, executed: &Executed<'_>) {
+        assert!(executed.function.is_none() && executed.number > 0);
+        self.blocks += 1;
+    }
+
+    fn access(&mut self, executed: &Executed<'_>, access: ThreadAccess) {
+        assert!(!executed.block.accesses.is_empty() && executed.thread == access.thread);
+        self.accesses += 1;
+    }
 }
 
 /// Reads bytes as a file, and a file that has them as content.
@@ -34,4 +53,12 @@ pub fn check(bytes: &[u8]) {
     assert!(made <= ending.blocks as usize * most);
     let cut = read(&file[..file.len() - 1], |_| {}).expect("a cut file is read");
     assert!(cut.is_cut && cut.blocks == ending.blocks);
+    let mut counts = Counts::default();
+    visit(&file[..], &mut counts).expect("the file is whole");
+    assert_eq!((counts.blocks, counts.accesses), (ending.blocks, made as u64));
+    if let Some((function, rest)) = Function::parse(bytes) {
+        let mut written = Vec::new();
+        function.write(&mut written);
+        assert_eq!([&written, rest].concat(), bytes);
+    }
 }
