@@ -60,8 +60,14 @@
 //! | 216 | 8 | thread | [`DROPPED`](area::DROPPED): number of words of 4 bytes that it has dropped |
 //! | 224 | 8 | thread | [`CALLED_AT`](area::CALLED_AT): time stamp counter before its last system call |
 //! | 232 | 4 | thread | [`CALL_NUMBER`](area::CALL_NUMBER): number of that system call |
+//! | 240 | 8 | both | [`SINCE`](area::SINCE): time stamp counter when the thread began to fill the chunk, moved on by each pause since then |
+//! | 248 | 8 | thread | [`PAUSED_AT`](area::PAUSED_AT): time stamp counter when it began to ask the controller, or to wait for a free chunk |
 //! | 256 | 64 | both | [`CHUNK_STATE`](area::CHUNK_STATE): 4 bytes a chunk, [`FREE`](ring::FREE) or [`FULL`](ring::FULL); futex of the thread |
 //! | 320 | 128 | thread | [`CHUNK_END`](area::CHUNK_END): 8 bytes a chunk: address after the last number of a full chunk |
+//! | 448 | 128 | thread | [`CHUNK_TICKS`](area::CHUNK_TICKS): 8 bytes a chunk: ticks of the time stamp counter in which a full chunk was filled, without pauses |
+//!
+//! **Pauses** are what a thread does besides executing code of the cache: system calls, native code, signals that the
+//! controller delivers, waiting for its answer and for a free chunk. [`CALLED_AT`](area::CALLED_AT) is 0 outside of system calls.
 
 /// Bytes of a page of memory.
 pub const PAGE_BYTES: u64 = 4096;
@@ -116,8 +122,11 @@ pub mod area {
     pub const DROPPED: u32 = 216;
     pub const CALLED_AT: u32 = 224;
     pub const CALL_NUMBER: u32 = 232;
+    pub const SINCE: u32 = 240;
+    pub const PAUSED_AT: u32 = 248;
     pub const CHUNK_STATE: u32 = 256;
     pub const CHUNK_END: u32 = 320;
+    pub const CHUNK_TICKS: u32 = 448;
     /// Bytes of the fields, before the chunks.
     pub const FIELD_BYTES: u64 = super::PAGE_BYTES;
 

@@ -49,6 +49,8 @@ pub struct Finished {
     pub area: usize,
     /// The ring's pointer; `None` if it is not known.
     pub pointer: Option<u64>,
+    /// Ticks of the time stamp counter in which the last chunk was filled, without pauses.
+    pub ticks: u64,
 }
 
 /// What the monitor has read.
@@ -87,9 +89,10 @@ struct Chunk<'r> {
     number: usize,
     thread: i32,
     area: Area<'r>,
-    /// Its number in the ring, and the bytes in it.
+    /// Its number in the ring, the bytes in it, and the ticks in which it was filled.
     chunk: u64,
     length: u64,
+    ticks: u64,
 }
 
 /// Counts blocks.
@@ -105,7 +108,7 @@ struct Counting<'r> {
 }
 
 impl Consumer for Counting<'_> {
-    fn read(&mut self, Chunk { number, thread, area, chunk, length }: Chunk<'_>) {
+    fn read(&mut self, Chunk { number, thread, area, chunk, length, ticks }: Chunk<'_>) {
         let stream = &mut self.streams[number];
         stream.thread = thread;
         let mut from = 0;
@@ -115,6 +118,12 @@ impl Consumer for Counting<'_> {
             self.tally.read(stream, bytes, self.blocks);
             from += bytes.len() as u64;
         }
+        // Its words are in the processor's cache now.
+        self.tally.add_time(ticks, length / 4, |place| {
+            let mut word = [0; 4];
+            area.copy_chunk(chunk, 4 * place, &mut word);
+            u32::from_le_bytes(word)
+        });
     }
 
     fn end(&mut self, area: usize) {
@@ -229,7 +238,7 @@ impl<'r, C: Consumer> Reader<'r, C> {
                 return read > 0;
             }
             let end = area.get(area::CHUNK_END + 8 * chunk as u32).any();
-            self.read_chunk(number, chunk, end);
+            self.read_chunk(number, chunk, end, area.ticks_of(chunk));
             area.chunk_state(chunk).store(ring::FREE, Ordering::SeqCst);
             if area.word(area::WAITING).load(Ordering::SeqCst) != 0 {
                 wake(area.chunk_state(chunk));
@@ -239,8 +248,8 @@ impl<'r, C: Consumer> Reader<'r, C> {
         true
     }
 
-    /// Reads the words of a chunk up to an address.
-    fn read_chunk(&mut self, number: usize, chunk: u64, end: u64) {
+    /// Reads the words of a chunk up to an address. `ticks`: those in which it was filled.
+    fn read_chunk(&mut self, number: usize, chunk: u64, end: u64, ticks: u64) {
         let area = self.rings.areas.area(number);
         let thread = self.rings.threads[number].load(Ordering::SeqCst);
         // Numbers were dropped before this chunk, or will be after it: both ends count as such.
@@ -248,7 +257,9 @@ impl<'r, C: Consumer> Reader<'r, C> {
             self.consumer.end(number);
         }
         match area.bytes_until(chunk, end) {
-            Some(length) => self.consumer.read(Chunk { number, thread, area, chunk, length }),
+            Some(length) => {
+                self.consumer.read(Chunk { number, thread, area, chunk, length, ticks });
+            }
             None => {
                 self.consumer.end(number);
                 self.losses.cut_threads += 1;
@@ -257,13 +268,13 @@ impl<'r, C: Consumer> Reader<'r, C> {
     }
 
     /// Reads the rest of a ring whose thread is not in the cache any more, and frees the area.
-    fn finish(&mut self, Finished { area: number, pointer }: Finished) {
+    fn finish(&mut self, Finished { area: number, pointer, ticks }: Finished) {
         self.read_area(number);
         let area = self.rings.areas.area(number);
         let chunk = area.current_chunk();
         let is_free = area.chunk_state(chunk).load(Ordering::SeqCst) == ring::FREE;
         match pointer {
-            Some(pointer) if is_free => self.read_chunk(number, chunk, pointer),
+            Some(pointer) if is_free => self.read_chunk(number, chunk, pointer, ticks),
             Some(_) => {}
             None => self.losses.cut_threads += 1,
         }
@@ -333,13 +344,14 @@ mod tests {
         write(&program, 0, &[1, 2, 2, 1, 3, 1]);
         let area = rings.areas.area(0);
         area.set(area::CHUNK_END, pointer + 24);
+        area.set(area::CHUNK_TICKS, 600);
         area.chunk_state(0).store(ring::FULL, Ordering::SeqCst);
         area.word(area::CHUNK).store(1, Ordering::SeqCst);
         let start = ring::note(ring::START, 0);
         write(&program, 1, &[3, 1, start, 3]);
         let (sender, receiver) = channel();
         let last = (1 << 40) + chunk(1) + 16;
-        sender.send(Finished { area: 0, pointer: Some(last) }).unwrap();
+        sender.send(Finished { area: 0, pointer: Some(last), ticks: 40 }).unwrap();
         drop(sender);
         let counts = watch(&rings, &receiver, Recording::default(), &blocks, None);
         let tally = |executions, starts, stops, taken| BlockTally {
@@ -353,6 +365,7 @@ mod tests {
         assert_eq!(counted.blocks[1..], [tally(4, 1, 1, 1), tally(2, 0, 0, 0), tally(3, 1, 1, 0)]);
         assert_eq!(counted.edges, [(Edge { from: 2, to: 1 }, 1), (Edge { from: 2, to: 2 }, 1)]);
         assert_eq!((counted.numbers, counted.invalid, cut_threads), (10, 0, 0));
+        assert_eq!(counted.ticks, 640);
         assert_eq!(counted.unbalanced, Some(0));
         assert!(!rings.used[0].load(Ordering::SeqCst));
     }
@@ -368,17 +381,19 @@ mod tests {
         for (number, end) in [(1, 0), (2, u64::MAX), (3, pointer), (4, (1 << 40) + chunk(4) + 2)] {
             area.set(area::CHUNK_END + 8 * number as u32, end);
         }
+        area.set(area::CHUNK_TICKS, 7u64.wrapping_neg());
         (0..CHUNKS).for_each(|one| area.chunk_state(one).store(ring::FULL, Ordering::SeqCst));
         (5..CHUNKS).for_each(|one| area.chunk_state(one).store(u32::MAX, Ordering::SeqCst));
         area.word(area::CHUNK).store(u32::MAX, Ordering::SeqCst);
         let (sender, receiver) = channel();
-        sender.send(Finished { area: 0, pointer: Some(u64::MAX) }).unwrap();
+        sender.send(Finished { area: 0, pointer: Some(u64::MAX), ticks: u64::MAX }).unwrap();
         drop(sender);
         let Counts { counted, losses: Losses { cut_threads, .. } } =
             watch(&rings, &receiver, Recording::default(), &blocks, None);
         let executions: Vec<u64> = counted.blocks.iter().map(|one| one.executions).collect();
         assert_eq!(executions, [0, 0, 2, 0]);
         assert_eq!((counted.numbers, counted.invalid, cut_threads), (5, 3, 4));
+        assert_eq!(counted.ticks, 0);
         assert_eq!(counted.unbalanced, Some(0));
     }
 }

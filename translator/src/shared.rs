@@ -2,6 +2,7 @@
 
 mod area;
 mod futex;
+mod pauses;
 
 use std::sync::atomic::{AtomicBool, AtomicI32};
 

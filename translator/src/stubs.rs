@@ -15,6 +15,8 @@
 //! **Returned.** A thread has returned from a system call. `rcx` is the address of a record: the original address of the
 //! next instruction, then code that continues there. The thread notes the number of the call and how long it took.
 //!
+//! A full chunk has the time in which it was filled. The stubs exclude what they wait for (*Pauses* in [`crate::layout`]).
+//!
 //! Stubs use no stack, because a signal handler may run on it at any time.
 
 use iced_x86::code_asm::{
@@ -105,7 +107,7 @@ impl Generator {
             dead,
         };
         generator.indirect_miss()?;
-        generator.miss()?;
+        generator.miss(ring)?;
         generator.end(ring)?;
         generator.full()?;
         generator.returned()?;
@@ -179,6 +181,13 @@ impl Generator {
         self.asm.nop()
     }
 
+    /// Loads the time stamp counter into `rax`.
+    fn read_clock(&mut self) -> Result<(), IcedError> {
+        self.asm.rdtsc()?;
+        self.asm.shl(rdx, 32)?;
+        self.asm.or(rax, rdx)
+    }
+
     /// Waits in the kernel while the word at `rdi` is 1, for a limited time.
     fn wait(&mut self) -> Result<(), IcedError> {
         self.asm.mov(eax, FUTEX)?;
@@ -190,10 +199,14 @@ impl Generator {
         self.asm.mov(r9d, 1)
     }
 
-    fn miss(&mut self) -> Result<(), IcedError> {
+    fn miss(&mut self, ring: bool) -> Result<(), IcedError> {
         let (mut spin, mut answered) = (self.asm.create_label(), self.asm.create_label());
         self.miss = self.asm.instructions().len();
         self.save(Registers::NONE)?;
+        if ring {
+            self.read_clock()?;
+            self.asm.mov(field(area::PAUSED_AT), rax)?;
+        }
         self.asm.mov(word(area::ASK), area::ASKING)?;
         self.check_controller()?;
         self.ring_bell(header::REQUESTS, header::SLEEPS)?;
@@ -212,7 +225,13 @@ impl Generator {
         self.asm.jmp(spin)?;
         self.asm.set_label(&mut answered)?;
         self.asm.mov(word(area::ASK), area::IDLE)?;
-        self.asm.cmp(eax, area::NATIVE as i32)?;
+        self.asm.mov(r9d, eax)?;
+        if ring {
+            self.read_clock()?;
+            self.asm.sub(rax, field(area::PAUSED_AT))?;
+            self.asm.add(field(area::SINCE), rax)?;
+        }
+        self.asm.cmp(r9d, area::NATIVE as i32)?;
         self.asm.je(self.native)
     }
 
@@ -258,6 +277,8 @@ impl Generator {
         self.asm.lea(rax, qword_ptr(rcx + 8))?;
         self.asm.mov(field(area::CONTINUE), rax)?;
         self.save(Registers::one(RAX).with(Registers::one(RCX)))?;
+        self.read_clock()?;
+        self.asm.mov(field(area::PAUSED_AT), rax)?;
         self.check_controller()?;
         self.asm.mov(r9d, SPINS)?;
         self.asm.set_label(&mut again)?;
@@ -280,9 +301,18 @@ impl Generator {
         self.asm.mov(word(area::WAITING), 0)?;
         self.asm.jmp(again)?;
 
+        self.asm.set_label(&mut take)?;
+        self.read_clock()?;
+        self.asm.mov(r9, rax)?;
+        self.asm.mov(eax, word(area::CHUNK))?;
+        self.asm.lea(edx, dword_ptr(rax + 1))?;
+        self.asm.and(edx, word(area::CHUNK_MASK))?;
         // From the first change of a chunk to the new pointer, the pointer and the chunk disagree.
         self.no_state();
-        self.asm.set_label(&mut take)?;
+        self.asm.mov(rcx, field(area::PAUSED_AT))?;
+        self.asm.sub(rcx, field(area::SINCE))?;
+        self.asm.mov(qword_ptr(rax * 8 + area::CHUNK_TICKS).gs(), rcx)?;
+        self.asm.mov(field(area::SINCE), r9)?;
         self.asm.mov(qword_ptr(rax * 8 + area::CHUNK_END).gs(), r15)?;
         self.asm.mov(state(rax), ring::FULL)?;
         self.asm.mov(word(area::CHUNK), edx)?;
@@ -292,10 +322,13 @@ impl Generator {
         self.ring_bell(header::FILLED, header::MONITOR_SLEEPS)?;
         self.asm.jmp(self.restore)?;
 
-        self.no_state();
         self.asm.set_label(&mut drop)?;
+        self.read_clock()?;
+        self.asm.mov(r9, rax)?;
+        self.asm.mov(edx, word(area::CHUNK))?;
+        self.no_state();
+        self.asm.mov(field(area::SINCE), r9)?;
         self.asm.mov(rsi, r15)?;
-        self.asm.mov(edx, eax)?;
         self.set_pointer()?;
         self.asm.sub(rsi, r15)?;
         self.asm.shr(rsi, 2)?;
@@ -336,10 +369,10 @@ impl Generator {
         self.asm.seto(al)?;
         self.asm.mov(field(area::FLAGS), rax)?;
         self.state_after_call(both, Flags::Saved, true);
-        self.asm.rdtsc()?;
-        self.asm.shl(rdx, 32)?;
-        self.asm.or(rax, rdx)?;
+        self.read_clock()?;
         self.asm.sub(rax, field(area::CALLED_AT))?;
+        self.asm.add(field(area::SINCE), rax)?;
+        self.asm.mov(field(area::CALLED_AT), 0)?;
         self.asm.shr(rax, ring::TIME_SHIFT)?;
         self.asm.mov(edx, ring::PAYLOAD)?;
         self.asm.cmp(rax, rdx)?;

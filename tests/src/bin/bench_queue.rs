@@ -105,7 +105,7 @@ fn rings(pattern: &[u32], recording: Recording) -> Result<f64> {
         while first.chunk_state(chunk).load(Ordering::SeqCst) != ring::FREE {
             std::thread::yield_now();
         }
-        let _ = sender.send(Finished { area: 0, pointer });
+        let _ = sender.send(Finished { area: 0, pointer, ticks: 0 });
         drop(sender);
     });
     Ok(begin.elapsed().as_secs_f64())

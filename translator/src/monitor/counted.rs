@@ -41,6 +41,8 @@ pub struct Superblock {
     pub completed: u64,
     /// Blocks that were executed in it.
     pub blocks_executed: u64,
+    /// Ticks of the time stamp counter that threads have spent in it, as sampled.
+    pub ticks: u64,
     /// Whether it was not used any more at the end.
     pub is_undone: bool,
 }
@@ -60,6 +62,8 @@ pub struct Counted {
     pub invalid: u64,
     /// Addresses of blocks whose executions differ from the edges into them and their starts; `None` without edges.
     pub unbalanced: Option<u64>,
+    /// Ticks of the time stamp counter that threads have spent in the cache, without pauses.
+    pub ticks: u64,
     /// Results of models.
     pub models: Models,
     /// Superblocks, in the order in which they were built.

@@ -7,6 +7,7 @@
 //! executions of a block are its starts and the edges into it, and also its stops and the edges out of it.
 
 mod sums;
+mod times;
 
 use super::calls::Calls;
 use super::code::{Blocks, End};
@@ -16,6 +17,7 @@ use super::intervals::Intervals;
 use super::models::{ModelOptions, Models, ThreadModels};
 use super::table::{Aside, BATCH, Table, number};
 use crate::layout::ring;
+use times::Times;
 
 /// Most edges of indirect transfers that are counted one by one.
 pub const EDGES: usize = 1 << 20;
@@ -114,6 +116,7 @@ pub struct Tally {
     intervals: Option<(i32, Intervals)>,
     aside: Aside,
     hot: Hot,
+    times: Times,
 }
 
 impl Tally {
@@ -131,6 +134,7 @@ impl Tally {
             intervals: None,
             aside: Aside::default(),
             hot: Hot::default(),
+            times: Times::default(),
         }
     }
 
@@ -144,6 +148,7 @@ impl Tally {
         for numbered in blocks.after(self.table.known()) {
             self.table.add(numbered, self.recording.edges);
             self.rare.push(Rare::default());
+            self.times.add_number(&self.table);
         }
     }
 

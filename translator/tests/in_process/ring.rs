@@ -1,7 +1,9 @@
 //! Fills rings, with a monitor that reads them and without one.
 
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
+use hmtt_probe::control::clock;
 use hmtt_translator::cache::Instrument;
 use hmtt_translator::layout::{area, header, ring};
 use iced_x86::code_asm::{CodeAssembler, eax, ecx, qword_ptr, r15, rax, rsi};
@@ -36,9 +38,12 @@ fn write_loop(machine: &Machine) {
     machine.code.write(0, &asm.assemble(machine.code.start).unwrap());
 }
 
-/// Reads full chunks in order until the program has ended. Returns the number of block numbers, and how many were 0.
-fn monitor(shared: &Shared, ends: &AtomicBool) -> (u64, u64) {
-    let (mut numbers, mut zeros, mut chunk) = (0, 0, 0u32);
+/// What a monitor has read: the number of block numbers, how many of them were 0, and the ticks of chunks.
+type Read = (u64, u64, u64);
+
+/// Reads full chunks in order until the program has ended. `pause`: how long it waits before it frees a chunk.
+fn monitor(shared: &Shared, ends: &AtomicBool, pause: Duration) -> Read {
+    let (mut numbers, mut zeros, mut ticks, mut chunk) = (0, 0, 0, 0u32);
     loop {
         let is_last = ends.load(Ordering::Acquire);
         let state = shared.area.word(area::CHUNK_STATE + 4 * chunk);
@@ -52,19 +57,32 @@ fn monitor(shared: &Shared, ends: &AtomicBool) -> (u64, u64) {
                 numbers += 1;
                 zeros += u64::from(number == 0);
             }
+            ticks += shared.area.long(area::CHUNK_TICKS + 8 * chunk).load(Ordering::Relaxed);
+            std::thread::sleep(pause);
             state.store(ring::FREE, Ordering::Release);
             if shared.area.word(area::WAITING).load(Ordering::SeqCst) != 0 {
                 futex_wake(state);
             }
             chunk ^= 1;
         } else if is_last {
-            return (numbers, zeros);
+            return (numbers, zeros, ticks);
         }
     }
 }
 
 /// Runs the loop. Returns how many numbers the monitor read, were left in the ring and were dropped.
 fn run(controller: Controller, when_full: u32, has_monitor: bool) -> (u64, u64, u64) {
+    let (read, left, dropped) = run_slowed(controller, when_full, has_monitor, Duration::ZERO);
+    (read.0, left, dropped)
+}
+
+/// As [`run`], with a monitor that pauses before it frees a chunk. Returns all that it has read.
+fn run_slowed(
+    controller: Controller,
+    when_full: u32,
+    has_monitor: bool,
+    pause: Duration,
+) -> (Read, u64, u64) {
     let machine = Machine::new();
     write_loop(&machine);
     let data = machine.processor.exit.to_le_bytes();
@@ -73,8 +91,12 @@ fn run(controller: Controller, when_full: u32, has_monitor: bool) -> (u64, u64, 
     let shared = Shared::new(2, when_full);
     let mut cache = new_cache(&machine, Instrument::Ring, 16, 0);
     let ends = AtomicBool::new(false);
+    shared.area.long(area::SINCE).store(clock::tsc(), Ordering::Relaxed);
     let (run, read) = std::thread::scope(|scope| {
-        let monitor = scope.spawn(|| if has_monitor { monitor(&shared, &ends) } else { (0, 0) });
+        let monitor = scope.spawn(|| match has_monitor {
+            true => monitor(&shared, &ends, pause),
+            false => (0, 0, 0),
+        });
         let registers = start(&machine);
         let run = machine.run_cached(&mut cache, &shared, controller, at, &registers, &data);
         ends.store(true, Ordering::Release);
@@ -84,7 +106,7 @@ fn run(controller: Controller, when_full: u32, has_monitor: bool) -> (u64, u64, 
     assert_eq!(read.1, 0, "numbers that were not written");
     let dropped = shared.area.long(area::DROPPED).load(Ordering::Relaxed);
     assert_eq!(shared.header.word(header::MONITOR_SLEEPS).load(Ordering::Relaxed), 0);
-    (read.0, run.numbers.len() as u64, dropped)
+    (read, run.numbers.len() as u64, dropped)
 }
 
 /// Number of blocks that are executed: the start, three for each time, the last head, the end.
@@ -95,6 +117,15 @@ const BLOCKS: u64 = 3 * TIMES + 2;
 fn a_full_ring_waits_for_the_monitor() {
     let (read, left, dropped) = run(Controller::Alive, area::WAIT, true);
     assert_eq!((read + left, dropped), (BLOCKS, 0));
+}
+
+#[test]
+fn the_time_of_a_chunk_does_not_include_waiting() {
+    let begin = clock::tsc();
+    let pause = Duration::from_millis(50);
+    let (read, ..) = run_slowed(Controller::Alive, area::WAIT, true, pause);
+    let (ticks, elapsed) = (read.2, clock::tsc() - begin);
+    assert!(0 < ticks && ticks < elapsed / 2, "{ticks} of {elapsed} ticks");
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use hmtt_probe::address::RunAddr;
+use hmtt_probe::control::clock;
 use hmtt_probe::ptrace::{SignalNumber, interrupt, resume, resume_to_call};
 use libc::user_regs_struct;
 use nix::unistd::Pid;
@@ -31,6 +32,8 @@ pub struct Thread {
     pub call: Option<Need>,
     /// When that was made, in ticks of the time stamp counter.
     pub called_at: u64,
+    /// When it paused, in ticks of the time stamp counter, while it is native.
+    pub paused_at: u64,
     /// Whether it was stopped to be made native, and is about to make a system call.
     pub request: Option<bool>,
     /// Its processor time when it was added, and when it became native in code that is not translated, with the address of
@@ -60,7 +63,10 @@ impl Tracer {
         let mut added = Thread { area: number, is_native: true, processor_ns, ..Thread::default() };
         match number {
             Some(number) => {
-                added.pointer = rings.areas.area(number).prepare();
+                let (area, now) = (rings.areas.area(number), clock::tsc());
+                added.pointer = area.prepare();
+                area.begin_time(now);
+                added.paused_at = now;
                 self.shared.handed_over[number].store(false, Ordering::SeqCst);
                 rings.threads[number].store(thread.as_raw(), Ordering::SeqCst);
                 rings.used[number].store(true, Ordering::SeqCst);
@@ -84,10 +90,13 @@ impl Tracer {
 
     /// A thread has ended, or is native for good: its ring is read to the end. `pointer`: the ring's pointer, if known.
     pub fn finish_ring(&mut self, thread: Pid, pointer: Option<u64>) {
-        let number = self.threads.get_mut(&thread).and_then(|one| one.area.take());
-        if let Some(area) = number {
+        let Some(state) = self.threads.get_mut(&thread) else { return };
+        if let Some(number) = state.area.take() {
+            let area = self.shared.rings.areas.area(number);
+            let at = if state.is_native { state.paused_at } else { area.paused_at(clock::tsc()) };
+            let ticks = area.ticks_until(at);
             // The monitor ends only after this sender is dropped.
-            let _ = self.finished.send(Finished { area, pointer });
+            let _ = self.finished.send(Finished { area: number, pointer, ticks });
         }
     }
 
@@ -137,6 +146,7 @@ impl Tracer {
         }
         area.set(area::save(R15), registers.r15);
         area.word(area::ASK).store(area::IDLE, Ordering::SeqCst);
+        area.end_pause(state.paused_at, clock::tsc());
         self.shared.handed_over[number].store(false, Ordering::SeqCst);
         at_event.set_registers(user_regs_struct {
             rip: entry.address.0,
@@ -186,12 +196,9 @@ impl Tracer {
         if let Some(number) = state.area {
             // The translator answers only while it has the cache.
             let _translation = self.shared.translation();
-            self.shared
-                .rings
-                .areas
-                .area(number)
-                .word(area::ASK)
-                .store(area::IDLE, Ordering::SeqCst);
+            let area = self.shared.rings.areas.area(number);
+            state.paused_at = area.paused_at(clock::tsc());
+            area.word(area::ASK).store(area::IDLE, Ordering::SeqCst);
             self.shared.handed_over[number].store(false, Ordering::SeqCst);
         }
         Ok(())

@@ -98,6 +98,7 @@ impl Tally {
         let mut all = Vec::new();
         let mut executions = 0;
         let mut blocks_executed = 0;
+        let mut ticks = 0;
         for number in 1..=self.table.known() {
             let Some(Numbered::Path { blocks, length }) = self.table.numbered(number) else {
                 continue;
@@ -105,6 +106,7 @@ impl Tally {
             let count = totals[number as usize].executions;
             executions += count;
             blocks_executed += count * *length as u64;
+            ticks += self.times.of(number);
             // It may never have been used.
             if *length == blocks.len() && executions > 0 {
                 all.push(Superblock {
@@ -112,6 +114,7 @@ impl Tally {
                     executions: std::mem::take(&mut executions),
                     completed: count,
                     blocks_executed: std::mem::take(&mut blocks_executed),
+                    ticks: std::mem::take(&mut ticks),
                     is_undone: !numbered.is_in_use(number),
                 });
             }
@@ -136,6 +139,7 @@ impl Tally {
             numbers: self.numbers,
             invalid: self.invalid,
             unbalanced: None,
+            ticks: self.times.total,
             models: self.models,
             superblocks,
             intervals: self.intervals.map(|(_, mut intervals)| {

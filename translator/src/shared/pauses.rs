@@ -1,0 +1,95 @@
+//! Measures how long threads execute code of the cache: pauses move the begin of the chunk on that a thread fills.
+//!
+//! Times are those of the time stamp counter. Invariant: the fields are written by the program too. Whatever they contain,
+//! nothing else than the measured times depends on them.
+
+use super::Area;
+use crate::layout::area;
+
+impl Area<'_> {
+    /// Begins the first chunk of a thread that is about to enter the cache.
+    pub fn begin_time(self, now: u64) {
+        self.set(area::SINCE, now);
+    }
+
+    /// When a stopped thread in the cache paused: at its system call, or at its request; now if it is in neither.
+    pub fn paused_at(self, now: u64) -> u64 {
+        let called_at = self.get(area::CALLED_AT).any();
+        let at = match called_at {
+            _ if self.is_asking() => self.get(area::PAUSED_AT).any(),
+            0 => now,
+            called_at => called_at,
+        };
+        at.min(now)
+    }
+
+    /// Ends the pause of a stopped thread.
+    pub fn end_pause(self, paused_at: u64, now: u64) {
+        let pause = now.saturating_sub(paused_at);
+        self.set(area::SINCE, self.get(area::SINCE).any().saturating_add(pause));
+        self.set(area::CALLED_AT, 0);
+    }
+
+    /// Ticks from the begin of the chunk that a thread fills, without pauses.
+    pub fn ticks_until(self, at: u64) -> u64 {
+        at.saturating_sub(self.get(area::SINCE).any())
+    }
+
+    /// Ticks in which a full chunk was filled; 0 if that cannot be.
+    pub fn ticks_of(self, chunk: u64) -> u64 {
+        let ticks = self.get(area::CHUNK_TICKS + 8 * chunk as u32).any();
+        i64::try_from(ticks).map_or(0, i64::cast_unsigned)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+    use std::sync::atomic::Ordering;
+
+    use hmtt_probe::address::RunAddr;
+    use hmtt_probe::control::Memory;
+
+    use super::super::{Areas, BYTES};
+    use super::*;
+
+    fn areas() -> Areas {
+        let file = rustix::fs::memfd_create("areas", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
+        let file = File::from(file);
+        file.set_len(BYTES).unwrap();
+        Areas::new(Memory::map(&file, BYTES).unwrap(), RunAddr(1 << 40), area::WAIT)
+    }
+
+    #[test]
+    fn pauses_are_not_part_of_a_chunks_time() {
+        let areas = areas();
+        let one = areas.area(1);
+        one.prepare();
+        one.begin_time(1000);
+        assert_eq!((one.paused_at(1500), one.ticks_until(1500)), (1500, 500));
+        // A system call that has not returned.
+        one.set(area::CALLED_AT, 1200);
+        let paused_at = one.paused_at(1500);
+        assert_eq!((paused_at, one.ticks_until(paused_at)), (1200, 200));
+        one.end_pause(paused_at, 1600);
+        assert_eq!((one.paused_at(1700), one.ticks_until(1700)), (1700, 300));
+        // A request.
+        one.set(area::PAUSED_AT, 1800);
+        one.word(area::ASK).store(area::ASKING, Ordering::SeqCst);
+        assert_eq!(one.paused_at(2000), 1800);
+    }
+
+    #[test]
+    fn forged_times_are_bounded() {
+        let areas = areas();
+        let one = areas.area(1);
+        for forged in [u64::MAX, 1 << 63, 5] {
+            for field in [area::CALLED_AT, area::PAUSED_AT, area::SINCE, area::CHUNK_TICKS] {
+                one.set(field, forged);
+            }
+            assert!(one.paused_at(100) <= 100 && one.ticks_until(100) <= 100);
+            assert!(one.ticks_of(0) <= 5);
+            one.end_pause(forged, 100);
+        }
+    }
+}
