@@ -13,7 +13,7 @@ pub use parts::{
 };
 
 /// Version of the file. Any change that a reader must know of increments it.
-pub const VERSION: u32 = 5;
+pub const VERSION: u32 = 6;
 /// Value of the key `kind`.
 pub const KIND: &str = "hmtt-monitor";
 
@@ -89,6 +89,8 @@ pub struct Profile {
     pub recorded: Recorded,
     /// Processor time of its threads while it was followed, in nanoseconds, without those that ended without a last report.
     pub processor_ns: u64,
+    /// Time of its threads in code of the cache, in nanoseconds: without native code, system calls and waiting.
+    pub cache_ns: u64,
     /// Which functions the lists of blocks, edges and superblocks are about; all if it is not there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub selection: Option<Selected>,
@@ -272,8 +274,8 @@ mod tests {
         assert_eq!(refused("7"), "it is no profile");
         assert_eq!(refused("{}"), "its kind is not hmtt-monitor");
         let other = refused("{\"kind\":\"hmtt-monitor\",\"version\":1}");
-        assert_eq!(other, "its version is 1, and this hmtt reads version 5");
-        assert_eq!(refused("{\"kind\":\"hmtt-monitor\",\"version\":5}"), "it is no profile");
+        assert_eq!(other, "its version is 1, and this hmtt reads version 6");
+        assert_eq!(refused("{\"kind\":\"hmtt-monitor\",\"version\":6}"), "it is no profile");
         let changed = |change: fn(&mut Profile)| {
             let mut profile = profile();
             change(&mut profile);

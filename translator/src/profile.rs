@@ -92,6 +92,8 @@ pub struct Profile {
     pub models: Models,
     /// Instructions of the first thread by intervals, if they were counted.
     pub intervals: Option<Intervals>,
+    /// Ticks of the time stamp counter that threads have spent in the cache, without pauses.
+    pub ticks: u64,
     /// Ticks of the time stamp counter in a second.
     pub tsc_hz: u64,
     /// Block numbers that were dropped because a ring was full.

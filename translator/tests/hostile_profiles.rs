@@ -78,6 +78,7 @@ fn profile(random: &mut Random) -> Profile {
             entries: random.count(),
             completions: random.count(),
             executed_blocks: random.count(),
+            cache_ns: random.count(),
             undone: random.is_likely(),
         })
         .collect();

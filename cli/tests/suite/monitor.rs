@@ -14,6 +14,7 @@ mod reports;
 mod selection;
 mod superblocks;
 mod system_calls;
+mod times;
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};

@@ -168,6 +168,8 @@ pub struct Superblock {
     pub completions: u64,
     /// Blocks that were executed in it.
     pub executed_blocks: u64,
+    /// The part of [`Profile::cache_ns`](super::Profile::cache_ns) in it, estimated from samples of its executions.
+    pub cache_ns: u64,
     /// Whether it was not used any more at the end, because it had turned cold or its code had changed.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub undone: bool,

@@ -90,6 +90,7 @@ fn extend(profile: &mut Profile, bytes: &mut Bytes<'_>) -> Option<()> {
             entries: number(bytes)?,
             completions: number(bytes)?,
             executed_blocks: number(bytes)?,
+            cache_ns: number(bytes)?,
             undone: false,
         }),
         6 => {

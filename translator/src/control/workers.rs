@@ -140,6 +140,7 @@ fn profile(
         edges: counted.edges,
         unbalanced: counted.unbalanced,
         superblocks: counted.superblocks,
+        ticks: counted.ticks,
         calls,
         models: counted.models,
         intervals: counted.intervals,

@@ -60,6 +60,7 @@ impl Counted {
             program: self.program.display().to_string(),
             process: self.process,
             processor_ns: self.processor_ns,
+            cache_ns: nanoseconds(self.ticks, self.tsc_hz),
             ending: match ending {
                 control::Ending::Exited(code) => Ending::Exited(code),
                 control::Ending::Signaled(signal) => Ending::Signaled(signal.0),
@@ -103,6 +104,7 @@ impl Counted {
             entries: one.executions,
             completions: one.completed,
             executed_blocks: one.blocks_executed,
+            cache_ns: nanoseconds(one.ticks, self.tsc_hz),
             undone: one.is_undone,
         })
     }
@@ -177,8 +179,13 @@ fn block(one: &BlockCount, names: &mut Names<&Selection>) -> (Block, bool) {
     (block, place.is_selected)
 }
 
+/// Converts ticks of the time stamp counter; 0 if its rate is not known.
+fn nanoseconds(ticks: u64, tsc_hz: u64) -> u64 {
+    let whole = (u128::from(ticks) * NANOSECONDS).checked_div(tsc_hz.into());
+    whole.unwrap_or(0).try_into().unwrap_or(u64::MAX)
+}
+
 fn call(thread: i32, number: u32, count: CallCount, tsc_hz: u64) -> SystemCall {
-    let nanoseconds = (u128::from(count.ticks) * NANOSECONDS).checked_div(tsc_hz.into());
     let name = system_call::name(number);
     SystemCall {
         thread,
@@ -186,7 +193,7 @@ fn call(thread: i32, number: u32, count: CallCount, tsc_hz: u64) -> SystemCall {
         name: name.map_or_else(|| "unknown".into(), str::to_owned),
         calls: count.times,
         timed_calls: count.timed,
-        total_ns: nanoseconds.unwrap_or(0).try_into().unwrap_or(u64::MAX),
+        total_ns: nanoseconds(count.ticks, tsc_hz),
     }
 }
 

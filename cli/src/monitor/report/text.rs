@@ -168,8 +168,8 @@ fn superblocks(text: &mut String, analysis: &Analysis<'_>, top: usize) {
     let _ = writeln!(
         text,
         "\n{count} superblocks, of which {undone} were undone, saved {saved} of {executed} numbers \
-         ({share:.2} %)\n{:>16} {:>14} {:>7} {:>7}  superblock that begins with",
-        "saved numbers", "entries", "whole %", "blocks"
+         ({share:.2} %)\n{:>16} {:>14} {:>7} {:>7} {:>12} {:>6}  superblock that begins with",
+        "saved numbers", "entries", "whole %", "blocks", "time ms", "time %"
     );
     for one in all.into_iter().take(top) {
         let Some(first) = one.blocks.first().and_then(|number| profile.block(*number)) else {
@@ -177,10 +177,11 @@ fn superblocks(text: &mut String, analysis: &Analysis<'_>, top: usize) {
         };
         let (saved, entries, blocks) = (one.saved_numbers(), one.entries, one.blocks.len());
         let (share, object) = (percent(one.completions, entries), base(&first.object));
+        let (time, of_time) = (one.cache_ns as f64 / 1e6, percent(one.cache_ns, profile.cache_ns));
         let undone = if one.undone { ", undone" } else { "" };
         let _ = writeln!(
             text,
-            "{saved:>16} {entries:>14} {share:>7.2} {blocks:>7}  {} ({object}){undone}",
+            "{saved:>16} {entries:>14} {share:>7.2} {blocks:>7} {time:>12.3} {of_time:>6.2}  {} ({object}){undone}",
             place(first)
         );
     }
