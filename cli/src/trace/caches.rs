@@ -171,7 +171,7 @@ impl Observer for TraceOutputs {
                 let mut state = lock(&state);
                 state.is_lost |= !missing.is_empty();
                 let State { model, code, .. } = &mut *state;
-                code.resolve(&outcome.profile.files, model.instructions());
+                code.resolve(model.instructions());
             }
             match of_file {
                 Some(finish) => finish(outcome),
@@ -184,7 +184,7 @@ impl Observer for TraceOutputs {
         let of_file = self.file.as_mut().and_then(|file| file.accesses(pid));
         match &self.caches {
             None => of_file,
-            Some(caches) => Some(Box::new(CacheSink { pid, state: caches.state.clone(), of_file })),
+            Some(caches) => Some(Box::new(CacheSink { state: caches.state.clone(), of_file })),
         }
     }
 
@@ -197,13 +197,13 @@ impl Observer for TraceOutputs {
 
 /// Makes the accesses of a program in the caches, and passes them on to its file.
 struct CacheSink {
-    pid: Pid,
     state: Arc<Mutex<State>>,
     of_file: Option<Box<dyn AccessSink>>,
 }
 
 impl AccessSink for CacheSink {
     fn functions(&mut self, functions: &[Function]) {
+        lock(&self.state).code.add_functions(functions);
         self.of_file.iter_mut().for_each(|file| file.functions(functions));
     }
 
@@ -211,7 +211,7 @@ impl AccessSink for CacheSink {
         {
             let mut state = lock(&self.state);
             state.model.add_blocks(blocks);
-            state.code.add(self.pid, blocks.iter().map(|block| block.start));
+            state.code.add_blocks(blocks);
         }
         self.of_file.iter_mut().for_each(|file| file.blocks(blocks));
     }

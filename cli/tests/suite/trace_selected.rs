@@ -17,9 +17,10 @@ fn traced(name: &str, program: &Path, options: &[&str]) -> Option<PathBuf> {
     let file = scratch(&format!("trace-selected-{name}.acc"));
     let mut command = Command::new("setarch");
     command.args(["-R", env!("CARGO_BIN_EXE_hmtt"), "trace", "run", "--overwrite", "-o"]);
+    let plain = Command::new(program).output().unwrap().status.code();
     let output = command.arg(&file).args(options).arg("--").arg(program).output();
     let output = match output {
-        Ok(output) if output.status.code() == Some(0) => output,
+        Ok(output) if output.status.code() == plain => output,
         other => {
             skipped(format!("setarch: {other:?}"));
             return None;

@@ -101,7 +101,7 @@ impl Passing<'_> {
 }
 
 impl Consumer for Passing<'_> {
-    fn read(&mut self, Chunk { number, thread, area, chunk, length }: Chunk<'_>) {
+    fn read(&mut self, Chunk { number, thread, area, chunk, length, .. }: Chunk<'_>) {
         self.learn();
         self.bytes.resize(length as usize, 0);
         area.copy_chunk(chunk, 0, &mut self.bytes);

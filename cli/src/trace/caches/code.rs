@@ -1,21 +1,18 @@
-//! Finds the functions of instructions whose accesses missed, in the files that the program had mapped.
+//! Finds the functions of instructions whose accesses missed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 
-use hmtt_probe::address::RunAddr;
-use hmtt_probe::ptrace::{Mapping, mappings};
-use hmtt_probe::selection::Selection;
-use hmtt_translator::profile::{CodeFiles, Names};
-use nix::unistd::Pid;
+use hmtt_format::access_trace::{BlockAccesses, Function as Described};
 
 use super::model::Misses;
 
-/// Code of a program, while it runs and after that.
+/// Code of a program.
 #[derive(Default)]
 pub struct Code {
-    /// Executable mappings in the order in which they were found. A later one may have replaced an earlier one.
-    mappings: Vec<Mapping>,
+    functions: Vec<Described>,
+    /// Functions of instructions with accesses, by number from 1 on. A later block may have replaced an earlier one.
+    function_of: HashMap<u64, u32>,
     instructions: Vec<Instruction>,
 }
 
@@ -46,33 +43,31 @@ fn most_first(misses: &Misses) -> impl Ord + use<> {
 }
 
 impl Code {
-    /// Blocks at these addresses will be executed: reads the mappings if they are in no known one.
-    pub fn add(&mut self, pid: Pid, mut starts: impl Iterator<Item = u64>) {
-        if starts.any(|start| self.mapping(start).is_none()) {
-            let mapped = mappings(pid).unwrap_or_default().into_iter();
-            let new = mapped.filter(|one| one.executable && !self.mappings.contains(one));
-            let new: Vec<Mapping> = new.collect();
-            self.mappings.extend(new);
+    /// Adds the next functions.
+    pub fn add_functions(&mut self, functions: &[Described]) {
+        self.functions.extend_from_slice(functions);
+    }
+
+    /// Adds blocks, whose functions are known.
+    pub fn add_blocks(&mut self, blocks: &[BlockAccesses]) {
+        for block in blocks.iter().filter(|block| block.parts.is_empty()) {
+            let places = block.accesses.iter().map(|access| (access.pc, block.function));
+            self.function_of.extend(places);
         }
     }
 
-    fn mapping(&self, address: u64) -> Option<&Mapping> {
-        let contains = |one: &&Mapping| (one.start..one.end).contains(&RunAddr(address));
-        self.mappings.iter().rev().find(contains)
-    }
-
-    /// Finds the functions of instructions, once the program has ended.
-    pub fn resolve(&mut self, files: &CodeFiles, missed: impl Iterator<Item = (u64, Misses)>) {
-        let mut names = Names::new(files.clone(), None::<&Selection>);
-        let mut instructions: Vec<_> = missed
-            .map(|(address, misses)| {
-                let mapping = self.mapping(address);
-                let function = mapping.and_then(|one| names.find(one, RunAddr(address)).function);
-                let named = mapping.filter(|one| one.path.starts_with("/"));
-                let object = named.map(|one| one.path.clone());
-                Instruction { address, object, function, misses }
-            })
-            .collect();
+    /// Finds the functions of instructions.
+    pub fn resolve(&mut self, missed: impl Iterator<Item = (u64, Misses)>) {
+        let found = missed.map(|(address, misses)| {
+            let number = self.function_of.get(&address).copied().unwrap_or(0);
+            let index = (number as usize).checked_sub(1);
+            let found = index.and_then(|index| self.functions.get(index));
+            let named = found.filter(|one| !one.name.is_empty());
+            let function = named.map(|one| (one.name.clone(), address.wrapping_sub(one.start)));
+            let object = found.map(|one| PathBuf::from(&one.path));
+            Instruction { address, object, function, misses }
+        });
+        let mut instructions: Vec<_> = found.collect();
         instructions.sort_by_cached_key(|one| (most_first(&one.misses), one.address));
         self.instructions = instructions;
     }

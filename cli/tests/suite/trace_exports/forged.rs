@@ -9,18 +9,21 @@ use super::*;
 /// A trace of a block with bytes that are no instructions behind the first one, and of an empty one, in a function whose name has
 /// a line end. More instructions than there are were executed.
 fn forged() -> Vec<u8> {
+    let start = u64::MAX - 1;
     let one = |operation: u16, offset| Access {
+        pc: start.wrapping_add(offset),
         operation,
-        offset,
         direction: Direction::Read,
+        represents: 1,
         size: 4,
         conditional: false,
         adds_fs: false,
         place: Place::Static(0x5000 + u64::from(operation)),
     };
     let (code, accesses) = (vec![0x90, 0x06, 0x06, 0x06], vec![one(0, 0), one(1, 3), one(3, 1)]);
-    let start = u64::MAX - 1;
-    let block = BlockAccesses { start, function: 1, instructions: 4, slots: 0, code, accesses };
+    let (function, instructions) = (1, 4);
+    let block =
+        BlockAccesses { start, function, instructions, code, accesses, ..BlockAccesses::default() };
     let function =
         Function { name: "a\n1 1 R 1 1\"".into(), path: "/p\n".into(), ..Function::default() };
     let units = [1, u64::from(note(CUT, 1 << 20)), 2, 2, 1].map(u64::to_le_bytes).concat();
