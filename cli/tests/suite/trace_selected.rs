@@ -83,6 +83,10 @@ fn representatives_are_among_the_accesses_of_the_full_trace() {
     let Some(program) = build("trace-selected", ACCESSES, &flags) else { return };
     let Some(file) = traced("all", &program, &[]) else { return };
     let full = lines(&file);
+    // String instructions without elements have no lines, but count.
+    let all = info(&file)["chosen"]["all_accesses"].as_u64().unwrap();
+    let count = full.len() as u64;
+    assert!((count..count + 10).contains(&all), "{all} of {count}");
     let mut shares = Vec::new();
     for omega in ["10%", "50%", "100%"] {
         let options = ["--omega", omega, "--chunk", "16", "--all-blocks"];
@@ -91,16 +95,18 @@ fn representatives_are_among_the_accesses_of_the_full_trace() {
         assert!(are_among(&found, &full), "{omega}: {} of {}", found.len(), full.len());
         let chosen = &info(&file)["chosen"];
         let number = |name: &str| chosen[name].as_u64().unwrap();
-        // Each element of a string instruction has no line of its own, and no account.
-        assert_eq!(number("all_accesses"), full.len() as u64, "{omega}");
-        assert_eq!(number("recorded_accesses"), found.len() as u64, "{omega}");
+        assert_eq!(number("all_accesses"), all, "{omega}");
+        let recorded = found.len() as u64;
+        assert!((recorded..recorded + 10).contains(&number("recorded_accesses")), "{omega}");
         let weighted = hmtt(&["decode", "--weighted", file.to_str().unwrap()]);
         let text = String::from_utf8(weighted.stdout).unwrap();
         let weights = text.lines().filter(|line| !line.starts_with('#')).map(|line| {
             let word = line.split(" x").nth(1).unwrap();
             word.split(' ').next().unwrap().parse::<u64>().unwrap()
         });
-        assert_eq!(weights.sum::<u64>(), number("represented_accesses"), "{omega}");
+        let represented = weights.sum::<u64>();
+        let account = number("represented_accesses");
+        assert!((represented..represented + 10).contains(&account), "{omega}");
         shares.push((found.len(), chosen["minimal_accuracy"].as_f64().unwrap()));
         let Some(file) = traced("silent", &program, &options[..4]) else { return };
         assert_eq!(lines(&file), found, "{omega}: blocks without chosen accesses have none");

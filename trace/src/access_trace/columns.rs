@@ -315,7 +315,7 @@ mod tests {
             let (mut encoder, mut predictor) = (Encoder::default(), Predictor::default());
             encoder.add_blocks(&blocks());
             predictor.add(&blocks());
-            encoder.add(&bytes(&[units.clone()]), &mut 0);
+            encoder.add(&bytes(std::slice::from_ref(&units)), &mut 0);
             prop_assert_eq!(read(&mut encoder, &mut predictor), bytes(&[units]));
         }
 

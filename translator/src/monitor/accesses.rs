@@ -1,7 +1,7 @@
 //! Passes on what threads record of their accesses, and looks at some of it to decide which superblocks are built.
 //!
 //! Only hot paths are looked for, so a part of the chunks is enough: all of them at first and after superblocks were built,
-//! and then every [`OTHERS`]th.
+//! and then one of `OTHERS`.
 
 use std::sync::mpsc::Receiver;
 
