@@ -23,7 +23,7 @@ use iced_x86::{Instruction, InstructionInfoFactory, OpAccess, Register};
 use crate::block::{Block, MAX_INSTRUCTIONS, Operation};
 use crate::layout::{PAGE_BYTES, ring};
 use crate::selection::{
-    Access, Accuracy, Equality, Expression, Index, Operand, Selector, Template, Versioned,
+    self, Access, Accuracy, Equality, Expression, Index, Operand, Selector, Template, Versioned,
     path_accesses,
 };
 
@@ -44,8 +44,17 @@ pub struct Choice {
     pub equality: Equality,
     /// Only those of this direction, if there is one.
     pub direction: Option<Direction>,
-    /// Whether blocks without chosen accesses write their numbers, too.
-    pub numbers_all: bool,
+    /// Which blocks without chosen accesses write their numbers, too.
+    pub silence: Silence,
+}
+
+/// Which blocks without chosen accesses write nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Silence {
+    /// None: all blocks write their numbers.
+    Never,
+    /// Superblocks. Hot paths are found by the numbers of other blocks.
+    Superblocks,
 }
 
 impl Choice {
@@ -54,7 +63,7 @@ impl Choice {
         selector: Selector::Every,
         equality: Equality::Values,
         direction: None,
-        numbers_all: true,
+        silence: Silence::Never,
     };
 }
 
@@ -110,36 +119,59 @@ fn is_repeated(instruction: &Instruction) -> bool {
         .any(|used| used.register() == Register::RCX && !matches!(used.access(), OpAccess::Read))
 }
 
+/// What is chosen of the accesses of a block.
+struct Chosen {
+    /// Places of the accesses in the block, and how many each represents.
+    accesses: Vec<(usize, u16)>,
+    accuracy: Accuracy,
+}
+
+impl Chosen {
+    /// Chooses accesses of a block.
+    fn of(block: &Block, accesses: &[Access], choice: &Choice) -> Self {
+        let is_meant = |one: &Access| {
+            block.is_recorded && choice.direction.is_none_or(|it| it == one.direction)
+        };
+        let meant: Vec<usize> =
+            (0..accesses.len()).filter(|place| is_meant(&accesses[*place])).collect();
+        let own: Vec<Access> = match (choice.selector, choice.equality) {
+            // Classes are those of the block alone, whatever is known from blocks before it.
+            (Selector::Representatives { .. }, equality) => {
+                let own = selection::accesses(block, equality);
+                meant.iter().map(|place| own[*place]).collect()
+            }
+            (Selector::Every, _) => meant.iter().map(|place| accesses[*place]).collect(),
+        };
+        let selection = choice.selector.select(&own);
+        let represents = |one: &usize| (meant[*one], selection.represents(*one) as u16);
+        let accesses = selection.chosen.iter().map(represents).collect();
+        Chosen { accesses, accuracy: Accuracy::of(&selection) }
+    }
+}
+
 impl Recorded {
     /// What blocks record of their accesses that are executed one after the other.
     pub fn new(blocks: &[Block], choice: &Choice) -> Self {
-        let are_recorded: Vec<bool> =
-            blocks.iter().flat_map(|one| vec![one.is_recorded; one.operations.len()]).collect();
-        let is_meant = |access: &Access| {
-            are_recorded[access.operation]
-                && choice.direction.is_none_or(|one| one == access.direction)
-        };
-        let meant = |equality| {
-            let mut found = path_accesses(blocks, equality);
-            found.retain(is_meant);
-            found
-        };
-        let found = meant(Equality::Values);
-        let selection = match choice.equality {
-            Equality::Values => choice.selector.select(&found),
-            Equality::Versions => choice.selector.select(&meant(Equality::Versions)),
-        };
-        let represents: Vec<u16> =
-            selection.chosen.iter().map(|access| selection.represents(*access) as u16).collect();
-        let accuracy = Accuracy::of(&selection);
-        let found: Vec<Access> = selection.chosen.iter().map(|access| found[*access]).collect();
+        let found = path_accesses(blocks, Equality::Values);
+        let mut chosen = Vec::new();
+        let (mut all, mut near, mut from, mut before) = (0, 0, 0, 0);
+        for block in blocks {
+            let end = before + block.operations.len();
+            let to = found.partition_point(|access| access.operation < end);
+            let part = Chosen::of(block, &found[from..to], choice);
+            chosen.extend(part.accesses.iter().map(|(at, represents)| (from + at, *represents)));
+            (all, near) = (all + part.accuracy.accesses, near + part.accuracy.near);
+            (from, before) = (to, end);
+        }
+        let represents: Vec<u16> = chosen.iter().map(|(_, represents)| *represents).collect();
+        let found: Vec<Access> = chosen.iter().map(|(access, _)| found[*access]).collect();
         let operations: Vec<&Operation> =
             blocks.iter().flat_map(|block| &block.operations).collect();
         let mut recorded = Recorded::default();
         recorded.accesses.start = blocks.first().map_or(0, |block| block.start.0);
         recorded.accesses.instructions = operations.len() as u16;
-        recorded.accesses.all = accuracy.accesses as u16;
-        recorded.accesses.near = accuracy.near as u16;
+        recorded.accesses.all = all as u16;
+        recorded.accesses.near = near as u16;
         // Slot and constant of the first access with these registers.
         let mut known: HashMap<Registers, (u16, i64)> = HashMap::new();
         let mut from = 0;

@@ -11,7 +11,7 @@ use hmtt_translator::cache::Instrument;
 use hmtt_translator::control::{MonitorCpu, Options, check_cpu};
 use hmtt_translator::monitor::hot::Thresholds;
 use hmtt_translator::monitor::tally::Recording;
-use hmtt_translator::recorded::Choice;
+use hmtt_translator::recorded::{Choice, Silence};
 use hmtt_translator::selection::{Chunk, Equality, Omega, Selector};
 
 use super::caches::{CacheOptions, TraceOutputs};
@@ -49,11 +49,11 @@ pub struct TraceOptions {
     /// Which accesses of a block have the same address for sure
     #[arg(long, value_enum, default_value_t = EqualityName::Values, requires = "omega")]
     equality: EqualityName,
-    /// Record the execution of blocks without chosen accesses too, so that shares of all accesses are exact
+    /// Record all executions of blocks without chosen accesses too, so that shares of all accesses are exact
     #[arg(long)]
     all_blocks: bool,
     /// Do not build superblocks of hot paths, whose blocks record their accesses together
-    #[arg(long, conflicts_with = "omega")]
+    #[arg(long)]
     no_superblocks: bool,
     /// Run the monitor thread on this CPU; by default one that is a core of its own, as far as there is one
     #[arg(long, value_name = "NUMBER")]
@@ -109,7 +109,9 @@ impl TraceOptions {
             _ => None,
         };
         let is_whole = selector == Selector::Every && !has_rules;
-        Choice { selector, equality, direction, numbers_all: is_whole || self.all_blocks }
+        let is_loud = is_whole || self.all_blocks || self.no_superblocks;
+        let silence = if is_loud { Silence::Never } else { Silence::Superblocks };
+        Choice { selector, equality, direction, silence }
     }
 
     /// Blocks signals and creates the output file, before any other thread starts.
@@ -133,8 +135,7 @@ impl TraceOptions {
         let caches = self.caches.prepare(self.overwrite)?;
         let file =
             self.output.as_ref().map(|path| Outputs::new(path, self.overwrite)).transpose()?;
-        let builds = self.omega.is_none() && !self.no_superblocks;
-        let superblocks = builds.then(Thresholds::default);
+        let superblocks = (!self.no_superblocks).then(Thresholds::default);
         let options = Options {
             instrument: Instrument::Accesses(choice),
             drops: false,

@@ -12,7 +12,7 @@ use super::register::R15;
 use super::{Emitter, Registers};
 use crate::block::{Untranslatable, Why};
 use crate::layout::area;
-use crate::recorded::{Recorded, Slot};
+use crate::recorded::{Recorded, Silence, Slot};
 use crate::selection::Operand;
 use crate::state::Point;
 
@@ -37,7 +37,8 @@ impl Emitter<'_> {
 
     /// Whether the path writes nothing, because no access is chosen.
     pub(super) fn is_silent(&self) -> bool {
-        let may_be = self.around.accesses.is_some_and(|choice| !choice.numbers_all);
+        let silence = self.around.accesses.map_or(Silence::Never, |choice| choice.silence);
+        let may_be = silence == Silence::Superblocks && self.path.blocks.len() > 1;
         may_be && self.recorded.accesses.accesses.is_empty()
     }
 

@@ -1,0 +1,168 @@
+//! Tests of descriptions of blocks, and of the accesses that follow from slots.
+
+use proptest::prelude::*;
+
+use super::*;
+
+fn place() -> impl Strategy<Value = Place> {
+    prop_oneof![
+        any::<u64>().prop_map(Place::Static),
+        (0..8u16, any::<i64>()).prop_map(|(slot, plus)| Place::Slot { slot, plus }),
+        ([0..8u16, 0..8], 0..8u16, [0..8u16, 0..8])
+            .prop_map(|(left, first, pointer)| Place::Elements { left, first, pointer }),
+        Just(Place::Unknown),
+    ]
+}
+
+fn access() -> impl Strategy<Value = Access> {
+    let flags = any::<[bool; 3]>();
+    (0..64u16, any::<u64>(), any::<(u16, u32)>(), flags, place()).prop_map(
+        |(operation, pc, (represents, size), [writes, conditional, adds_fs], place)| {
+            let direction = if writes { Direction::Write } else { Direction::Read };
+            Access { pc, operation, represents, direction, size, conditional, adds_fs, place }
+        },
+    )
+}
+
+/// Parts up to the last one.
+fn parts() -> impl Strategy<Value = Vec<Part>> {
+    prop::collection::vec((any::<u32>(), 0..64u16, 0..8u16), 0..4).prop_map(|all| {
+        let (mut instructions, mut slots): (Vec<u16>, Vec<u16>) =
+            all.iter().map(|(_, instructions, slots)| (*instructions, *slots)).unzip();
+        instructions.sort_unstable();
+        slots.sort_unstable();
+        let ends = instructions.into_iter().zip(slots);
+        let mut parts: Vec<Part> = all
+            .iter()
+            .zip(ends)
+            .map(|((block, ..), (instructions, slots))| Part { block: *block, instructions, slots })
+            .collect();
+        if let Some(last) = parts.last_mut() {
+            (last.instructions, last.slots) = (64, 8);
+        }
+        parts
+    })
+}
+
+fn block() -> impl Strategy<Value = BlockAccesses> {
+    let code = prop::collection::vec(any::<u8>(), 64..100);
+    let accesses = prop::collection::vec(access(), 2..12);
+    let first = any::<(u64, u32, u16, u16)>();
+    (first, code, accesses, parts()).prop_map(
+        |((start, function, all, near), code, mut accesses, parts)| {
+            accesses.sort_by_key(|access| access.operation);
+            BlockAccesses {
+                start,
+                function,
+                instructions: 64,
+                slots: 8,
+                code,
+                accesses,
+                all,
+                near,
+                parts,
+            }
+        },
+    )
+}
+
+proptest! {
+    #[test]
+    fn blocks_are_read_as_they_were_written(
+        blocks in prop::collection::vec(block(), 0..4),
+        cut in 1..100usize,
+    ) {
+        let mut bytes = Vec::new();
+        blocks.iter().for_each(|block| block.write(&mut bytes));
+        let mut rest = &bytes[..];
+        for block in &blocks {
+            let (read, after) = BlockAccesses::parse(rest).unwrap();
+            prop_assert_eq!(&read, block);
+            rest = after;
+        }
+        prop_assert!(rest.is_empty());
+        if let Some(last) = blocks.last() {
+            let mut bytes = Vec::new();
+            last.write(&mut bytes);
+            let cut = bytes.len().saturating_sub(cut);
+            prop_assert!(BlockAccesses::parse(&bytes[..cut]).is_none());
+        }
+    }
+
+    #[test]
+    fn any_bytes_are_a_block_or_refused(
+        bytes in prop::collection::vec(any::<u8>(), 0..100),
+        slots in prop::collection::vec(0..1000u64, 0..8),
+    ) {
+        if let Some((block, rest)) = BlockAccesses::parse(&bytes) {
+            let mut written = Vec::new();
+            block.write(&mut written);
+            prop_assert_eq!([&written, rest].concat(), bytes);
+            let mut made = 0;
+            block.made(64, &slots, 0, |_| made += 1);
+            prop_assert!(made <= block.accesses.len());
+        }
+    }
+}
+
+fn one(operation: u16, place: Place) -> Access {
+    let direction = Direction::Read;
+    let pc = 0x1000 + 4 * u64::from(operation);
+    let (conditional, adds_fs, represents) = (false, false, 1);
+    Access { pc, operation, direction, represents, size: 8, conditional, adds_fs, place }
+}
+
+/// Instruction, address, and number of elements upwards of all accesses.
+fn addresses(block: &BlockAccesses, executed: usize, slots: &[u64]) -> Vec<(u64, u64, i64)> {
+    let mut all = Vec::new();
+    block.made(executed, slots, 0x7000, |made| {
+        let elements = made.elements as i64;
+        let upwards = if made.is_down { -elements } else { elements };
+        all.push((made.pc, made.address.unwrap(), upwards));
+    });
+    all
+}
+
+fn block_of(instructions: u16, slots: u16) -> BlockAccesses {
+    BlockAccesses { start: 0x1000, instructions, slots, ..BlockAccesses::default() }
+}
+
+#[test]
+fn instructions_without_bytes_are_refused() {
+    let block = |code: usize, accesses| {
+        let code = vec![0x90; code];
+        let block = BlockAccesses { code, accesses, ..block_of(2, 0) };
+        let mut bytes = Vec::new();
+        block.write(&mut bytes);
+        BlockAccesses::parse(&bytes).is_some()
+    };
+    assert_eq!([1, 2, 5].map(|code| block(code, Vec::new())), [false, true, true]);
+}
+
+#[test]
+fn accesses_follow_from_slots() {
+    let fs = Access { adds_fs: true, ..one(2, Place::Static(0x28)) };
+    let accesses = vec![
+        one(0, Place::Slot { slot: 0, plus: -8 }),
+        one(1, Place::Static(0x5000)),
+        fs,
+        one(3, Place::Slot { slot: 0, plus: 16 }),
+    ];
+    let block = BlockAccesses { accesses, ..block_of(4, 1) };
+    let all = [(0x1000, 0x8ff8, 1), (0x1004, 0x5000, 1), (0x1008, 0x7028, 1), (0x100c, 0x9010, 1)];
+    for executed in 0..=4 {
+        assert_eq!(addresses(&block, executed, &[0x9000]), all[..executed]);
+    }
+}
+
+#[test]
+fn elements_are_counted_up_or_down() {
+    let elements = |first, pointer| Place::Elements { left: [0, 3], first, pointer };
+    let accesses = vec![one(0, elements(1, [1, 4])), one(0, elements(2, [1, 4]))];
+    let block = BlockAccesses { accesses, ..block_of(1, 5) };
+    let up = addresses(&block, 1, &[5, 0x100, 0x200, 3, 0x110]);
+    assert_eq!(up, [(0x1000, 0x100, 2), (0x1000, 0x200, 2)]);
+    let down = addresses(&block, 0, &[5, 0x100, 0x200, 3, 0xf0]);
+    assert_eq!(down, [(0x1000, 0x100, -2), (0x1000, 0x200, -2)]);
+    assert_eq!(addresses(&block, 0, &[5, 0x100, 0x200, NOT_BEGUN, 0]), []);
+}
