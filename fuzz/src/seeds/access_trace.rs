@@ -23,7 +23,17 @@ fn block() -> BlockAccesses {
     });
     let (accesses, code) = (accesses.collect(), vec![0x90; 16]);
     let parts = Vec::new();
-    BlockAccesses { start: 0x1000, function: 1, instructions: 4, slots: 5, code, accesses, all: 4, near: 0, parts }
+    BlockAccesses {
+        start: 0x1000,
+        function: 1,
+        instructions: 4,
+        slots: 5,
+        code,
+        accesses,
+        all: 4,
+        near: 0,
+        parts,
+    }
 }
 
 /// The path of that block twice.
