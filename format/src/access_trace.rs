@@ -16,7 +16,7 @@
 //!
 //! # The file
 //!
-//! [`MAGIC`], [`VERSION`] in 4 bytes, 4 bytes of value 0, and then chunks. All numbers are little-endian.
+//! [`MAGIC`], [`VERSION`] in 4 bytes, flags in 4 bytes (0 or [`CHOSEN`]), and then chunks. All numbers are little-endian.
 //!
 //! | offset in a chunk | bytes | |
 //! |---|---|---|
@@ -63,6 +63,8 @@ pub use function::Function;
 pub const MAGIC: [u8; 8] = *b"HMTTACCS";
 /// Version of the format.
 pub const VERSION: u32 = 1;
+/// Flag of a file: only some of the accesses were to be recorded.
+pub const CHOSEN: u32 = 1;
 /// Kind of a chunk: descriptions of blocks, as [`BlockAccesses`] defines them.
 pub const BLOCKS: u32 = 1;
 /// Kind of a chunk: units of a thread.

@@ -19,7 +19,7 @@ use super::export::drmemtrace::Drmemtrace;
 use super::export::lackey::Lackey;
 use super::export::requests::Requests;
 use super::export::steps::{Exporter, NotWritten, Steps};
-use super::file::{read_to_end, what_is_missing};
+use super::file::{CHOSEN, read_to_end, what_is_missing};
 use super::text;
 use crate::format::{BUFFER_BYTES, Format};
 use crate::output::{cause, is_same_file, open};
@@ -88,6 +88,9 @@ impl Conversion<'_> {
         } else {
             self.table(output).with_context(|| format!("cannot write to {name}"))?
         };
+        if ending.is_chosen {
+            report!("hmtt: warning: {}: {CHOSEN}", path.display());
+        }
         for what in what_is_missing(&ending) {
             report!("hmtt: warning: {}: {what}", path.display());
         }

@@ -81,6 +81,9 @@ pub fn shown(function: Option<&Function>) -> Option<String> {
     (!function.path.is_empty()).then(|| format!("[{file}]"))
 }
 
+/// What a trace says that has only some of the accesses.
+pub const CHOSEN: &str = "only some of the accesses were to be recorded";
+
 /// What is missing in a trace.
 pub fn what_is_missing(ending: &Ending) -> Vec<String> {
     let Ending { dropped, cut_threads, invalid_chunks, is_cut, .. } = *ending;

@@ -9,7 +9,7 @@ use hmtt::access_trace::{Chosen, Ending, Summary, Sums};
 use hmtt_format::access_trace::Function;
 use serde_json::{Value, json};
 
-use super::file::{read_to_end, shown, what_is_missing};
+use super::file::{CHOSEN, read_to_end, shown, what_is_missing};
 use crate::standard_io::print;
 
 /// Functions that are listed.
@@ -118,6 +118,7 @@ impl Info {
             "cut_threads": ending.cut_threads,
             "invalid_chunks": ending.invalid_chunks,
             "cut": ending.is_cut,
+            "only_some": ending.is_chosen,
         });
         with(sums(summary.sums()), more)
     }
@@ -156,6 +157,9 @@ impl Info {
                 );
                 line(name, value)?;
             }
+        }
+        if ending.is_chosen {
+            line("note", CHOSEN.into())?;
         }
         for (thread, of) in summary.threads() {
             line(&format!("thread {thread}"), format!("{} accesses", of.accesses()))?;

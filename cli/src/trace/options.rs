@@ -118,7 +118,8 @@ impl TraceOptions {
     pub fn prepare(&self) -> Result<Prepared> {
         let selected = selected(&self.include, &self.exclude)?.map(Arc::new);
         let choice = self.choice(selected.is_some());
-        if choice != Choice::EVERY && self.caches.are_wanted() {
+        let is_chosen = choice != Choice::EVERY;
+        if is_chosen && self.caches.are_wanted() {
             bail!(
                 "caches are simulated with all accesses: leave out --cache, or what chooses accesses"
             );
@@ -133,8 +134,11 @@ impl TraceOptions {
         let signals = block_signals()?;
         ptrace::ignore_file_size_signal();
         let caches = self.caches.prepare(self.overwrite)?;
-        let file =
-            self.output.as_ref().map(|path| Outputs::new(path, self.overwrite)).transpose()?;
+        let file = self
+            .output
+            .as_ref()
+            .map(|path| Outputs::new(path, self.overwrite, is_chosen))
+            .transpose()?;
         let superblocks = (!self.no_superblocks).then(Thresholds::default);
         let options = Options {
             instrument: Instrument::Accesses(choice),

@@ -21,6 +21,7 @@ use crate::tag::warnings::{chain, shown};
 /// Where the trace of a program is written.
 pub struct Outputs {
     path: PathBuf,
+    is_chosen: bool,
     created: Option<(Created, NewFiles)>,
     file: Option<File>,
     state: Arc<Mutex<State>>,
@@ -38,15 +39,16 @@ fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
 }
 
 impl Outputs {
-    /// Creates the file.
+    /// Creates the file. `is_chosen`: whether only some accesses are recorded.
     ///
     /// # Errors
     /// [`TagError::Output`] if it cannot be created.
-    pub fn new(path: &Path, overwrite: bool) -> Result<Self, TagError> {
+    pub fn new(path: &Path, overwrite: bool, is_chosen: bool) -> Result<Self, TagError> {
         let created = Created::new(path, overwrite)?;
         let new_file = NewFiles::new(created.removable().into_iter().collect());
         let state = Arc::default();
-        Ok(Outputs { path: path.into(), created: Some((created, new_file)), file: None, state })
+        let created = Some((created, new_file));
+        Ok(Outputs { path: path.into(), is_chosen, created, file: None, state })
     }
 
     /// Prints what could not be written or is missing. Returns how writing went.
@@ -76,7 +78,9 @@ impl Observer for Outputs {
 
     fn accesses(&mut self, _pid: Pid) -> Option<Box<dyn AccessSink>> {
         let state = self.state.clone();
-        let writer = Writer::new(BufWriter::new(self.file.take()?));
+        let output = BufWriter::new(self.file.take()?);
+        let begin = if self.is_chosen { Writer::of_chosen } else { Writer::new };
+        let writer = begin(output);
         let mut sink = FileSink { writer: None, state };
         sink.writer = sink.checked(writer);
         Some(Box::new(sink))

@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 use hmtt::access_trace::{Ending, Executed, ThreadAccess, Visitor};
 use hmtt_format::Direction;
 
-use super::file::{read_to_end, shown, what_is_missing};
+use super::file::{CHOSEN, read_to_end, shown, what_is_missing};
 
 /// Prints lines.
 struct Lines<W> {
@@ -84,6 +84,9 @@ fn comments(output: &mut impl Write, ending: &Ending) -> io::Result<()> {
     writeln!(output, "# {accesses} accesses in {blocks} executed blocks")?;
     if *unknown > 0 {
         writeln!(output, "# {unknown} of them have addresses that are not known")?;
+    }
+    if ending.is_chosen {
+        writeln!(output, "# {CHOSEN}")?;
     }
     what_is_missing(ending).iter().try_for_each(|what| writeln!(output, "# {what}"))?;
     output.flush()

@@ -10,7 +10,7 @@
 //! | 12 | 2 | number of accesses |
 //! | 14 | 2 | number of bytes of the instructions of a block, 0 for a path |
 //! | 16 | 2 | number of parts of a path, 0 for a block |
-//! | 18 | 2 | number of accesses of its instructions, of which those that are listed were chosen |
+//! | 18 | 2 | number of accesses of its instructions that might be recorded, of which those that are listed were chosen |
 //! | 20 | 2 | number of accesses that probably access a chunk of memory which a listed one accesses, too |
 //! | 22 | 4 | number of the function that contains its first instruction, from 1 on; 0 if it is not known |
 //! | 26 | | the bytes of the instructions, the parts, and then the accesses |
@@ -120,7 +120,7 @@ pub struct BlockAccesses {
     pub code: Vec<u8>,
     /// Its accesses that are recorded, in program order.
     pub accesses: Vec<Access>,
-    /// Number of all its accesses.
+    /// Number of all its accesses that might be recorded: those of the directions and functions that are wanted.
     pub all: u16,
     /// Number of accesses that none represents, but that are probably in a chunk of memory with a recorded one.
     pub near: u16,

@@ -23,10 +23,11 @@ pub struct ChunkHeader {
 }
 
 /// The first bytes of a file.
-pub fn header() -> [u8; HEADER_BYTES] {
+pub fn header(flags: u32) -> [u8; HEADER_BYTES] {
     let mut header = [0; HEADER_BYTES];
     header[..8].copy_from_slice(&MAGIC);
     header[8..12].copy_from_slice(&VERSION.to_le_bytes());
+    header[12..].copy_from_slice(&flags.to_le_bytes());
     header
 }
 

@@ -29,6 +29,8 @@ pub struct Ending {
     pub invalid_chunks: u64,
     /// Whether the file ends before its last chunk.
     pub is_cut: bool,
+    /// Whether only some accesses were to be recorded. That is no loss.
+    pub is_chosen: bool,
 }
 
 impl Ending {
@@ -122,6 +124,7 @@ pub fn read(input: impl Read, add: impl FnMut(ThreadAccess)) -> Result<Ending, R
 pub fn visit(input: impl Read, mut visitor: impl Visitor) -> Result<Ending, ReadError> {
     let mut chunks = ChunkReader::new(input)?;
     let mut decoder = Decoder::default();
+    decoder.sums.is_chosen = chunks.is_chosen();
     while let Some(content) = chunks.next_chunk()? {
         match content {
             Content::Functions(functions) => decoder.add_functions(functions),

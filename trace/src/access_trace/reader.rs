@@ -2,14 +2,15 @@
 
 use std::io::{self, Read};
 
-use super::columns;
-use super::predictor::Predictor;
 use hmtt_format::access_trace::{
-    BLOCKS, BlockAccesses, CHUNK_HEADER_BYTES, ChunkHeader, END, FUNCTIONS, Function, HEADER_BYTES,
-    MAGIC, UNITS, VERSION, header,
+    BLOCKS, BlockAccesses, CHOSEN, CHUNK_HEADER_BYTES, ChunkHeader, END, FUNCTIONS, Function,
+    HEADER_BYTES, MAGIC, UNITS, VERSION,
 };
 use thiserror::Error;
 use zstd::bulk::Decompressor;
+
+use super::columns;
+use super::predictor::Predictor;
 
 /// Most bytes of all descriptions of functions and blocks, which stay in memory. Those of 300,000 blocks have about as many.
 const MOST_DESCRIBED: usize = 64 << 20;
@@ -24,7 +25,7 @@ pub enum ReadError {
     #[error("it has version {0} of the format; this program reads version {VERSION}")]
     Version(u32),
     /// A chunk is damaged.
-    #[error("the chunk at byte {at} is damaged: {why}")]
+    #[error("what begins at byte {at} is damaged: {why}")]
     Damaged {
         /// Offset of the chunk in the file.
         at: u64,
@@ -71,6 +72,7 @@ pub struct ChunkReader<R> {
     functions: usize,
     decompressor: Decompressor<'static>,
     predictor: Predictor,
+    is_chosen: bool,
 }
 
 /// Fills as much of a buffer as there is.
@@ -97,13 +99,34 @@ impl<R: Read> ChunkReader<R> {
         if fill(&mut input, &mut found)? < HEADER_BYTES || found[..8] != MAGIC {
             return Err(ReadError::OtherFile);
         }
-        if found != header() {
-            let [.., a, b, c, d, _, _, _, _] = found;
-            return Err(ReadError::Version(u32::from_le_bytes([a, b, c, d])));
+        let number = |at: usize| {
+            u32::from_le_bytes([found[at], found[at + 1], found[at + 2], found[at + 3]])
+        };
+        let (version, flags) = (number(8), number(12));
+        if version != VERSION {
+            return Err(ReadError::Version(version));
         }
+        if flags & !CHOSEN != 0 {
+            return Err(ReadError::Damaged { at: 12, why: "it has flags that are not known" });
+        }
+        let is_chosen = flags & CHOSEN != 0;
         let at = HEADER_BYTES as u64;
         let (decompressor, predictor) = (Decompressor::new()?, Predictor::default());
-        Ok(ChunkReader { input, next: at, at, described: 0, functions: 0, decompressor, predictor })
+        Ok(ChunkReader {
+            input,
+            next: at,
+            at,
+            described: 0,
+            functions: 0,
+            decompressor,
+            predictor,
+            is_chosen,
+        })
+    }
+
+    /// Whether only some accesses were to be recorded.
+    pub fn is_chosen(&self) -> bool {
+        self.is_chosen
     }
 
     /// Offset in the file of the chunk that was read last.

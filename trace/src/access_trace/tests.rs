@@ -147,6 +147,16 @@ fn paths_are_read_as_their_blocks() {
 }
 
 #[test]
+fn files_with_chosen_accesses_are_known_as_such() {
+    for (writer, is_chosen) in
+        [(Writer::new(Vec::new()), false), (Writer::of_chosen(Vec::new()), true)]
+    {
+        let ending = accesses(&writer.unwrap().finish(0, 0).unwrap()).1.unwrap();
+        assert_eq!((ending.is_chosen, ending.has_loss()), (is_chosen, false));
+    }
+}
+
+#[test]
 fn a_cut_file_is_read_to_its_last_chunk() {
     let file = file();
     let mut read = Vec::new();
@@ -169,9 +179,9 @@ fn damage_is_reported_with_its_place() {
         damaged[at] ^= 0x10;
         match accesses(&damaged).1 {
             Err(ReadError::OtherFile) => assert!(at < 8),
-            Err(ReadError::Version(_)) => assert!((8..16).contains(&at)),
+            Err(ReadError::Version(_)) => assert!((8..12).contains(&at)),
             Err(ReadError::Damaged { at: chunk, .. }) => {
-                assert!(at >= 16 && chunk <= at as u64, "{at}: {chunk}");
+                assert!(at >= 12 && chunk <= at as u64, "{at}: {chunk}");
             }
             Err(ReadError::Input(error)) => panic!("{at}: {error}"),
             // A size that is too large is that of a cut chunk, and threads may have any number.

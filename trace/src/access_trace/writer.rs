@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::io::{self, Write};
 
 use hmtt_format::access_trace::{
-    BLOCKS, BlockAccesses, ChunkHeader, END, FUNCTIONS, Function, MOST_BYTES, UNITS, header,
+    BLOCKS, BlockAccesses, CHOSEN, ChunkHeader, END, FUNCTIONS, Function, MOST_BYTES, UNITS, header,
 };
 use zstd::bulk::Compressor;
 
@@ -35,8 +35,20 @@ impl<W: Write> Writer<W> {
     ///
     /// # Errors
     /// The error of writing.
-    pub fn new(mut output: W) -> io::Result<Self> {
-        output.write_all(&header())?;
+    pub fn new(output: W) -> io::Result<Self> {
+        Self::begin(output, 0)
+    }
+
+    /// Begins a file for which only some accesses were recorded, as was asked for.
+    ///
+    /// # Errors
+    /// The error of writing.
+    pub fn of_chosen(output: W) -> io::Result<Self> {
+        Self::begin(output, CHOSEN)
+    }
+
+    fn begin(mut output: W, flags: u32) -> io::Result<Self> {
+        output.write_all(&header(flags))?;
         Ok(Writer {
             output,
             compressor: Compressor::new(LEVEL)?,

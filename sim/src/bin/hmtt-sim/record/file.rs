@@ -92,6 +92,7 @@ fn make_lines(reader: AccessReader, session: &mut Session, is_data_only: bool) -
 /// Makes the accesses of a trace. Returns its sums up to where it was read.
 fn make_trace(mut chunks: ChunkReader<Bytes>, session: &mut Session) -> Result<Ending> {
     let mut decoder = Decoder::default();
+    let is_chosen = chunks.is_chosen();
     while !session.is_over() {
         match chunks.next_chunk()? {
             Some(Content::Functions(_)) => {}
@@ -101,18 +102,22 @@ fn make_trace(mut chunks: ChunkReader<Bytes>, session: &mut Session) -> Result<E
                 decoder.units(thread, &bytes, &mut each);
             }
             Some(Content::End { dropped, cut_threads }) => {
-                return Ok(Ending { dropped, cut_threads, is_cut: false, ..decoder.ending() });
+                let sums = decoder.ending();
+                return Ok(Ending { dropped, cut_threads, is_cut: false, is_chosen, ..sums });
             }
-            None => return Ok(decoder.ending()),
+            None => return Ok(Ending { is_chosen, ..decoder.ending() }),
         }
     }
     // What follows is not asked for.
-    Ok(Ending { is_cut: false, ..decoder.ending() })
+    Ok(Ending { is_cut: false, is_chosen, ..decoder.ending() })
 }
 
 fn missing(ending: &Ending) -> Vec<String> {
-    let Ending { dropped, cut_threads, invalid_chunks, is_cut, .. } = *ending;
+    let Ending { dropped, cut_threads, invalid_chunks, is_cut, is_chosen, .. } = *ending;
     let mut all = Vec::new();
+    if is_chosen {
+        all.push("the trace has only some of the accesses, as was asked for".into());
+    }
     if dropped > 0 {
         all.push(format!(
             "{dropped} words about accesses were dropped when the trace was recorded"
