@@ -73,6 +73,11 @@ impl Outcome {
     pub fn missing_accesses(&self) -> Vec<String> {
         let Outcome { profile, left, .. } = self;
         let mut all = Vec::new();
+        if self.ending == Ending::Replaced {
+            all.push(
+                "the program has executed another one, whose accesses are not recorded".into(),
+            );
+        }
         if let Some(why) = left {
             all.push(format!("the program was followed only until {why}; it goes on natively"));
         }

@@ -85,6 +85,11 @@ impl CacheOptions {
         !self.cache.is_empty()
     }
 
+    /// The file for the counts as JSON.
+    pub fn json_file(&self) -> Option<&Path> {
+        self.cache_json.as_deref()
+    }
+
     /// Creates the caches and their output; `None` if none are simulated.
     pub fn prepare(&self, overwrite: bool) -> Result<Option<Caches>> {
         let Some(levels) = self.levels()? else { return Ok(None) };

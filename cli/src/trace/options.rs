@@ -108,7 +108,7 @@ impl TraceOptions {
             (_, true) => Some(Direction::Write),
             _ => None,
         };
-        let is_whole = selector == Selector::Every && !has_rules;
+        let is_whole = selector == Selector::Every && direction.is_none() && !has_rules;
         let is_loud = is_whole || self.all_blocks || self.no_superblocks;
         let silence = if is_loud { Silence::Never } else { Silence::Superblocks };
         Choice { selector, equality, direction, silence }
@@ -118,11 +118,14 @@ impl TraceOptions {
     pub fn prepare(&self) -> Result<Prepared> {
         let selected = selected(&self.include, &self.exclude)?.map(Arc::new);
         let choice = self.choice(selected.is_some());
-        let is_chosen = choice != Choice::EVERY;
+        let is_chosen = selected.is_some() || choice != Choice::EVERY;
         if is_chosen && self.caches.are_wanted() {
             bail!(
                 "caches are simulated with all accesses: leave out --cache, or what chooses accesses"
             );
+        }
+        if self.caches.json_file().is_some_and(|json| self.output.as_deref() == Some(json)) {
+            bail!("--cache-json and --output name the same file");
         }
         let cpu = match self.cpu {
             Some(cpu) => {

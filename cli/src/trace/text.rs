@@ -16,6 +16,8 @@ struct Lines<W> {
     /// Whether they tell what each access represents.
     weighted: bool,
     written: io::Result<()>,
+    /// Executed blocks, accesses and those with unknown addresses.
+    counts: [u64; 3],
     /// Number of a function, and the end of lines of its accesses.
     function: (u32, String),
 }
@@ -33,15 +35,19 @@ pub fn print(
     output: impl Write,
 ) -> Result<bool> {
     let output = BufWriter::with_capacity(1 << 16, output);
-    let mut lines = Lines { output, weighted, written: Ok(()), function: (0, String::new()) };
+    let mut lines =
+        Lines { output, weighted, written: Ok(()), counts: [0; 3], function: (0, String::new()) };
     let ending = read_to_end(file, path, thread, &mut lines)?;
-    let Lines { mut output, written, .. } = lines;
-    written.and_then(|()| comments(&mut output, &ending)).context("cannot write the accesses")?;
+    let Lines { mut output, written, counts, .. } = lines;
+    written
+        .and_then(|()| comments(&mut output, counts, &ending))
+        .context("cannot write the accesses")?;
     Ok(ending.has_loss())
 }
 
 impl<W: Write> Visitor for Lines<W> {
     fn block(&mut self, executed: &Executed<'_>) {
+        self.counts[0] += 1;
         let number = executed.block.function;
         if self.function.0 != number {
             let name = shown(executed.function);
@@ -50,6 +56,8 @@ impl<W: Write> Visitor for Lines<W> {
     }
 
     fn access(&mut self, _: &Executed<'_>, access: ThreadAccess) {
+        self.counts[1] = self.counts[1].saturating_add(access.made.elements);
+        self.counts[2] += u64::from(access.made.address.is_none());
         if self.written.is_ok() {
             self.written = line(&mut self.output, self.weighted, &access, &self.function.1);
         }
@@ -79,10 +87,10 @@ fn line(
     writeln!(output, "{function}")
 }
 
-fn comments(output: &mut impl Write, ending: &Ending) -> io::Result<()> {
-    let Ending { blocks, accesses, unknown, .. } = ending;
+fn comments(output: &mut impl Write, counts: [u64; 3], ending: &Ending) -> io::Result<()> {
+    let [blocks, accesses, unknown] = counts;
     writeln!(output, "# {accesses} accesses in {blocks} executed blocks")?;
-    if *unknown > 0 {
+    if unknown > 0 {
         writeln!(output, "# {unknown} of them have addresses that are not known")?;
     }
     if ending.is_chosen {

@@ -130,6 +130,7 @@ fn refused_options_are_explained() {
         (&["--chunk", "64"], "--omega"),
         (&["--reads", "--writes"], "cannot be used with"),
         (&["--writes", "--cache"], "caches are simulated with all accesses"),
+        (&["-i", "main", "--all-blocks", "--cache"], "caches are simulated with all accesses"),
     ] {
         let refused =
             hmtt(&[&["trace", "run", "-o", "/dev/null"], options, &["--", "true"]].concat());

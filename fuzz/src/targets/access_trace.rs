@@ -2,7 +2,7 @@
 //! what is not valid counted.
 
 use hmtt::access_trace::{Executed, ThreadAccess, Visitor, Writer, read, visit};
-use hmtt_format::access_trace::{BlockAccesses, Function, SLOT_BYTES};
+use hmtt_format::access_trace::{BlockAccesses, Function, MOST_PARTS, SLOT_BYTES};
 
 /// Descriptions of blocks, as far as bytes are some. Their number of bytes is in the first two.
 fn blocks(bytes: &[u8]) -> (Vec<BlockAccesses>, &[u8]) {
@@ -32,7 +32,7 @@ impl Visitor for Counts {
     }
 
     fn access(&mut self, executed: &Executed<'_>, access: ThreadAccess) {
-        assert!(!executed.block.accesses.is_empty() && executed.thread == access.thread);
+        assert!(executed.thread == access.thread);
         self.accesses += 1;
     }
 }
@@ -46,11 +46,12 @@ pub fn check(bytes: &[u8]) {
     writer.units(7, units).expect("memory can be written to");
     let file = writer.finish(0, 0).expect("memory can be written to");
     let most = blocks.iter().map(|block| block.accesses.len()).max().unwrap_or(0);
+    let units = units.len() / SLOT_BYTES;
     let mut made = 0;
     let ending = read(&file[..], |_| made += 1).expect("the file is whole");
     assert!(!ending.is_cut && ending.invalid_chunks <= 1);
-    assert!(ending.blocks as usize <= units.len() / SLOT_BYTES);
-    assert!(made <= ending.blocks as usize * most);
+    assert!(ending.blocks as usize <= units * MOST_PARTS);
+    assert!(made <= units * most);
     let cut = read(&file[..file.len() - 1], |_| {}).expect("a cut file is read");
     assert!(cut.is_cut && cut.blocks == ending.blocks);
     let mut counts = Counts::default();

@@ -70,10 +70,12 @@ impl<'a> Elements<'a> {
 /// Receives what threads have done, and passes on each element of their accesses, as [`Elements`] has them.
 ///
 /// The accesses of an instruction are passed on when another one follows, and at the latest when this is dropped. So it is
-/// used for units of one thread. Nothing more is passed on once its closure has said so.
+/// used for units of one thread. After [`MOST_ELEMENTS`] in all, accesses come once and without an address. Nothing more is passed on once its closure has said so.
 pub struct EachElement<F: FnMut(Made) -> ControlFlow<()>> {
     /// Accesses of the current instruction.
     instruction: Vec<Made>,
+    /// How many elements are still passed on one by one.
+    left: u64,
     is_over: bool,
     add: F,
 }
@@ -81,10 +83,15 @@ pub struct EachElement<F: FnMut(Made) -> ControlFlow<()>> {
 impl<F: FnMut(Made) -> ControlFlow<()>> EachElement<F> {
     /// Passes accesses on to `add`.
     pub const fn new(add: F) -> Self {
-        EachElement { instruction: Vec::new(), is_over: false, add }
+        EachElement { instruction: Vec::new(), left: MOST_ELEMENTS, is_over: false, add }
     }
 
     fn pass_on(&mut self) {
+        let elements = self.instruction.iter().map(|one| one.elements).max().unwrap_or(0);
+        match self.left.checked_sub(elements) {
+            Some(left) => self.left = left,
+            None => self.instruction.iter_mut().for_each(|one| one.address = None),
+        }
         if !self.is_over {
             let passed = Elements::new(&self.instruction).try_for_each(&mut self.add);
             self.is_over = passed.is_break();

@@ -18,6 +18,8 @@ struct Described {
     block: BlockAccesses,
     /// Of a path: the accesses of each part.
     accesses: Vec<Range<usize>>,
+    /// Whether its parts are blocks that were described before it.
+    is_valid: bool,
 }
 
 /// What a number stands for.
@@ -50,7 +52,7 @@ impl Numbers {
     /// Adds the next ones.
     pub fn add(&mut self, blocks: impl IntoIterator<Item = BlockAccesses>) {
         for block in blocks {
-            let index = self.described.len() as u32;
+            let (index, first) = (self.described.len() as u32, self.by_number.len() as u32 + 1);
             self.by_number.extend((0..block.numbers() as u32).map(|part| (index, part)));
             let mut from = 0;
             let accesses = block.parts.iter().map(|part| {
@@ -59,14 +61,21 @@ impl Numbers {
                 start..from.max(start)
             });
             let accesses = accesses.collect();
-            self.described.push(Described { block, accesses });
+            let is_block = |number: u32| {
+                number < first && self.get(number).is_some_and(|one| one.block.parts.is_empty())
+            };
+            let is_valid = block.parts.iter().all(|part| is_block(part.block));
+            self.described.push(Described { block, accesses, is_valid });
         }
     }
 
-    /// What a number stands for.
+    /// What a number stands for. `None` if nothing is described, or if that is a path with parts that are no blocks.
     pub fn get(&self, number: u32) -> Option<Numbered<'_>> {
         let (index, part) = *self.by_number.get((number as usize).checked_sub(1)?)?;
-        let Described { block, accesses } = self.described.get(index as usize)?;
+        let Described { block, accesses, is_valid } = self.described.get(index as usize)?;
+        if !is_valid {
+            return None;
+        }
         let (instructions, slots) = block.up_to(part as usize);
         let accesses = accesses.get(..=part as usize).unwrap_or_default();
         Some(Numbered { block, instructions, slots, accesses })

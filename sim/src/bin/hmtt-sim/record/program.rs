@@ -78,12 +78,14 @@ pub fn record(arguments: &RecordArguments, paths: &RecordingPaths) -> Result<Exi
     };
     let session = session.context("the program was not recorded")?;
     let is_released = session.is_over();
+    if is_released {
+        // What has ended following the program may not have been taken yet.
+        let _ = ptrace::wait_for_signal(&SigSet::from(Signal::SIGTERM), Duration::ZERO);
+    }
     match ending {
         Ending::Detached if !is_released && !goes_on => {
             missing.push("a signal has ended the recording; the program goes on natively".into());
         }
-        Ending::Replaced => missing
-            .push("the program has executed another one, whose accesses are not recorded".into()),
         _ => {}
     }
     let printed = session
