@@ -55,7 +55,7 @@ mod block;
 mod chunk;
 mod function;
 
-pub use block::{Access, BlockAccesses, MOST_PARTS, Made, Part, Place};
+pub use block::{Access, BlockAccesses, MOST_ACCESSES, MOST_PARTS, Made, Part, Place};
 pub use chunk::{CHUNK_HEADER_BYTES, ChunkHeader, HEADER_BYTES, header};
 pub use function::Function;
 
@@ -76,6 +76,8 @@ pub const END: u32 = 3;
 pub const FUNCTIONS: u32 = 4;
 /// Most bytes of the content of a chunk, and of the units in it.
 pub const MOST_BYTES: usize = 1 << 22;
+/// Most bytes of all descriptions of functions and blocks, which readers keep. Those of a million blocks have about as many.
+pub const MOST_DESCRIBED: usize = 256 << 20;
 /// Bytes before the columns of units.
 pub const COLUMNS_HEADER_BYTES: usize = 16;
 /// Bit of a control: the number is not the expected one.

@@ -360,8 +360,9 @@ impl<'a> Emitter<'a> {
         // The jump has been taken.
         let is_between =
             matches!(kind, ExitKind::Direct { .. } | ExitKind::Left | ExitKind::Changed);
-        let inside = if is_between { None } else { point.inside };
-        let state = Point { inside, ..state };
+        let (inside, recorded) =
+            if is_between { (None, None) } else { (point.inside, point.recorded) };
+        let state = Point { inside, recorded, ..state };
         self.cold.point(state);
         self.cold.store_word(area::EXIT, number);
         self.cold.point(state);

@@ -18,7 +18,7 @@ use std::collections::HashMap;
 
 use hmtt_format::Direction;
 use hmtt_format::access_trace::{Access as Recording, BlockAccesses, Part, Place, SLOT_BYTES};
-use iced_x86::{Instruction, InstructionInfoFactory, OpAccess, Register};
+use iced_x86::{Instruction, InstructionInfoFactory, OpAccess, OpKind, Register};
 
 use crate::block::{Block, MAX_INSTRUCTIONS, Operation};
 use crate::layout::{PAGE_BYTES, ring};
@@ -170,8 +170,8 @@ impl Recorded {
         let mut recorded = Recorded::default();
         recorded.accesses.start = blocks.first().map_or(0, |block| block.start.0);
         recorded.accesses.instructions = operations.len() as u16;
-        recorded.accesses.all = all as u16;
-        recorded.accesses.near = near as u16;
+        [recorded.accesses.all, recorded.accesses.near] =
+            [all, near].map(|sum| sum.min(u16::MAX.into()) as u16);
         // Slot and constant of the first access with these registers.
         let mut known: HashMap<Registers, (u16, i64)> = HashMap::new();
         let mut from = 0;
@@ -212,8 +212,13 @@ impl Recorded {
     /// Whether a block records so much that it [is dense](Self::is_dense).
     pub fn makes_dense(block: &Block, choice: &Choice) -> bool {
         // Others have at most one slot in each instruction.
+        let has_two = |instruction: &Instruction| {
+            let is_push =
+                instruction.is_stack_instruction() && instruction.op0_kind() == OpKind::Memory;
+            instruction.is_string_instruction() || is_push
+        };
         let may_be = block.operations.len() * SLOT_BYTES > MOST_SLOT_BYTES * block.bytes.len()
-            || block.operations.iter().any(|one| one.instruction.is_string_instruction());
+            || block.operations.iter().any(|one| has_two(&one.instruction));
         may_be && Recorded::new(std::slice::from_ref(block), choice).is_dense(block)
     }
 

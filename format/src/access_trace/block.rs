@@ -42,6 +42,8 @@ const HEADER_BYTES: usize = 26;
 const PART_BYTES: usize = 8;
 /// Most parts of a path.
 pub const MOST_PARTS: usize = 64;
+/// Most accesses of a block or path.
+pub const MOST_ACCESSES: usize = 1 << 13;
 const WRITE: u8 = 1;
 const CONDITIONAL: u8 = 2;
 const ADDS_FS: u8 = 4;
@@ -246,7 +248,7 @@ impl BlockAccesses {
         let (all, near) = (number(18), number(20));
         let function = u32::from_le_bytes(*header.last_chunk()?);
         let (code, mut rest) = rest.split_at_checked(number(14).into())?;
-        if usize::from(number(16)) > MOST_PARTS {
+        if usize::from(number(16)) > MOST_PARTS || usize::from(count) > MOST_ACCESSES {
             return None;
         }
         let mut parts = Vec::new();

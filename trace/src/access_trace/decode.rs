@@ -228,7 +228,7 @@ fn decode<V: Visitor>(
             // A block that is cut is followed by this note, which was read with it.
             Some((START.., _)) => {}
             None => {
-                let number = unit as u32;
+                let Ok(number) = u32::try_from(unit) else { return false };
                 let Some(numbered) = numbers.get(number) else { return false };
                 let Some(values) = units.get(at..at + usize::from(numbered.slots)) else {
                     return false;

@@ -4,16 +4,13 @@ use std::io::{self, Read};
 
 use hmtt_format::access_trace::{
     BLOCKS, BlockAccesses, CHOSEN, CHUNK_HEADER_BYTES, ChunkHeader, END, FUNCTIONS, Function,
-    HEADER_BYTES, MAGIC, UNITS, VERSION,
+    HEADER_BYTES, MAGIC, MOST_DESCRIBED, UNITS, VERSION,
 };
 use thiserror::Error;
 use zstd::bulk::Decompressor;
 
 use super::columns;
 use super::predictor::Predictor;
-
-/// Most bytes of all descriptions of functions and blocks, which stay in memory. Those of 300,000 blocks have about as many.
-const MOST_DESCRIBED: usize = 64 << 20;
 
 /// Why a file cannot be read.
 #[derive(Debug, Error)]
@@ -165,7 +162,7 @@ impl<R: Read> ChunkReader<R> {
         if matches!(header.kind, FUNCTIONS | BLOCKS) {
             self.described += content.len();
             if self.described > MOST_DESCRIBED {
-                return Err(damaged("there are more than 64 MiB of descriptions"));
+                return Err(damaged("there are more descriptions than a file may have"));
             }
         }
         let content = self.parse(header, &content);

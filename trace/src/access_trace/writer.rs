@@ -4,7 +4,8 @@ use std::collections::HashMap;
 use std::io::{self, Write};
 
 use hmtt_format::access_trace::{
-    BLOCKS, BlockAccesses, CHOSEN, ChunkHeader, END, FUNCTIONS, Function, MOST_BYTES, UNITS, header,
+    BLOCKS, BlockAccesses, CHOSEN, ChunkHeader, END, FUNCTIONS, Function, MOST_BYTES,
+    MOST_DESCRIBED, UNITS, header,
 };
 use zstd::bulk::Compressor;
 
@@ -12,7 +13,7 @@ use super::columns::Encoder;
 
 /// Level of compression: the content is compressed while the program runs.
 const LEVEL: i32 = 1;
-/// Most bytes of units in a chunk of the file. As columns they may be larger by one eighth.
+/// Most bytes of units in a chunk of the file. As columns they may be larger by one seventh.
 const MOST_UNITS: usize = MOST_BYTES / 4 * 3;
 /// Most threads whose units are collected at the same time.
 const MOST_THREADS: usize = 8;
@@ -28,6 +29,8 @@ pub struct Writer<W> {
     /// The base of `fs` of each thread.
     bases: HashMap<u32, u64>,
     content: Vec<u8>,
+    /// Bytes of all descriptions.
+    described: usize,
 }
 
 impl<W: Write> Writer<W> {
@@ -56,6 +59,7 @@ impl<W: Write> Writer<W> {
             empty: Encoder::default(),
             bases: HashMap::new(),
             content: Vec::new(),
+            described: 0,
         })
     }
 
@@ -83,6 +87,11 @@ impl<W: Write> Writer<W> {
         for one in all {
             let before = content.len();
             write(one, &mut content);
+            self.described += content.len() - before;
+            if self.described > MOST_DESCRIBED {
+                let why = "the program has more code than a trace can describe";
+                return Err(io::Error::new(io::ErrorKind::FileTooLarge, why));
+            }
             if content.len() > MOST_BYTES {
                 self.chunk(kind, 0, &content[..before])?;
                 content.drain(..before);

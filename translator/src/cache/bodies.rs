@@ -112,6 +112,7 @@ impl<M: CacheMemory> Cache<M> {
         number: u32,
         form: Form,
     ) -> Result<(Body, Emitted), CacheError> {
+        let is_new_block = number as usize > self.blocks.len();
         let first_exit = self.exits.len() as u32 + 1;
         let near = blocks[0].start;
         let mut space = match self.spaces.iter().rposition(|space| space.reaches(near)) {
@@ -132,7 +133,8 @@ impl<M: CacheMemory> Cache<M> {
                 &mut *blocks,
             ) {
                 (Ok(emitted), _) => emitted,
-                (Err(untranslatable), [block]) => {
+                // Both forms of a block record the same.
+                (Err(untranslatable), [block]) if is_new_block => {
                     block.cut(untranslatable)?;
                     continue;
                 }

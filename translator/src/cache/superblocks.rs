@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use hmtt_format::access_trace::MOST_PARTS;
+use hmtt_format::access_trace::{MOST_ACCESSES, MOST_PARTS};
 use hmtt_probe::address::RunAddr;
 
 use super::record::{Body, PathRecord, Record};
@@ -57,8 +57,11 @@ impl<M: CacheMemory> Cache<M> {
         }
         let mut length = path.len();
         if let Some(choice) = self.settings.instrument.choice() {
-            let slots = |length: usize| Recorded::new(&path[..length], &choice).slots.len();
-            let fits = |length: &usize| slots(*length) <= MOST_PATH_SLOTS;
+            let fits = |length: &usize| {
+                let Recorded { slots, accesses } = Recorded::new(&path[..*length], &choice);
+                let most = usize::from(accesses.all).max(accesses.accesses.len());
+                slots.len() <= MOST_PATH_SLOTS && most <= MOST_ACCESSES
+            };
             length = (2..=length).rev().find(fits).unwrap_or(0);
         }
         if length < 2 {

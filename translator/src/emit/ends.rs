@@ -17,7 +17,9 @@ impl Emitter<'_> {
     /// Generates the end of the block.
     pub(super) fn end(&mut self) -> Result<(), Untranslatable> {
         let last = self.block.body_len();
-        self.record(last, false)?;
+        if last < self.block.operations.len() {
+            self.record(last, false)?;
+        }
         if !matches!(self.block.end, End::Indirect | End::IndirectCall { .. } | End::Return { .. })
         {
             self.load(last, Registers::ALL);

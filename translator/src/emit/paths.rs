@@ -27,7 +27,10 @@ impl<'a> Emitter<'a> {
     /// Generates the transfer to the next block of the path, and the beginning of that.
     pub(super) fn join(&mut self, next: &'a Block) -> Result<(), Untranslatable> {
         let last = self.block.body_len();
-        self.record(last, false)?;
+        // Without an operation that ends the block, there are no slots of it left.
+        if last < self.block.operations.len() {
+            self.record(last, false)?;
+        }
         match self.block.end {
             End::Direct { .. } | End::FallThrough { .. } => {}
             End::Conditional { to, next: other } => self.join_conditional(next.start, to, other)?,

@@ -121,6 +121,14 @@ impl<'m> Area<'m> {
         if is_marked { pointer } else { self.write_number(pointer, start) }
     }
 
+    /// As [`mark_start`](Self::mark_start), in a unit of 8 bytes.
+    pub fn mark_start_unit(self, pointer: u64) -> u64 {
+        let Some((at, length)) = self.place(pointer) else { return pointer };
+        let start = ring::note(ring::START, 0);
+        let is_marked = length >= 8 && self.memory.read(at - 8).is(start);
+        if is_marked { pointer } else { self.write_unit(pointer, start.into()) }
+    }
+
     /// Writes a number to the ring of a stopped thread. Returns the new pointer; the same one if it is no address of the
     /// ring, or if the chunk is full to the end of its slack.
     pub fn write_number(self, pointer: u64, number: u32) -> u64 {

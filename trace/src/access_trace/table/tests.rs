@@ -106,13 +106,13 @@ fn rows_are_those_of_a_parquet_table() {
     let row = |rest: &str| format!("{{thread: 7, pc: 4096, {rest}}}");
     let expected = [
         row(
-            "is_write: false, address: 20480, size_bytes: 8, elements: 1, downwards: false, conditional: false, function: null, object: null",
+            "is_write: false, address: 20480, size_bytes: 8, elements: 1, downwards: false, conditional: false, represents: 1, function: null, object: null",
         ),
         row(
-            "is_write: true, address: null, size_bytes: 8, elements: 1, downwards: false, conditional: true, function: null, object: null",
+            "is_write: true, address: null, size_bytes: 8, elements: 1, downwards: false, conditional: true, represents: 1, function: null, object: null",
         ),
         row(
-            "is_write: false, address: 2304, size_bytes: 8, elements: 2, downwards: true, conditional: false, function: \"f(\"a\", b)\", object: \"/bin/p\"",
+            "is_write: false, address: 2304, size_bytes: 8, elements: 2, downwards: true, conditional: false, represents: 1, function: \"f(\"a\", b)\", object: \"/bin/p\"",
         ),
     ];
     assert_eq!(rows, expected);

@@ -12,7 +12,7 @@ use super::super::calls::Need;
 use super::super::error::ControlError;
 use super::super::original::R15;
 use super::Tracer;
-use crate::layout::{area, ring};
+use crate::layout::area;
 use crate::monitor::Finished;
 use crate::shared::THREADS;
 
@@ -135,14 +135,16 @@ impl Tracer {
         };
         let area = self.shared.rings.areas.area(number);
         if !follows && self.records_accesses {
-            let start = ring::note(ring::START, 0);
-            state.pointer = area.write_unit(state.pointer, start.into());
+            state.pointer = area.mark_start_unit(state.pointer);
         } else if !follows {
             state.pointer = area.mark_start(state.pointer);
         }
         if self.records_accesses && state.fs_base != Some(registers.fs_base) {
-            state.pointer = area.note_fs_base(state.pointer, registers.fs_base);
-            state.fs_base = Some(registers.fs_base);
+            let noted = area.note_fs_base(state.pointer, registers.fs_base);
+            if noted > state.pointer {
+                state.fs_base = Some(registers.fs_base);
+            }
+            state.pointer = noted;
         }
         area.set(area::save(R15), registers.r15);
         area.word(area::ASK).store(area::IDLE, Ordering::SeqCst);
