@@ -99,6 +99,11 @@ pub fn readable() -> impl TypedValueParser<Value = Format> {
     only(|format| format != Format::Text && !format.is_of_simulators())
 }
 
+/// Formats that the traces of cards can be written in, as values of an option.
+pub fn writable_for_cards() -> impl TypedValueParser<Value = Format> {
+    only(|format| format != Format::Pcapng && !format.has_instructions())
+}
+
 /// Formats that a trace can be written in, as values of an option.
 pub fn writable() -> impl TypedValueParser<Value = Format> {
     only(|format| format != Format::Pcapng)

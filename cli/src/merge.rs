@@ -12,7 +12,7 @@ use hmtt::table::hmtt6::MmioHole;
 use hmtt_format::escape;
 use serde_json::json;
 
-use super::format::{Format, writable};
+use super::format::{Format, writable_for_cards};
 use super::output::{cause, is_same_file, open};
 use super::standard_io::is_standard;
 
@@ -31,7 +31,7 @@ pub struct Arguments {
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Format of the output; by default that of the output's extension, or text
-    #[arg(long, value_parser = writable())]
+    #[arg(long, value_parser = writable_for_cards())]
     format: Option<Format>,
     /// Overwrite FILE
     #[arg(short, long)]
