@@ -22,7 +22,7 @@ pub enum ReadError {
     #[error("it has version {0} of the format; this program reads version {VERSION}")]
     Version(u32),
     /// A chunk is damaged.
-    #[error("what begins at byte {at} is damaged: {why}")]
+    #[error("the chunk at byte {at} is damaged: {why}")]
     Damaged {
         /// Offset of the chunk in the file.
         at: u64,
@@ -104,7 +104,10 @@ impl<R: Read> ChunkReader<R> {
             return Err(ReadError::Version(version));
         }
         if flags & !CHOSEN != 0 {
-            return Err(ReadError::Damaged { at: 12, why: "it has flags that are not known" });
+            return Err(ReadError::Damaged {
+                at: 12,
+                why: "the file has flags that are not known",
+            });
         }
         let is_chosen = flags & CHOSEN != 0;
         let at = HEADER_BYTES as u64;
