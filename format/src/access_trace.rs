@@ -43,18 +43,20 @@
 //!   expected one, but in 4 bytes in the numbers; bit 1, [`RAW_UNIT`]: a unit as it is, in 8 bytes in the numbers; bits 2 to 7:
 //!   which of its first slots do not have the expected value.
 //! - The *changes* have one byte for each further 8 slots: which of them do not have the expected value.
-//! - The *values* have, for each slot that is not as expected, in order, by how much it differs. The difference is folded (0,
-//!   -1, 1, -2 become 0, 1, 2, 3). The lowest two bits of the first byte tell how long it is: 0, 1, 2: 1, 2 or 4 bytes, whose
-//!   other bits are the folded difference; 3: that follows in 8 bytes.
+//! - The *values* have one entry for each slot that is not as expected, in order: the difference between its value and the expected
+//!   one, as a zigzag number (0, -1, 1, -2 become 0, 1, 2, 3). The lowest two bits of the first byte state the length: with 0, 1
+//!   and 2 the entry has 1, 2 and 4 bytes, and the zigzag number is in its other bits; with 3 it follows in 8 further bytes.
 //!
 //! Functions, and blocks and paths, are numbered from 1 on, in the order of the file. Functions are described before their
 //! blocks, and blocks before units contain their numbers. Units of a thread begin with a number or a note in each chunk. A file
 //! without [`END`] is cut.
 
+mod accuracy;
 mod block;
 mod chunk;
 mod function;
 
+pub use accuracy::Accuracy;
 pub use block::{Access, BlockAccesses, MOST_ACCESSES, MOST_PARTS, Made, Part, Place};
 pub use chunk::{CHUNK_HEADER_BYTES, ChunkHeader, HEADER_BYTES, header};
 pub use function::Function;

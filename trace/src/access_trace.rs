@@ -6,7 +6,6 @@
 //! and [`EachElement`] splits string instructions.
 //! `hmtt_format::access_trace` defines the format.
 
-mod chosen;
 mod columns;
 mod decode;
 mod elements;
@@ -19,7 +18,6 @@ pub mod table;
 mod visitor;
 mod writer;
 
-pub use chosen::Chosen;
 pub use decode::{Decoder, Ending, read, visit};
 pub use elements::{EachElement, Elements, MOST_ACCESS_BYTES, MOST_ELEMENTS};
 pub use reader::{ChunkReader, Content, ReadError};

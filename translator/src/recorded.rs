@@ -17,13 +17,15 @@
 use std::collections::HashMap;
 
 use hmtt_format::Direction;
-use hmtt_format::access_trace::{Access as Recording, BlockAccesses, Part, Place, SLOT_BYTES};
+use hmtt_format::access_trace::{
+    Access as Recording, Accuracy, BlockAccesses, Part, Place, SLOT_BYTES,
+};
 use iced_x86::{Instruction, InstructionInfoFactory, OpAccess, OpKind, Register};
 
 use crate::block::{Block, MAX_INSTRUCTIONS, Operation};
 use crate::layout::{PAGE_BYTES, ring};
 use crate::selection::{
-    self, Access, Accuracy, Equality, Expression, Index, Operand, Selector, Template, Versioned,
+    self, Access, Equality, Expression, Index, Operand, Selector, Template, Versioned,
     path_accesses,
 };
 
@@ -145,7 +147,7 @@ impl Chosen {
         let selection = choice.selector.select(&own);
         let represents = |one: &usize| (meant[*one], selection.represents(*one) as u16);
         let accesses = selection.chosen.iter().map(represents).collect();
-        Chosen { accesses, accuracy: Accuracy::of(&selection) }
+        Chosen { accesses, accuracy: selection.accuracy() }
     }
 }
 

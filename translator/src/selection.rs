@@ -1,7 +1,7 @@
 //! Selects the memory accesses of a block that represent the others.
 //!
 //! [`accesses`] finds the accesses of a [`Block`](crate::block::Block) with the expressions of their addresses. A
-//! [`Selector`] chooses which of them are traced, and [`Accuracy`] states how many of all accesses the traced ones
+//! [`Selector`] chooses which of them are traced, and [`Accuracy`](hmtt_format::access_trace::Accuracy) states how many of all accesses the traced ones
 //! account for. Nothing is emitted or executed here.
 //!
 //! The method is that of S. Economo, D. Cingolani, A. Pellegrini and F. Quaglia, "Configurable and Efficient Memory
@@ -20,7 +20,6 @@
 //! [`MAX_INSTRUCTIONS`](crate::block::MAX_INSTRUCTIONS).
 
 mod accesses;
-mod accuracy;
 mod distance;
 mod expression;
 mod registers;
@@ -29,7 +28,6 @@ mod selector;
 mod tests;
 
 pub use accesses::{Access, Operand, accesses, path_accesses};
-pub use accuracy::{Accuracies, Accuracy};
 pub use distance::{Average, Chunk, Distance};
 pub use expression::{Address, Expression, Index, Template, Versioned};
 pub use registers::Equality;

@@ -27,3 +27,16 @@ impl Rings {
         Rings { areas, used, threads }
     }
 }
+
+/// Areas that this process shares with itself.
+#[cfg(test)]
+pub fn test_areas() -> Areas {
+    use hmtt_probe::address::RunAddr;
+    use hmtt_probe::control::Memory;
+
+    let file = rustix::fs::memfd_create("areas", rustix::fs::MemfdFlags::CLOEXEC);
+    let file = std::fs::File::from(file.expect("a file in memory is made"));
+    file.set_len(BYTES).expect("it has a size");
+    let memory = Memory::map(&file, BYTES).expect("it is mapped");
+    Areas::new(memory, RunAddr(1 << 40), crate::layout::area::WAIT)
+}

@@ -36,7 +36,7 @@ pub struct Conversion<'c> {
     pub to: Format,
     /// The only thread that is written; `None` for all.
     pub thread: Option<u32>,
-    /// Whether lines of text tell what each access represents.
+    /// Whether each line of text states how many accesses it represents.
     pub weighted: bool,
 }
 

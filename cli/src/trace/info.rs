@@ -5,8 +5,8 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use anyhow::Result;
-use hmtt::access_trace::{Chosen, Ending, Summary, Sums};
-use hmtt_format::access_trace::Function;
+use hmtt::access_trace::{Ending, Summary, Sums};
+use hmtt_format::access_trace::{Accuracy, Function};
 use serde_json::{Value, json};
 
 use super::file::{CHOSEN, read_to_end, shown, what_is_missing};
@@ -60,15 +60,16 @@ fn with(mut object: Value, more: Value) -> Value {
     object
 }
 
-fn chosen(chosen: Chosen) -> Value {
+fn chosen(accuracy: Accuracy) -> Value {
+    let count = |count: u128| u64::try_from(count).unwrap_or(u64::MAX);
     json!({
-        "all_accesses": chosen.all,
-        "recorded_accesses": chosen.recorded,
-        "represented_accesses": chosen.represented,
-        "near_accesses": chosen.near,
-        "minimal_accuracy": chosen.minimal_accuracy(),
-        "alignment_independent_accuracy": chosen.alignment_independent_accuracy(),
-        "payoff": chosen.payoff(),
+        "all_accesses": count(accuracy.accesses),
+        "recorded_accesses": count(accuracy.traced),
+        "represented_accesses": count(accuracy.equal),
+        "near_accesses": count(accuracy.near),
+        "minimal_accuracy": accuracy.minimal(),
+        "alignment_independent_accuracy": accuracy.alignment_independent(),
+        "payoff": accuracy.payoff(),
     })
 }
 
@@ -77,12 +78,12 @@ fn percent(share: Option<f64>) -> String {
     share.map_or_else(|| "-".into(), |share| format!("{:.1} %", 100.0 * share))
 }
 
-fn function(function: Option<&Function>, of: Sums, accounted: Chosen) -> Value {
+fn function(function: Option<&Function>, of: Sums, accuracy: Accuracy) -> Value {
     let known = |name: fn(&Function) -> &String| {
         function.map(name).filter(|name| !name.is_empty()).cloned()
     };
     let names = json!({ "function": known(|one| &one.name), "object": known(|one| &one.path) });
-    with(with(names, sums(of)), json!({ "chosen": chosen(accounted) }))
+    with(with(names, sums(of)), json!({ "chosen": chosen(accuracy) }))
 }
 
 impl Info {
@@ -96,9 +97,11 @@ impl Info {
         let Info { summary, ending, file_bytes } = self;
         let threads = summary.threads().iter();
         let threads = threads.map(|(thread, of)| with(json!({ "thread": thread }), sums(*of)));
-        let functions =
-            summary.hottest(LISTED).into_iter().map(|(one, of, chosen)| function(one, of, chosen));
-        let [blocks, executions] = summary.chosen().map(chosen);
+        let functions = summary
+            .hottest(LISTED)
+            .into_iter()
+            .map(|(one, of, accuracy)| function(one, of, accuracy));
+        let [blocks, executions] = summary.accuracy().map(chosen);
         let hexadecimal = |address: u64| format!("{address:x}");
         let (lowest, highest) = summary.span().unzip();
         let more = json!({
@@ -144,15 +147,15 @@ impl Info {
         if let Some(bytes) = self.bytes_per_access() {
             line("bytes an access", format!("{bytes:.3}"))?;
         }
-        let [blocks, executions] = summary.chosen();
-        if blocks.recorded < blocks.all {
+        let [blocks, executions] = summary.accuracy();
+        if blocks.traced < blocks.accesses {
             for (name, of) in [("chosen in blocks", blocks), ("chosen when executed", executions)] {
                 let value = format!(
                     "{} of {}, minimal accuracy {}, alignment-independent {}, payoff {:.2}",
-                    of.recorded,
-                    of.all,
-                    percent(of.minimal_accuracy()),
-                    percent(of.alignment_independent_accuracy()),
+                    of.traced,
+                    of.accesses,
+                    percent(of.minimal()),
+                    percent(of.alignment_independent()),
                     of.payoff().unwrap_or(0.0),
                 );
                 line(name, value)?;

@@ -13,7 +13,7 @@ use super::file::{CHOSEN, read_to_end, shown, what_is_missing};
 /// Prints lines.
 struct Lines<W> {
     output: W,
-    /// Whether they tell what each access represents.
+    /// Whether each line states how many accesses it represents.
     weighted: bool,
     written: io::Result<()>,
     /// Executed blocks, accesses and those with unknown addresses.

@@ -9,8 +9,8 @@ use hmtt_format::access_trace::{
 
 use super::predictor::Predictor;
 
-/// Bytes that are written for a value, more than it has.
-const ROOM: usize = 9;
+/// Most bytes of a value, which are written before it is known how many it has.
+const MOST_VALUE_BYTES: usize = 9;
 
 /// Writes units to columns.
 #[derive(Clone, Debug, Default)]
@@ -85,9 +85,9 @@ impl Encoder {
             control = OTHER_NUMBER;
             self.numbers.extend(number.to_le_bytes());
         }
-        let room = self.used + ROOM * values.len();
-        if self.values.len() < room {
-            self.values.resize(2 * room, 0);
+        let needed = self.used + MOST_VALUE_BYTES * values.len();
+        if self.values.len() < needed {
+            self.values.resize(2 * needed, 0);
         }
         let expected = self.predictor.follow(number);
         let count = values.len().min(expected.len());
@@ -130,7 +130,7 @@ impl Encoder {
 }
 
 /// Writes which of at most eight values are not the expected ones, which they replace, and by how much they differ. `used`:
-/// how many bytes of the output are in use; there is room for all.
+/// how many bytes of the output are in use. The output has [`MOST_VALUE_BYTES`] more for each value.
 fn changes(
     values: &[[u8; SLOT_BYTES]],
     expected: &mut [u64],
@@ -153,7 +153,7 @@ fn changes(
         let kind = usize::from(folded >= 1 << 6)
             + usize::from(folded >= 1 << 14)
             + usize::from(folded >= 1 << 30);
-        let Some(bytes) = output.get_mut(*used..*used + ROOM) else { break };
+        let bytes = &mut output[*used..*used + MOST_VALUE_BYTES];
         bytes[..8].copy_from_slice(&(folded << 2 | kind as u64).to_le_bytes());
         if kind == 3 {
             bytes[1..].copy_from_slice(&folded.to_le_bytes());

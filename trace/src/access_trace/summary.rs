@@ -1,14 +1,13 @@
 //! Sums up what a trace of accesses contains.
 //!
-//! Memory is limited: of pages beyond a limit only is known that there are more. So is time: string instructions of forged
-//! files may access all of memory.
+//! Memory is limited: of pages beyond a limit only is known that there are more. So is the time for string instructions, which may
+//! access all of memory in forged files.
 
 use std::collections::{BTreeMap, HashMap};
 
 use hmtt_format::Direction;
-use hmtt_format::access_trace::{Function, Made};
+use hmtt_format::access_trace::{Accuracy, Function, Made};
 
-use super::chosen::Chosen;
 use super::visitor::{Executed, ThreadAccess, Visitor};
 
 const PAGE_LOG2: u32 = 12;
@@ -125,26 +124,26 @@ pub struct Summary {
     span: Option<(u64, u64)>,
     unknown: u64,
     /// What is recorded of each block, by number, how often it was executed, and the number of its function.
-    blocks: Vec<(Chosen, u64, u32)>,
+    blocks: Vec<(Accuracy, u64, u32)>,
 }
 
 impl Summary {
     /// How many accesses the recorded ones account for: of executed blocks, each once, and of all their executions.
-    pub fn chosen(&self) -> [Chosen; 2] {
-        let mut sums = [Chosen::default(); 2];
+    pub fn accuracy(&self) -> [Accuracy; 2] {
+        let mut sums = [Accuracy::default(); 2];
         for (block, executions, _) in &self.blocks {
-            sums[0].add(*block, (*executions).min(1));
-            sums[1].add(*block, *executions);
+            sums[0] += block.times((*executions).min(1));
+            sums[1] += block.times(*executions);
         }
         sums
     }
 
     /// How many accesses the recorded ones account for in all executions of each function, by its number.
-    fn chosen_by_function(&self) -> Vec<Chosen> {
-        let mut sums = vec![Chosen::default(); self.functions.len()];
+    fn accuracy_by_function(&self) -> Vec<Accuracy> {
+        let mut sums = vec![Accuracy::default(); self.functions.len()];
         for (block, executions, function) in &self.blocks {
             if let Some(sum) = sums.get_mut(*function as usize) {
-                sum.add(*block, *executions);
+                *sum += block.times(*executions);
             }
         }
         sums
@@ -167,11 +166,13 @@ impl Summary {
 
     /// The functions with most accesses, at most as many as asked for; `None` stands for code in no known file. Parts of one
     /// function have entries of their own.
-    pub fn hottest(&self, most: usize) -> Vec<(Option<&Function>, Sums, Chosen)> {
-        let chosen = self.chosen_by_function();
-        let found = self.functions.iter().zip(chosen).filter(|((_, sums), _)| sums.accesses() > 0);
-        let mut all: Vec<_> =
-            found.map(|((function, sums), chosen)| (function.as_ref(), *sums, chosen)).collect();
+    pub fn hottest(&self, most: usize) -> Vec<(Option<&Function>, Sums, Accuracy)> {
+        let accuracies = self.accuracy_by_function();
+        let found =
+            self.functions.iter().zip(accuracies).filter(|((_, sums), _)| sums.accesses() > 0);
+        let mut all: Vec<_> = found
+            .map(|((function, sums), accuracy)| (function.as_ref(), *sums, accuracy))
+            .collect();
         all.sort_by_key(|(_, sums, _)| std::cmp::Reverse(sums.accesses()));
         all.truncate(most);
         all
@@ -223,11 +224,11 @@ impl Visitor for Summary {
         self.threads.entry(executed.thread).or_default().blocks += 1;
         let number = executed.number as usize;
         if self.blocks.len() <= number {
-            self.blocks.resize(number + 1, (Chosen::default(), 0, 0));
+            self.blocks.resize(number + 1, (Accuracy::default(), 0, 0));
         }
-        let (chosen, executions, function) = &mut self.blocks[number];
+        let (accuracy, executions, function) = &mut self.blocks[number];
         if *executions == 0 {
-            (*chosen, *function) = (Chosen::of(executed.block), executed.block.function);
+            (*accuracy, *function) = (Accuracy::of(executed.block), executed.block.function);
         }
         *executions += 1;
         let number = executed.block.function as usize;

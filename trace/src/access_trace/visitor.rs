@@ -1,4 +1,4 @@
-//! What a reader of a file is told: the blocks that threads execute, and the accesses that they make.
+//! Interface to receive what a file contains: the blocks that threads have executed, and their accesses.
 
 use hmtt_format::access_trace::{BlockAccesses, Function, Made};
 

@@ -74,25 +74,13 @@ pub fn original(point: &Point, now: &user_regs_struct, area: Area<'_>) -> user_r
 
 #[cfg(test)]
 mod tests {
-    use std::fs::File;
-
-    use hmtt_probe::address::RunAddr;
-    use hmtt_probe::control::Memory;
-
     use super::*;
-    use crate::shared::{Areas, BYTES};
+    use crate::shared::test_areas;
     use crate::state::Registers;
-
-    fn areas() -> Areas {
-        let file = rustix::fs::memfd_create("areas", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
-        let file = File::from(file);
-        file.set_len(BYTES).unwrap();
-        Areas::new(Memory::map(&file, BYTES).unwrap(), RunAddr(1 << 40), area::WAIT)
-    }
 
     #[test]
     fn registers_and_flags_come_from_the_area() {
-        let areas = areas();
+        let areas = test_areas();
         let thread = areas.area(3);
         thread.prepare();
         (0..16).for_each(|number| thread.set(area::save(number), 100 + u64::from(number)));

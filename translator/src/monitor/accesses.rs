@@ -1,7 +1,7 @@
 //! Passes on what threads record of their accesses, and looks at some of it to decide which superblocks are built.
 //!
-//! Only hot paths are looked for, so a part of the chunks is enough: all of them at first and after superblocks were built,
-//! and then one of `OTHERS`.
+//! Only hot paths are looked for, so a part of the chunks is enough: all of them at first and after a decision at which there
+//! was new code, and then one of `OTHERS`.
 
 use std::sync::mpsc::Receiver;
 
@@ -51,7 +51,7 @@ struct Passing<'r> {
     streams: [(Stream, bool); THREADS],
     /// Numbers in the chunk that is looked at.
     numbers: Vec<u8>,
-    /// Chunks since superblocks were built.
+    /// Chunks since the last decision at which there was new code.
     chunks: u64,
     next_decision: u64,
     /// Whether superblocks are built.

@@ -8,6 +8,8 @@ use std::collections::HashMap;
 
 use thiserror::Error;
 
+use hmtt_format::access_trace::Accuracy;
+
 use super::accesses::Access;
 use super::distance::{Average, Chunk};
 use super::expression::Expression;
@@ -110,6 +112,26 @@ pub struct Selection {
 }
 
 impl Selection {
+    /// How many accesses the traced ones account for in one execution of the block.
+    pub fn accuracy(&self) -> Accuracy {
+        let mut accuracy = Accuracy {
+            accesses: self.represented_by.len() as u128,
+            traced: self.chosen.len() as u128,
+            ..Accuracy::default()
+        };
+        let for_themselves = self.represented_by.iter().filter(|class| class.is_none());
+        accuracy.equal = for_themselves.count() as u128;
+        for representative in &self.representatives {
+            let count = representative.score.count as u128;
+            match representative.coverage {
+                Coverage::Traced => accuracy.equal += count,
+                Coverage::Near => accuracy.near += count,
+                Coverage::Missed => {}
+            }
+        }
+        accuracy
+    }
+
     /// How many accesses a traced one represents: those that equal it.
     pub fn represents(&self, access: usize) -> usize {
         let class = self.represented_by.get(access).copied().flatten();

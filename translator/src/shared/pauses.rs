@@ -44,25 +44,14 @@ impl Area<'_> {
 
 #[cfg(test)]
 mod tests {
-    use std::fs::File;
     use std::sync::atomic::Ordering;
 
-    use hmtt_probe::address::RunAddr;
-    use hmtt_probe::control::Memory;
-
-    use super::super::{Areas, BYTES};
+    use super::super::test_areas;
     use super::*;
-
-    fn areas() -> Areas {
-        let file = rustix::fs::memfd_create("areas", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
-        let file = File::from(file);
-        file.set_len(BYTES).unwrap();
-        Areas::new(Memory::map(&file, BYTES).unwrap(), RunAddr(1 << 40), area::WAIT)
-    }
 
     #[test]
     fn pauses_are_not_part_of_a_chunks_time() {
-        let areas = areas();
+        let areas = test_areas();
         let one = areas.area(1);
         one.prepare();
         one.begin_time(1000);
@@ -81,7 +70,7 @@ mod tests {
 
     #[test]
     fn forged_times_are_bounded() {
-        let areas = areas();
+        let areas = test_areas();
         let one = areas.area(1);
         for forged in [u64::MAX, 1 << 63, 5] {
             for field in [area::CALLED_AT, area::PAUSED_AT, area::SINCE, area::CHUNK_TICKS] {

@@ -1,9 +1,9 @@
-//! Accuracy of blocks, and of executions of many blocks.
+//! Accuracy of blocks.
 
 use iced_x86::code_asm::{byte_ptr, dword_ptr, eax, ecx, rbp, rdi};
 
-use super::super::{Accuracies, Accuracy};
 use super::{Equality, Selector, accesses, block, selector};
+use hmtt_format::access_trace::Accuracy;
 
 #[test]
 fn accesses_are_counted_by_what_is_known_of_them() {
@@ -15,7 +15,7 @@ fn accesses_are_counted_by_what_is_known_of_them() {
         asm.rep().stosb()
     });
     let accesses = accesses(&code, Equality::Versions);
-    let of = |selector: Selector| Accuracy::of(&selector.select(&accesses));
+    let of = |selector: Selector| selector.select(&accesses).accuracy();
     let third = of(selector(34, 16));
     assert_eq!(third, Accuracy { accesses: 5, traced: 2, equal: 3, near: 1 });
     assert_eq!((third.minimal(), third.alignment_independent()), (Some(0.6), Some(0.8)));
@@ -25,30 +25,4 @@ fn accesses_are_counted_by_what_is_known_of_them() {
     assert_eq!(every, Accuracy { accesses: 5, traced: 5, equal: 5, near: 0 });
     assert_eq!((every.minimal(), every.payoff()), (Some(1.0), Some(1.0)));
     assert_eq!(of(selector(100, 16)), Accuracy { accesses: 5, traced: 4, equal: 5, near: 0 });
-}
-
-#[test]
-fn nothing_has_no_accuracy() {
-    let none = Accuracy::of(&Selector::Every.select(&[]));
-    assert_eq!((none.minimal(), none.payoff(), none.traced_share()), (None, None, None));
-    let missed = Accuracy { accesses: 1, ..none };
-    assert_eq!((missed.minimal(), missed.payoff()), (Some(0.0), None));
-}
-
-#[test]
-fn executions_weight_blocks() {
-    let one = Accuracy { accesses: 4, traced: 1, equal: 1, near: 1 };
-    let other = Accuracy { accesses: 1, traced: 1, equal: 1, near: 0 };
-    let mut all = Accuracies::default();
-    all.add("f", one, 10);
-    all.add("g", other, u64::MAX);
-    all.add("f", other, 60);
-    all.add("g", other, 1);
-    all.add("h", one, 0);
-    let f = all.groups["f"];
-    assert_eq!(f, Accuracy { accesses: 100, traced: 70, equal: 70, near: 10 });
-    assert_eq!((f.minimal(), f.alignment_independent()), (Some(0.7), Some(0.8)));
-    assert_eq!(all.groups["g"].accesses, 1 << 64);
-    assert_eq!(all.overall.accesses, (1 << 64) + 100);
-    assert_eq!(all.groups["h"].minimal(), None);
 }

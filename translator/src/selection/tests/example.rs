@@ -11,8 +11,8 @@ use iced_x86::code_asm::{
     CodeAssembler, dword_ptr, eax, ecx, edx, esi, qword_ptr, rax, rbp, rcx, rsi,
 };
 
-use super::super::Accuracy;
 use super::{Block, Equality, accesses, block, printed, selector};
+use hmtt_format::access_trace::Accuracy;
 
 /// The instructions up to access 15, with the displacement of accesses 9 and 11.
 fn code(asm: &mut CodeAssembler, ninth: i32) -> Result<(), IcedError> {
@@ -51,7 +51,7 @@ fn the_published_choice_is_made_with_both_readings() {
         assert_eq!(order(&block, 100), [1, 3, 5, 6, 7, 8, 2, 4]);
         let selection = selector(50, 16).select(&accesses);
         assert_eq!(selection.representatives.len(), 8);
-        let accuracy = Accuracy::of(&selection);
+        let accuracy = selection.accuracy();
         assert_eq!(accuracy, Accuracy { accesses: 18, traced: 4, equal: 10, near: 6 });
         assert_eq!(accuracy.minimal(), Some(10.0 / 18.0));
         assert_eq!(accuracy.alignment_independent(), Some(16.0 / 18.0));

@@ -2,7 +2,9 @@
 
 use iced_x86::Register;
 
-use super::super::{Accuracy, Coverage, Index, Template, Versioned};
+use hmtt_format::access_trace::Accuracy;
+
+use super::super::{Coverage, Index, Template, Versioned};
 use super::{Access, Expression, Random, access, selector};
 
 /// A class: an expression and its number of accesses.
@@ -130,7 +132,7 @@ fn selections_are_those_of_the_naive_method() {
         let classes = classes(&accesses);
         let expected = choice(&classes, percent as usize, chunk);
         assert_eq!(selection.order, expected, "seed {seed}");
-        check_accuracy(&accesses, &classes, &expected, chunk, &Accuracy::of(&selection), seed);
+        check_accuracy(&accesses, &classes, &expected, chunk, &selection.accuracy(), seed);
         let traced = selection.representatives.iter().enumerate();
         let traced = traced.filter(|(_, one)| one.coverage == Coverage::Traced);
         let mut sorted = expected.clone();

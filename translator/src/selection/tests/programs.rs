@@ -7,8 +7,8 @@ use hmtt_probe::address::RunAddr;
 use hmtt_probe::elf::Image;
 use iced_x86::{Decoder, DecoderOptions, InstructionInfoFactory, OpAccess};
 
-use super::super::Accuracy;
 use super::{Access, Block, Equality, accesses, selector};
+use hmtt_format::access_trace::Accuracy;
 
 /// Most bytes of a program that are examined.
 const MAX_CODE: usize = 1 << 20;
@@ -55,7 +55,7 @@ fn check_shares(accesses: &[Access], at: RunAddr) -> Accuracy {
         let all = selection.representatives.len();
         assert_eq!(selection.order.len(), percent as usize * all / 100, "{at:?}");
         assert_eq!(selection.chosen.len(), selection.order.len() + sets, "{at:?}");
-        let accuracy = Accuracy::of(&selection);
+        let accuracy = selection.accuracy();
         assert!(accuracy.equal >= before.equal, "{at:?}");
         assert!(accuracy.equal + accuracy.near >= before.equal + before.near, "{at:?}");
         if percent == 50 {

@@ -1,9 +1,11 @@
-//! How many accesses the traced ones account for.
+//! How many accesses the recorded ones account for.
+//!
+//! The measures are those of S. Economo, D. Cingolani, A. Pellegrini and F. Quaglia, "Configurable and Efficient Memory Access
+//! Tracing via Selective Expression-based x86 Binary Instrumentation", MASCOTS 2016 (DOI 10.1109/MASCOTS.2016.69).
 
-use std::collections::BTreeMap;
 use std::ops::AddAssign;
 
-use super::selector::{Coverage, Selection};
+use super::BlockAccesses;
 
 /// Numbers of accesses: of one execution of a block, or of many executions of many blocks.
 ///
@@ -23,23 +25,14 @@ pub struct Accuracy {
 
 impl Accuracy {
     /// The accuracy of one execution of a block.
-    pub fn of(selection: &Selection) -> Self {
-        let mut accuracy = Accuracy {
-            accesses: selection.represented_by.len() as u128,
-            traced: selection.chosen.len() as u128,
-            ..Accuracy::default()
-        };
-        let for_themselves = selection.represented_by.iter().filter(|class| class.is_none());
-        accuracy.equal = for_themselves.count() as u128;
-        for representative in &selection.representatives {
-            let count = representative.score.count as u128;
-            match representative.coverage {
-                Coverage::Traced => accuracy.equal += count,
-                Coverage::Near => accuracy.near += count,
-                Coverage::Missed => {}
-            }
+    pub fn of(block: &BlockAccesses) -> Self {
+        let represents = block.accesses.iter().map(|access| u128::from(access.represents));
+        Accuracy {
+            accesses: block.all.into(),
+            traced: block.accesses.len() as u128,
+            equal: represents.sum(),
+            near: block.near.into(),
         }
-        accuracy
     }
 
     /// The accuracy of a number of executions of the same block.
@@ -99,27 +92,30 @@ fn ratio(part: u128, whole: u128) -> Option<f64> {
     (whole != 0).then(|| part as f64 / whole as f64)
 }
 
-/// The accuracy of many blocks, weighted by their executions: overall, and for each group of blocks, such as those of a
-/// function.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Accuracies<Group> {
-    /// The accuracy of all blocks.
-    pub overall: Accuracy,
-    /// The accuracy of each group.
-    pub groups: BTreeMap<Group, Accuracy>,
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-impl<Group: Ord> Accuracies<Group> {
-    /// Adds a block of a group that was executed a number of times.
-    pub fn add(&mut self, group: Group, block: Accuracy, executions: u64) {
-        let weighted = block.times(executions);
-        self.overall += weighted;
-        *self.groups.entry(group).or_default() += weighted;
+    #[test]
+    fn nothing_has_no_accuracy() {
+        let none = Accuracy::default();
+        assert_eq!((none.minimal(), none.payoff(), none.traced_share()), (None, None, None));
+        let missed = Accuracy { accesses: 1, ..none };
+        assert_eq!((missed.minimal(), missed.payoff()), (Some(0.0), None));
     }
-}
 
-impl<Group> Default for Accuracies<Group> {
-    fn default() -> Self {
-        Accuracies { overall: Accuracy::default(), groups: BTreeMap::new() }
+    #[test]
+    fn executions_weight_blocks() {
+        let one = Accuracy { accesses: 4, traced: 1, equal: 1, near: 1 };
+        let other = Accuracy { accesses: 1, traced: 1, equal: 1, near: 0 };
+        let mut sum = Accuracy::default();
+        sum += one.times(10);
+        sum += other.times(60);
+        sum += one.times(0);
+        assert_eq!(sum, Accuracy { accesses: 100, traced: 70, equal: 70, near: 10 });
+        assert_eq!((sum.minimal(), sum.alignment_independent()), (Some(0.7), Some(0.8)));
+        sum += other.times(u64::MAX);
+        sum += other;
+        assert_eq!(sum.accesses, (1 << 64) + 100);
     }
 }
