@@ -25,7 +25,7 @@
 //! | 8 | 4 | number of bytes that follow the header |
 //! | 12 | 4 | number of bytes of the content, at most [`MOST_BYTES`] |
 //! | 16 | 4 | CRC-32 (IEEE 802.3) of the bytes that follow |
-//! | 20 | | the content as a frame of zstd (RFC 8878) |
+//! | 20 | | of [`UNITS`]: the base of the segment `fs` of the thread before them, in 8 bytes; then the content as a frame of zstd (RFC 8878) |
 //!
 //! # Units in the file
 //!
@@ -64,7 +64,7 @@ pub use function::Function;
 /// First bytes of a file.
 pub const MAGIC: [u8; 8] = *b"HMTTACCS";
 /// Version of the format.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 /// Flag of a file: only some of the accesses were to be recorded.
 pub const CHOSEN: u32 = 1;
 /// Kind of a chunk: descriptions of blocks, as [`BlockAccesses`] defines them.
@@ -80,6 +80,8 @@ pub const FUNCTIONS: u32 = 4;
 pub const MOST_BYTES: usize = 1 << 22;
 /// Most bytes of all descriptions of functions and blocks, which readers keep. Those of a million blocks have about as many.
 pub const MOST_DESCRIBED: usize = 256 << 20;
+/// Bytes of the base of the segment `fs` before the columns of units.
+pub const FS_BYTES: usize = 8;
 /// Bytes before the columns of units.
 pub const COLUMNS_HEADER_BYTES: usize = 16;
 /// Bit of a control: the number is not the expected one.

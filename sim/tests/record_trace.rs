@@ -40,7 +40,7 @@ fn trace() -> Vec<u8> {
     for (thread, base) in [(7, 0x5000u64), (8, 0x9000)] {
         let slots = [base, 3, base + 0x100, base + 0x2000, 0, base + 0x10c];
         let units: Vec<u8> = [1].iter().chain(&slots).flat_map(|unit| unit.to_le_bytes()).collect();
-        writer.units(thread, &units).unwrap();
+        writer.units(thread, units).unwrap();
     }
     writer.finish(0, 0).unwrap()
 }

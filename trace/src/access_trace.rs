@@ -1,14 +1,18 @@
 //! Reads and writes files with the accesses of a program, as `hmtt trace` records them.
 //!
-//! [`Writer`] writes the units of threads as they are. [`read`] decodes a file: each access has a virtual address, the
+//! [`Writer`] writes the units of threads. [`read`] decodes a file: each access has a virtual address, the
 //! address of its instruction, and its thread. With [`visit`], a [`Visitor`] receives the executed blocks too, with their code
 //! and functions: [`Summary`] is one, and [`table`] writes CSV, JSON lines and Parquet. [`Decoder`] decodes what is not in a file,
 //! and [`EachElement`] splits string instructions.
 //! `hmtt_format::access_trace` defines the format.
 
+mod column;
 mod columns;
 mod decode;
+mod differences;
 mod elements;
+mod encoder;
+mod encoders;
 mod numbers;
 mod predictor;
 mod reader;
@@ -23,7 +27,7 @@ pub use elements::{EachElement, Elements, MOST_ACCESS_BYTES, MOST_ELEMENTS};
 pub use reader::{ChunkReader, Content, ReadError};
 pub use summary::{Summary, Sums};
 pub use visitor::{Accesses, Executed, ThreadAccess, Visitor};
-pub use writer::Writer;
+pub use writer::{Writer, WriterOptions};
 
 #[cfg(test)]
 mod tests;

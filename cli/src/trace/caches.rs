@@ -221,9 +221,12 @@ impl AccessSink for CacheSink {
         self.of_file.iter_mut().for_each(|file| file.blocks(blocks));
     }
 
-    fn words(&mut self, thread: i32, words: &[u8]) {
-        self.of_file.iter_mut().for_each(|file| file.words(thread, words));
-        lock(&self.state).model.units(thread.cast_unsigned(), words);
+    fn words(&mut self, thread: i32, words: Vec<u8>) -> Vec<u8> {
+        lock(&self.state).model.units(thread.cast_unsigned(), &words);
+        match &mut self.of_file {
+            Some(file) => file.words(thread, words),
+            None => words,
+        }
     }
 
     fn finish(&mut self, losses: Losses) {

@@ -5,7 +5,7 @@ use std::io::{self, BufWriter};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use hmtt::access_trace::Writer;
+use hmtt::access_trace::{Writer, WriterOptions};
 use hmtt_format::access_trace::{BlockAccesses, Function};
 use hmtt_format::escape;
 use hmtt_probe::control::TagError;
@@ -17,6 +17,9 @@ use nix::unistd::Pid;
 use crate::monitor::Finished;
 use crate::tag::files::{Created, NewFiles};
 use crate::tag::warnings::{chain, shown};
+
+/// Most threads that encode.
+const MOST_ENCODERS: usize = 8;
 
 /// Where the trace of a program is written.
 pub struct Outputs {
@@ -79,8 +82,8 @@ impl Observer for Outputs {
     fn accesses(&mut self, _pid: Pid) -> Option<Box<dyn AccessSink>> {
         let state = self.state.clone();
         let output = BufWriter::new(self.file.take()?);
-        let begin = if self.is_chosen { Writer::of_chosen } else { Writer::new };
-        let writer = begin(output);
+        let options = WriterOptions { is_chosen: self.is_chosen, threads: encoders() };
+        let writer = Writer::begin(output, options);
         let mut sink = FileSink { writer: None, state };
         sink.writer = sink.checked(writer);
         Some(Box::new(sink))
@@ -98,6 +101,11 @@ fn finish(outcome: &Outcome, state: &mut State) {
     let missing = outcome.missing_accesses();
     missing.iter().for_each(|what| report!("hmtt: warning: {what}"));
     state.finished.is_lost |= !missing.is_empty();
+}
+
+/// How many threads encode what is written: the program does not use all CPUs while it waits for them.
+fn encoders() -> usize {
+    std::thread::available_parallelism().map_or(1, |cpus| cpus.get().min(MOST_ENCODERS))
 }
 
 /// Writes a file. After an error nothing more is written, and the program goes on.
@@ -130,8 +138,9 @@ impl AccessSink for FileSink {
         self.write(|writer| writer.blocks(blocks));
     }
 
-    fn words(&mut self, thread: i32, words: &[u8]) {
+    fn words(&mut self, thread: i32, words: Vec<u8>) -> Vec<u8> {
         self.write(|writer| writer.units(thread.cast_unsigned(), words));
+        self.writer.as_mut().map(Writer::take_memory).unwrap_or_default()
     }
 
     fn finish(&mut self, losses: Losses) {

@@ -67,6 +67,6 @@ pub fn scripts() -> Vec<Vec<u8>> {
     let mut writer = Writer::new(Vec::new()).expect("memory can be written to");
     writer.functions(&[function()]).expect("memory can be written to");
     writer.blocks(&[block(), self::path()]).expect("memory can be written to");
-    writer.units(7, &units).expect("memory can be written to");
+    writer.units(7, units).expect("memory can be written to");
     vec![writer.finish(0, 0).expect("memory can be written to"), script]
 }

@@ -129,7 +129,10 @@ pub fn visit(input: impl Read, mut visitor: impl Visitor) -> Result<Ending, Read
         match content {
             Content::Functions(functions) => decoder.add_functions(functions),
             Content::Blocks(blocks) => decoder.add_blocks(blocks),
-            Content::Units { thread, bytes } => decoder.units(thread, &bytes, &mut visitor),
+            Content::Units { thread, fs, bytes } => {
+                decoder.set_base(thread, fs);
+                decoder.units(thread, &bytes, &mut visitor);
+            }
             Content::End { dropped, cut_threads } => {
                 return Ok(Ending { dropped, cut_threads, is_cut: false, ..decoder.ending() });
             }
@@ -186,6 +189,11 @@ impl Decoder {
     /// Adds the next blocks and paths, whose numbers follow those before.
     pub fn add_blocks(&mut self, blocks: impl IntoIterator<Item = BlockAccesses>) {
         self.numbers.add(blocks);
+    }
+
+    /// Sets the base of the segment `fs` of a thread.
+    pub fn set_base(&mut self, thread: u32, fs: u64) {
+        self.bases.insert(thread, fs);
     }
 
     /// Decodes the next units of a thread, which begin with a number or a note. What follows an invalid unit is left out and

@@ -6,10 +6,50 @@
 
 use hmtt_format::access_trace::BlockAccesses;
 
+/// How many slots numbers have, and where.
+#[derive(Clone, Debug)]
+pub struct Layouts {
+    /// By number; the first one is not used.
+    numbers: Vec<Layout>,
+    /// Slots of all blocks and paths.
+    slots: u32,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Layout {
+    /// The first number of its path.
+    home: u32,
+    /// Place of its first slot.
+    first: u32,
+    /// How many slots follow it, and how many the whole path has.
+    slots: u16,
+    all_slots: u16,
+}
+
+impl Default for Layouts {
+    fn default() -> Self {
+        Layouts { numbers: vec![Layout::default()], slots: 0 }
+    }
+}
+
+impl Layouts {
+    /// Adds the next blocks and paths.
+    pub fn add(&mut self, blocks: &[BlockAccesses]) {
+        for block in blocks {
+            let (home, first, all_slots) = (self.numbers.len() as u32, self.slots, block.slots);
+            self.numbers.extend((0..block.numbers()).map(|part| {
+                let slots = block.up_to(part).1;
+                Layout { home, first, slots, all_slots }
+            }));
+            self.slots += u32::from(all_slots);
+        }
+    }
+}
+
 /// What is expected.
 #[derive(Clone, Debug)]
 pub struct Predictor {
-    /// By number; the first one is not used.
+    /// By number; the first one stands for the start of a chunk.
     numbers: Vec<Number>,
     /// Last values of all slots.
     values: Vec<u64>,
@@ -22,18 +62,12 @@ pub struct Predictor {
 /// What is known of a number.
 #[derive(Clone, Copy, Debug, Default)]
 struct Number {
-    /// The first number of its path.
-    home: u32,
-    /// Place of its first slot.
-    first: u32,
-    /// How many slots follow it, and how many the whole path has.
-    slots: u16,
-    all_slots: u16,
+    layout: Layout,
+    /// The number that followed it, or 0, in which chunk.
+    next: u32,
+    chunk: u32,
     /// In which chunk the slots of the path were written last, if this is its first number.
     slots_chunk: u32,
-    /// The number that followed it, and in which chunk.
-    next: u32,
-    next_chunk: u32,
 }
 
 impl Default for Predictor {
@@ -44,50 +78,58 @@ impl Default for Predictor {
 }
 
 impl Predictor {
-    /// Adds the next blocks and paths.
-    pub fn add(&mut self, blocks: &[BlockAccesses]) {
-        for block in blocks {
-            let (home, first) = (self.numbers.len() as u32, self.values.len() as u32);
-            let all_slots = block.slots;
-            self.numbers.extend((0..block.numbers()).map(|part| {
-                let slots = block.up_to(part).1;
-                Number { home, first, slots, all_slots, ..Number::default() }
-            }));
-            self.values.resize(self.values.len() + usize::from(all_slots), 0);
-        }
+    /// Learns of blocks and paths. `layouts`: those that are known already, and others behind them.
+    pub fn learn(&mut self, layouts: &Layouts) {
+        let new = layouts.numbers.get(self.numbers.len()..).unwrap_or_default();
+        self.numbers
+            .extend(new.iter().map(|layout| Number { layout: *layout, ..Number::default() }));
+        self.values.resize(layouts.slots as usize, 0);
     }
 
     /// Forgets everything but blocks and paths.
     pub fn forget(&mut self) {
         self.chunk += 1;
         self.last = 0;
+        self.numbers[0].next = 0;
     }
 
     /// How many slots follow a number; `None` if it stands for nothing.
+    #[inline]
     pub fn slots(&self, number: u32) -> Option<usize> {
         let known = self.numbers.get(number as usize)?;
-        (number > 0).then_some(known.slots.into())
+        (number > 0).then_some(known.layout.slots.into())
     }
 
     /// The number that is expected now, or 0.
+    #[inline]
     pub fn expected(&self) -> u32 {
-        let last = &self.numbers[self.last as usize];
-        if last.next_chunk == self.chunk { last.next } else { 0 }
+        self.numbers[self.last as usize].next
     }
 
     /// Continues after a number that stands for something. Returns the expected values of its slots, which are to be
     /// replaced by the right ones.
+    #[inline]
     pub fn follow(&mut self, number: u32) -> &mut [u64] {
-        let last = &mut self.numbers[self.last as usize];
-        (last.next, last.next_chunk) = (number, self.chunk);
+        self.numbers[self.last as usize].next = number;
         self.last = number;
-        let Number { home, first, slots, all_slots, .. } = self.numbers[number as usize];
-        let first = first as usize;
+        let Number { layout, chunk, .. } = self.numbers[number as usize];
+        if chunk != self.chunk {
+            self.begin(number);
+        }
+        &mut self.values[layout.first as usize..][..layout.slots.into()]
+    }
+
+    /// Forgets what is known of a number from earlier chunks.
+    #[cold]
+    fn begin(&mut self, number: u32) {
+        let known = &mut self.numbers[number as usize];
+        (known.chunk, known.next) = (self.chunk, 0);
+        let Layout { home, first, all_slots, .. } = known.layout;
         let home = &mut self.numbers[home as usize];
         if home.slots_chunk != self.chunk {
             home.slots_chunk = self.chunk;
+            let first = first as usize;
             self.values[first..first + usize::from(all_slots)].fill(0);
         }
-        &mut self.values[first..first + usize::from(slots)]
     }
 }

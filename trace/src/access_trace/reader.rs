@@ -3,14 +3,15 @@
 use std::io::{self, Read};
 
 use hmtt_format::access_trace::{
-    BLOCKS, BlockAccesses, CHOSEN, CHUNK_HEADER_BYTES, ChunkHeader, END, FUNCTIONS, Function,
-    HEADER_BYTES, MAGIC, MOST_DESCRIBED, UNITS, VERSION,
+    BLOCKS, BlockAccesses, CHOSEN, CHUNK_HEADER_BYTES, ChunkHeader, END, FS_BYTES, FUNCTIONS,
+    Function, HEADER_BYTES, MAGIC, MOST_DESCRIBED, UNITS, VERSION,
 };
 use thiserror::Error;
 use zstd::bulk::Decompressor;
 
+use super::column::take;
 use super::columns;
-use super::predictor::Predictor;
+use super::predictor::{Layouts, Predictor};
 
 /// Why a file cannot be read.
 #[derive(Debug, Error)]
@@ -45,6 +46,8 @@ pub enum Content {
     Units {
         /// Number of the thread in the system.
         thread: u32,
+        /// The base of the segment `fs` before them.
+        fs: u64,
         /// The units.
         bytes: Vec<u8>,
     },
@@ -68,6 +71,7 @@ pub struct ChunkReader<R> {
     /// Number of functions that were described.
     functions: usize,
     decompressor: Decompressor<'static>,
+    layouts: Layouts,
     predictor: Predictor,
     is_chosen: bool,
 }
@@ -119,6 +123,7 @@ impl<R: Read> ChunkReader<R> {
             described: 0,
             functions: 0,
             decompressor,
+            layouts: Layouts::default(),
             predictor,
             is_chosen,
         })
@@ -159,7 +164,13 @@ impl<R: Read> ChunkReader<R> {
         if crc32fast::hash(&compressed) != header.checksum {
             return Err(damaged("its checksum is wrong"));
         }
-        let content = self.decompressor.decompress(&compressed, header.bytes as usize);
+        let mut frame = &compressed[..];
+        let fs = match header.kind {
+            UNITS => take(&mut frame, FS_BYTES).and_then(|base| base.try_into().ok()),
+            _ => Some([0; FS_BYTES]),
+        };
+        let fs = fs.map(u64::from_le_bytes).ok_or_else(|| damaged("it is too short"))?;
+        let content = self.decompressor.decompress(frame, header.bytes as usize);
         let content = content.ok().filter(|content| content.len() == header.bytes as usize);
         let content = content.ok_or_else(|| damaged("it cannot be decompressed"))?;
         if matches!(header.kind, FUNCTIONS | BLOCKS) {
@@ -168,7 +179,7 @@ impl<R: Read> ChunkReader<R> {
                 return Err(damaged("there are more descriptions than a file may have"));
             }
         }
-        let content = self.parse(header, &content);
+        let content = self.parse(header, fs, &content);
         let content = content.ok_or_else(|| damaged("its content is not valid"))?;
         match &content {
             Content::Functions(more) => self.functions += more.len(),
@@ -182,17 +193,18 @@ impl<R: Read> ChunkReader<R> {
         Ok(Some(content))
     }
 
-    fn parse(&mut self, header: ChunkHeader, content: &[u8]) -> Option<Content> {
+    fn parse(&mut self, header: ChunkHeader, fs: u64, content: &[u8]) -> Option<Content> {
         match header.kind {
             FUNCTIONS => all(content, Function::parse).map(Content::Functions),
             BLOCKS => {
                 let blocks = all(content, BlockAccesses::parse)?;
-                self.predictor.add(&blocks);
+                self.layouts.add(&blocks);
+                self.predictor.learn(&self.layouts);
                 Some(Content::Blocks(blocks))
             }
             UNITS => {
                 let bytes = columns::decode(content, &mut self.predictor)?;
-                Some(Content::Units { thread: header.thread, bytes })
+                Some(Content::Units { thread: header.thread, fs, bytes })
             }
             END => {
                 let (numbers, []) = content.as_chunks::<8>() else { return None };

@@ -57,9 +57,9 @@ fn file() -> Vec<u8> {
     writer.functions(&[function()]).unwrap();
     writer.blocks(&[block()]).unwrap();
     let notes = [note(START, 0).into(), note(FS_BASE, 0).into(), 0x7000];
-    writer.units(7, &units(&[&notes[..], &[1, 0x5000]].concat())).unwrap();
-    writer.units(8, &units(&[1, 0x6000, note(CUT, 1).into()])).unwrap();
-    writer.units(7, &units(&[1, 0x5100])).unwrap();
+    writer.units(7, units(&[&notes[..], &[1, 0x5000]].concat())).unwrap();
+    writer.units(8, units(&[1, 0x6000, note(CUT, 1).into()])).unwrap();
+    writer.units(7, units(&[1, 0x5100])).unwrap();
     writer.finish(0, 0).unwrap()
 }
 
@@ -77,12 +77,12 @@ fn accesses(file: &[u8]) -> (Vec<One>, Result<Ending, ReadError>) {
 #[test]
 fn a_file_is_read_as_it_was_written() {
     let (all, ending) = accesses(&file());
-    // The units of each thread are collected.
     let expected = [
-        (8, 0x1000, 0x6008),
         (7, 0x1000, 0x5008),
         (7, 0x1004, 0x7028),
+        (8, 0x1000, 0x6008),
         (7, 0x1000, 0x5108),
+        // The base of `fs` is that of a chunk before.
         (7, 0x1004, 0x7028),
     ];
     assert_eq!(all, expected);
@@ -114,7 +114,7 @@ fn blocks_precede_their_accesses() {
     let block = |thread, instructions| (thread, 0, instructions);
     let [first, second] = [0x1000, 0x1004].map(|pc| move |thread| (thread, pc, 0));
     let expected =
-        [block(8, 1), first(8), block(7, 2), first(7), second(7), block(7, 2), first(7), second(7)];
+        [block(7, 2), first(7), second(7), block(8, 1), first(8), block(7, 2), first(7), second(7)];
     assert_eq!(order.0, expected);
 }
 
@@ -138,7 +138,7 @@ fn paths_are_read_as_their_blocks() {
     writer.blocks(&[block(), path(), block()]).unwrap();
     let cut = note(CUT, 3).into();
     let written = [2, 0x5000, 4, 0x5000, 3, 0x5000, cut, 5, 0x5000];
-    writer.units(7, &units(&written)).unwrap();
+    writer.units(7, units(&written)).unwrap();
     let mut found = Executions::default();
     let ending = visit(&writer.finish(0, 0).unwrap()[..], &mut found).unwrap();
     let whole = (1, 2, 2);
@@ -148,9 +148,9 @@ fn paths_are_read_as_their_blocks() {
 
 #[test]
 fn files_with_chosen_accesses_are_known_as_such() {
-    for (writer, is_chosen) in
-        [(Writer::new(Vec::new()), false), (Writer::of_chosen(Vec::new()), true)]
-    {
+    for (writer, is_chosen) in [false, true].map(|is_chosen| {
+        (Writer::begin(Vec::new(), WriterOptions { is_chosen, threads: 0 }), is_chosen)
+    }) {
         let ending = accesses(&writer.unwrap().finish(0, 0).unwrap()).1.unwrap();
         assert_eq!((ending.is_chosen, ending.has_loss()), (is_chosen, false));
     }
@@ -167,7 +167,7 @@ fn a_cut_file_is_read_to_its_last_chunk() {
     }
     assert!(read.is_sorted());
     read.dedup();
-    assert_eq!(read, [0, 1, 5]);
+    assert_eq!(read, [0, 2, 3, 5]);
     assert!(matches!(accesses(&file[..15]).1, Err(ReadError::OtherFile)));
 }
 
@@ -195,11 +195,41 @@ fn units_that_name_no_block_are_a_loss() {
     for bad in [&[9, 0x5000][..], &[1], &[0], &[note(FS_BASE, 0).into()]] {
         let mut writer = Writer::new(Vec::new()).unwrap();
         writer.blocks(&[BlockAccesses { function: 0, ..block() }]).unwrap();
-        writer.units(7, &units(&[&[1, 0x5000], bad].concat())).unwrap();
-        writer.units(7, &units(&[1, 0x5000])).unwrap();
+        writer.units(7, units(&[&[1, 0x5000], bad].concat())).unwrap();
+        writer.units(7, units(&[1, 0x5000])).unwrap();
         let (all, ending) = accesses(&writer.finish(0, 0).unwrap());
         assert_eq!((all.len(), ending.unwrap().invalid_chunks), (4, 1), "{bad:x?}");
     }
+}
+
+#[test]
+fn an_incomplete_unit_is_a_loss() {
+    let mut writer = Writer::new(Vec::new()).unwrap();
+    writer.blocks(&[BlockAccesses { function: 0, ..block() }]).unwrap();
+    writer.units(7, [units(&[1, 0x5000]), vec![1; 4]].concat()).unwrap();
+    let (all, ending) = accesses(&writer.finish(0, 0).unwrap());
+    assert_eq!((all.len(), ending.unwrap().invalid_chunks), (2, 1));
+}
+
+#[test]
+fn threads_write_the_same_file() {
+    let written = |threads| {
+        let options = WriterOptions { threads, ..WriterOptions::default() };
+        let mut writer = Writer::begin(Vec::new(), options).unwrap();
+        writer.functions(&[function()]).unwrap();
+        for thread in 0..40 {
+            writer.blocks(&[block()]).unwrap();
+            let block = u64::from(thread) + 1;
+            let one = [note(FS_BASE, 0).into(), 0x7000 + block, block, 0x5000];
+            writer.units(thread % 3, units(&one)).unwrap();
+            writer.units(thread % 3, units(&[block, 0x6000].repeat(1000))).unwrap();
+        }
+        writer.finish(0, 0).unwrap()
+    };
+    let file = written(0);
+    assert_eq!((written(1), written(3)), (file.clone(), file.clone()));
+    let (all, ending) = accesses(&file);
+    assert_eq!((all.len(), ending.unwrap().has_loss()), (40 * 2 * 1001, false));
 }
 
 #[test]

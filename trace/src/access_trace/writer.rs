@@ -1,6 +1,6 @@
 //! Writes a file, chunk by chunk.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::io::{self, Write};
 
 use hmtt_format::access_trace::{
@@ -9,71 +9,80 @@ use hmtt_format::access_trace::{
 };
 use zstd::bulk::Compressor;
 
-use super::columns::Encoder;
+use super::encoders::{Encoded, Encoders};
 
-/// Level of compression: the content is compressed while the program runs.
+/// Level of compression of descriptions.
 const LEVEL: i32 = 1;
 /// Most bytes of units in a chunk of the file. As columns they may be larger by one seventh.
 const MOST_UNITS: usize = MOST_BYTES / 4 * 3;
-/// Most threads whose units are collected at the same time.
-const MOST_THREADS: usize = 8;
+
+/// Most chunks of units whose memory is kept.
+const MOST_MEMORY: usize = 4;
+
+/// A chunk, in the order of the file.
+enum Next {
+    /// Units of a thread, which are being encoded.
+    Units(u32),
+    /// Another chunk.
+    Chunk(ChunkHeader, Vec<u8>),
+}
 
 /// Writes a file.
 pub struct Writer<W> {
     output: W,
     compressor: Compressor<'static>,
-    /// Collects the units of threads, from the thread that wrote least recently on.
-    collected: Vec<(u32, Encoder)>,
-    /// Knows all blocks, and nothing else.
-    empty: Encoder,
+    encoders: Encoders,
+    /// What is not written yet.
+    next: VecDeque<Next>,
     /// The base of `fs` of each thread.
     bases: HashMap<u32, u64>,
-    content: Vec<u8>,
+    /// Memory for units.
+    memory: Vec<Vec<u8>>,
     /// Bytes of all descriptions.
     described: usize,
 }
 
+/// How a file is written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WriterOptions {
+    /// Only some accesses were recorded, as was asked for.
+    pub is_chosen: bool,
+    /// Threads that encode and compress; 0 if that is done by the thread that writes.
+    pub threads: usize,
+}
+
 impl<W: Write> Writer<W> {
-    /// Begins a file.
+    /// Begins a file with all accesses. It is written by this thread.
     ///
     /// # Errors
     /// The error of writing.
     pub fn new(output: W) -> io::Result<Self> {
-        Self::begin(output, 0)
+        Self::begin(output, WriterOptions::default())
     }
 
-    /// Begins a file for which only some accesses were recorded, as was asked for.
+    /// Begins a file.
     ///
     /// # Errors
-    /// The error of writing.
-    pub fn of_chosen(output: W) -> io::Result<Self> {
-        Self::begin(output, CHOSEN)
-    }
-
-    fn begin(mut output: W, flags: u32) -> io::Result<Self> {
-        output.write_all(&header(flags))?;
+    /// The error of writing, or a thread cannot be started.
+    pub fn begin(mut output: W, options: WriterOptions) -> io::Result<Self> {
+        output.write_all(&header(if options.is_chosen { CHOSEN } else { 0 }))?;
         Ok(Writer {
             output,
             compressor: Compressor::new(LEVEL)?,
-            collected: Vec::new(),
-            empty: Encoder::default(),
+            encoders: Encoders::new(options.threads)?,
+            next: VecDeque::new(),
             bases: HashMap::new(),
-            content: Vec::new(),
+            memory: Vec::new(),
             described: 0,
         })
     }
 
-    fn chunk(&mut self, kind: u32, thread: u32, content: &[u8]) -> io::Result<()> {
+    /// Adds a chunk without units.
+    fn chunk(&mut self, kind: u32, content: &[u8]) -> io::Result<()> {
         let compressed = self.compressor.compress(content)?;
-        let header = ChunkHeader {
-            kind,
-            thread,
-            compressed: compressed.len() as u32,
-            bytes: content.len() as u32,
-            checksum: crc32fast::hash(&compressed),
-        };
-        self.output.write_all(&header.to_bytes())?;
-        self.output.write_all(&compressed)
+        let header = chunk_header(kind, 0, content.len(), &compressed);
+        self.next.push_back(Next::Chunk(header, compressed));
+        self.write(false)
     }
 
     /// Writes descriptions into as many chunks as they need.
@@ -93,11 +102,11 @@ impl<W: Write> Writer<W> {
                 return Err(io::Error::new(io::ErrorKind::FileTooLarge, why));
             }
             if content.len() > MOST_BYTES {
-                self.chunk(kind, 0, &content[..before])?;
+                self.chunk(kind, &content[..before])?;
                 content.drain(..before);
             }
         }
-        if content.is_empty() { Ok(()) } else { self.chunk(kind, 0, &content) }
+        if content.is_empty() { Ok(()) } else { self.chunk(kind, &content) }
     }
 
     /// Writes the descriptions of the next functions.
@@ -113,48 +122,60 @@ impl<W: Write> Writer<W> {
     /// # Errors
     /// The error of writing.
     pub fn blocks(&mut self, blocks: &[BlockAccesses]) -> io::Result<()> {
-        let encoders = self.collected.iter_mut().map(|(_, encoder)| encoder);
-        encoders.chain([&mut self.empty]).for_each(|encoder| encoder.add_blocks(blocks));
+        self.encoders.add_blocks(blocks);
         self.descriptions(BLOCKS, blocks, BlockAccesses::write)
     }
 
-    /// Adds units of a thread, at most half of [`MOST_BYTES`]. They begin with a number or a note, and are written together
-    /// with others.
+    /// Adds units of a thread as a chunk, at most three quarters of [`MOST_BYTES`]. They begin with a number or a note.
     ///
     /// # Errors
-    /// The error of writing.
-    pub fn units(&mut self, thread: u32, units: &[u8]) -> io::Result<()> {
-        let mut encoder = match self.collected.iter().position(|(other, _)| *other == thread) {
-            Some(place) => self.collected.remove(place).1,
-            None if self.collected.len() < MOST_THREADS => self.empty.clone(),
-            None => {
-                let (other, mut encoder) = self.collected.remove(0);
-                self.write(other, &mut encoder)?;
-                encoder
+    /// The error of writing this chunk or one before it, or there are too many units.
+    pub fn units(&mut self, thread: u32, units: impl Into<Vec<u8>>) -> io::Result<()> {
+        let units = units.into();
+        if units.len() > MOST_UNITS {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "a chunk has too many units"));
+        }
+        if !units.is_empty() {
+            self.encoders.add(units)?;
+            self.next.push_back(Next::Units(thread));
+        }
+        self.write(false)
+    }
+
+    /// Memory of units that were written, to be used for others.
+    pub fn take_memory(&mut self) -> Vec<u8> {
+        self.memory.pop().unwrap_or_default()
+    }
+
+    /// Writes what is encoded. `waits`: whether it waits for all.
+    fn write(&mut self, waits: bool) -> io::Result<()> {
+        while let Some(next) = self.next.front() {
+            match next {
+                Next::Chunk(header, compressed) => {
+                    self.output.write_all(&header.to_bytes())?;
+                    self.output.write_all(compressed)?;
+                }
+                Next::Units(thread) => {
+                    let thread = *thread;
+                    let Some(encoded) = self.encoders.next(waits)? else { return Ok(()) };
+                    self.write_units(thread, encoded)?;
+                }
             }
-        };
-        if encoder.bytes() > 0 && encoder.bytes() + units.len() > MOST_UNITS {
-            self.write(thread, &mut encoder)?;
+            self.next.pop_front();
         }
-        let is_valid = encoder.add(units, self.bases.entry(thread).or_default());
-        if !is_valid {
-            self.write(thread, &mut encoder)?;
-        }
-        self.collected.push((thread, encoder));
         Ok(())
     }
 
-    /// Writes what was collected of a thread.
-    fn write(&mut self, thread: u32, encoder: &mut Encoder) -> io::Result<()> {
-        if encoder.bytes() == 0 {
-            return Ok(());
+    fn write_units(&mut self, thread: u32, encoded: Encoded) -> io::Result<()> {
+        let Encoded { bytes, compressed, base, memory } = encoded;
+        let base_before = self.bases.entry(thread).or_default();
+        let content = [&base_before.to_le_bytes()[..], &compressed].concat();
+        *base_before = base.unwrap_or(*base_before);
+        if self.memory.len() < MOST_MEMORY {
+            self.memory.push(memory);
         }
-        let mut content = std::mem::take(&mut self.content);
-        content.clear();
-        encoder.take(&mut content);
-        self.chunk(UNITS, thread, &content)?;
-        self.content = content;
-        Ok(())
+        self.output.write_all(&chunk_header(UNITS, thread, bytes, &content).to_bytes())?;
+        self.output.write_all(&content)
     }
 
     /// Ends the file. Returns the output.
@@ -162,12 +183,16 @@ impl<W: Write> Writer<W> {
     /// # Errors
     /// The error of writing.
     pub fn finish(mut self, dropped: u64, cut_threads: u64) -> io::Result<W> {
-        for (thread, mut encoder) in std::mem::take(&mut self.collected) {
-            self.write(thread, &mut encoder)?;
-        }
         let content = [dropped.to_le_bytes(), cut_threads.to_le_bytes()].concat();
-        self.chunk(END, 0, &content)?;
+        self.chunk(END, &content)?;
+        self.write(true)?;
         self.output.flush()?;
         Ok(self.output)
     }
+}
+
+/// The header of a chunk with a content of so many bytes, which is written as `written`.
+fn chunk_header(kind: u32, thread: u32, bytes: usize, written: &[u8]) -> ChunkHeader {
+    let (compressed, bytes) = (written.len() as u32, bytes as u32);
+    ChunkHeader { kind, thread, compressed, bytes, checksum: crc32fast::hash(written) }
 }

@@ -25,8 +25,8 @@ pub trait AccessSink: Send {
     fn functions(&mut self, functions: &[Function]);
     /// The next blocks and paths, by number from 1 on. Their functions are known.
     fn blocks(&mut self, blocks: &[BlockAccesses]);
-    /// The next words of a thread. All blocks in them are known.
-    fn words(&mut self, thread: i32, words: &[u8]);
+    /// The next words of a thread. All blocks in them are known. Returns memory for others.
+    fn words(&mut self, thread: i32, words: Vec<u8>) -> Vec<u8>;
     /// Nothing follows.
     fn finish(&mut self, losses: Losses);
 }
@@ -115,7 +115,7 @@ impl Consumer for Passing<'_> {
         }
         self.streams[number].1 = is_looked_at;
         if length > 0 {
-            self.sink.words(thread, &self.bytes);
+            self.bytes = self.sink.words(thread, std::mem::take(&mut self.bytes));
         }
     }
 

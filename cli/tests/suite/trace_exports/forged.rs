@@ -30,7 +30,7 @@ fn forged() -> Vec<u8> {
     let mut writer = Writer::new(Vec::new()).unwrap();
     writer.functions(&[function]).unwrap();
     writer.blocks(&[block, BlockAccesses::default()]).unwrap();
-    writer.units(7, &units).unwrap();
+    writer.units(7, units).unwrap();
     writer.finish(0, 0).unwrap()
 }
 

@@ -34,7 +34,7 @@ fn trace() -> Vec<u8> {
     let mut writer = Writer::new(Vec::new()).unwrap();
     writer.functions(&[Function { name, path, ..Function::default() }]).unwrap();
     writer.blocks(&[plain, string]).unwrap();
-    writer.units(7, &units).unwrap();
+    writer.units(7, units).unwrap();
     writer.finish(0, 0).unwrap()
 }
 

@@ -97,7 +97,8 @@ fn make_trace(mut chunks: ChunkReader<Bytes>, session: &mut Session) -> Result<E
         match chunks.next_chunk()? {
             Some(Content::Functions(_)) => {}
             Some(Content::Blocks(blocks)) => decoder.add_blocks(blocks),
-            Some(Content::Units { thread, bytes }) => {
+            Some(Content::Units { thread, fs, bytes }) => {
+                decoder.set_base(thread, fs);
                 let mut each = EachElement::new(|made| session.make(&made));
                 decoder.units(thread, &bytes, &mut each);
             }

@@ -184,18 +184,19 @@ impl AccessSink for MachineSink {
         self.decoder.add_blocks(blocks.iter().cloned());
     }
 
-    fn words(&mut self, thread: i32, words: &[u8]) {
+    fn words(&mut self, thread: i32, words: Vec<u8>) -> Vec<u8> {
         let mut state = lock(&self.state);
         let Some(session) = state.session.as_mut().filter(|session| !session.is_over()) else {
-            return;
+            return words;
         };
         let mut each = EachElement::new(|made| session.make(&made));
-        self.decoder.units(thread.cast_unsigned(), words, &mut each);
+        self.decoder.units(thread.cast_unsigned(), &words, &mut each);
         drop(each);
         if session.is_over() {
             // Ends following the program, as any signal from outside would.
             let _ = kill(Pid::this(), Signal::SIGTERM);
         }
+        words
     }
 
     fn finish(&mut self, _losses: Losses) {

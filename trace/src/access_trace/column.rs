@@ -1,0 +1,42 @@
+//! Bytes of a column.
+
+/// Bytes that are appended, also before it is known whether they are kept.
+#[derive(Clone, Debug, Default)]
+pub struct Column {
+    bytes: Vec<u8>,
+    used: usize,
+}
+
+impl Column {
+    /// Makes room for so many more bytes.
+    pub fn make_room(&mut self, more: usize) {
+        let needed = self.used + more;
+        if self.bytes.len() < needed {
+            self.bytes.resize(2 * needed, 0);
+        }
+    }
+
+    /// Appends bytes, of which the first ones are kept. There is room for all.
+    #[inline]
+    pub fn put<const N: usize>(&mut self, bytes: [u8; N], kept: usize) {
+        self.bytes[self.used..][..N].copy_from_slice(&bytes);
+        self.used += kept.min(N);
+    }
+
+    /// The bytes that are kept.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes[..self.used]
+    }
+
+    /// Removes all.
+    pub fn clear(&mut self) {
+        self.used = 0;
+    }
+}
+
+/// Takes bytes from the start of a column that is read.
+pub fn take<'c>(column: &mut &'c [u8], count: usize) -> Option<&'c [u8]> {
+    let (taken, rest) = column.split_at_checked(count)?;
+    *column = rest;
+    Some(taken)
+}

@@ -1,0 +1,176 @@
+//! Encodes and compresses chunks, on threads of their own if there are some.
+//!
+//! ```text
+//! units of a chunk -> job -> a thread's encoder, zstd -> encoded chunk, in the order of the jobs
+//! ```
+//!
+//! Invariant: at most [`JOBS_PER_THREAD`] chunks for each thread are in memory; whoever has more waits.
+
+use std::collections::VecDeque;
+use std::io;
+use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::thread::JoinHandle;
+
+use hmtt_format::access_trace::BlockAccesses;
+use zstd::bulk::Compressor;
+
+use super::encoder::Encoder;
+use super::predictor::Layouts;
+
+/// Level of compression: the program waits for it. Level 1 takes a third more time, and makes files an eighth smaller.
+const LEVEL: i32 = -1;
+/// Most chunks in memory for each thread.
+const JOBS_PER_THREAD: usize = 3;
+
+/// Layouts that all encoders share.
+type Shared = Arc<RwLock<Layouts>>;
+
+/// A chunk of units.
+#[derive(Debug, Default)]
+pub struct Encoded {
+    /// Bytes of the columns.
+    pub bytes: usize,
+    /// The columns, compressed.
+    pub compressed: Vec<u8>,
+    /// The last base of the segment `fs` in it.
+    pub base: Option<u64>,
+    /// Memory for other units.
+    pub memory: Vec<u8>,
+}
+
+/// An encoder with what it needs.
+struct Worker {
+    encoder: Encoder,
+    compressor: Compressor<'static>,
+    content: Vec<u8>,
+    layouts: Shared,
+}
+
+impl Worker {
+    fn new(layouts: Shared) -> io::Result<Self> {
+        let (encoder, compressor) = (Encoder::default(), Compressor::new(LEVEL)?);
+        Ok(Worker { encoder, compressor, content: Vec::new(), layouts })
+    }
+
+    fn encode(&mut self, units: Vec<u8>) -> io::Result<Encoded> {
+        self.encoder.learn(&self.layouts.read().unwrap_or_else(PoisonError::into_inner));
+        self.content.clear();
+        let base = self.encoder.encode(&units, &mut self.content);
+        let compressed = self.compressor.compress(&self.content)?;
+        Ok(Encoded { bytes: self.content.len(), compressed, base, memory: units })
+    }
+}
+
+/// Units to encode, and where they go then.
+type Job = (Vec<u8>, Sender<io::Result<Encoded>>);
+
+/// Where encoded chunks come from.
+enum Source {
+    /// This thread.
+    Own(Box<Worker>, VecDeque<Encoded>),
+    Threads {
+        jobs: Sender<Job>,
+        pending: VecDeque<Receiver<io::Result<Encoded>>>,
+        threads: Vec<JoinHandle<()>>,
+    },
+}
+
+/// Encodes chunks.
+pub struct Encoders {
+    layouts: Shared,
+    source: Source,
+}
+
+impl Encoders {
+    /// Starts threads; without any, chunks are encoded by the thread that adds them.
+    ///
+    /// # Errors
+    /// A thread cannot be started.
+    pub fn new(threads: usize) -> io::Result<Self> {
+        let layouts = Shared::default();
+        if threads == 0 {
+            let worker = Box::new(Worker::new(layouts.clone())?);
+            return Ok(Encoders { layouts, source: Source::Own(worker, VecDeque::new()) });
+        }
+        let (jobs, receiver) = channel::<Job>();
+        let receiver = Arc::new(Mutex::new(receiver));
+        let start = |_| {
+            let (mut worker, receiver) = (Worker::new(layouts.clone())?, receiver.clone());
+            std::thread::Builder::new().name("encoder".into()).spawn(move || {
+                loop {
+                    let job = receiver.lock().unwrap_or_else(PoisonError::into_inner).recv();
+                    let Ok((units, result)) = job else { return };
+                    // Nobody waits any more after an error of writing.
+                    let _ = result.send(worker.encode(units));
+                }
+            })
+        };
+        let threads = (0..threads).map(start).collect::<io::Result<_>>()?;
+        Ok(Encoders {
+            layouts,
+            source: Source::Threads { jobs, pending: VecDeque::new(), threads },
+        })
+    }
+
+    /// Adds the next blocks and paths.
+    pub fn add_blocks(&mut self, blocks: &[BlockAccesses]) {
+        self.layouts.write().unwrap_or_else(PoisonError::into_inner).add(blocks);
+    }
+
+    /// Adds the units of a chunk, which begin with a number or a note.
+    ///
+    /// # Errors
+    /// The chunk cannot be compressed.
+    pub fn add(&mut self, units: Vec<u8>) -> io::Result<()> {
+        match &mut self.source {
+            Source::Own(worker, encoded) => encoded.push_back(worker.encode(units)?),
+            Source::Threads { jobs, pending, .. } => {
+                let (sender, receiver) = channel();
+                jobs.send((units, sender)).map_err(|_| ended())?;
+                pending.push_back(receiver);
+            }
+        }
+        Ok(())
+    }
+
+    /// The next encoded chunk, in the order in which units were added. Waits for it if `waits`, or if there are many; `None`
+    /// if there is none yet.
+    ///
+    /// # Errors
+    /// A chunk cannot be compressed.
+    pub fn next(&mut self, waits: bool) -> io::Result<Option<Encoded>> {
+        match &mut self.source {
+            Source::Own(_, encoded) => Ok(encoded.pop_front()),
+            Source::Threads { pending, threads, .. } => {
+                let waits = waits || pending.len() > JOBS_PER_THREAD * threads.len();
+                let Some(first) = pending.front() else { return Ok(None) };
+                let received = match waits {
+                    true => first.recv().map_err(|_| ended())?,
+                    false => match first.try_recv() {
+                        Ok(received) => received,
+                        Err(TryRecvError::Empty) => return Ok(None),
+                        Err(TryRecvError::Disconnected) => return Err(ended()),
+                    },
+                };
+                pending.pop_front();
+                received.map(Some)
+            }
+        }
+    }
+}
+
+impl Drop for Encoders {
+    /// Ends the threads.
+    fn drop(&mut self) {
+        if let Source::Threads { jobs, threads, .. } = &mut self.source {
+            *jobs = channel().0;
+            threads.drain(..).for_each(|thread| drop(thread.join()));
+        }
+    }
+}
+
+/// A thread has ended without a result.
+fn ended() -> io::Error {
+    io::Error::other("a thread that encodes chunks has ended early")
+}
