@@ -14,7 +14,7 @@ use anyhow::Result;
 use clap::Subcommand;
 
 pub use detach::{Detach, run as detach};
-pub use options::selected;
+pub use options::{Full, selected};
 pub use outputs::Finished;
 pub use run::run_to_end;
 

@@ -112,6 +112,8 @@ pub const TIME: u32 = 2;
 pub const CUT: u32 = 3;
 /// Kind of a note: a unit with the base address of the segment `fs` follows.
 pub const FS_BASE: u32 = 4;
+/// Kind of a note: a unit follows with the number of words of 4 bytes that the thread has dropped here, before the next block.
+pub const LOST: u32 = 5;
 /// Value of a slot after a string instruction that has not begun. It is no number of elements.
 pub const NOT_BEGUN: u64 = u64::MAX >> 1;
 

@@ -26,7 +26,7 @@ pub use decode::{Decoder, Ending, read, visit};
 pub use elements::{EachElement, Elements, MOST_ACCESS_BYTES, MOST_ELEMENTS};
 pub use reader::{ChunkReader, Content, ReadError};
 pub use summary::{Summary, Sums};
-pub use visitor::{Accesses, Executed, ThreadAccess, Visitor};
+pub use visitor::{Accesses, Executed, Gap, ThreadAccess, Visitor};
 pub use writer::{Writer, WriterOptions};
 
 #[cfg(test)]

@@ -65,6 +65,10 @@
 //! | 256 | 64 | both | [`CHUNK_STATE`](area::CHUNK_STATE): 4 bytes a chunk, [`FREE`](ring::FREE) or [`FULL`](ring::FULL); futex of the thread |
 //! | 320 | 128 | thread | [`CHUNK_END`](area::CHUNK_END): 8 bytes a chunk: address after the last number of a full chunk |
 //! | 448 | 128 | thread | [`CHUNK_TICKS`](area::CHUNK_TICKS): 8 bytes a chunk: ticks of the time stamp counter in which a full chunk was filled, without pauses |
+//! | 576 | 128 | thread | [`CHUNK_DROPPED`](area::CHUNK_DROPPED): 8 bytes a chunk: words that the thread had dropped before a full chunk, the last ones right before it |
+//! | 704 | 8 | controller | [`BASE`](area::BASE): the base of the segment `fs` that was noted last in the ring, with records of accesses |
+//! | 712 | 8 | thread | [`DROPPED_BASE`](area::DROPPED_BASE): [`BASE`](area::BASE) when words were dropped last |
+//! | 720 | 128 | thread | [`CHUNK_BASE`](area::CHUNK_BASE): 8 bytes a chunk: [`DROPPED_BASE`](area::DROPPED_BASE) when it was full |
 //!
 //! **Pauses** are what a thread does besides executing code of the cache: system calls, native code, signals that the
 //! controller delivers, waiting for its answer and for a free chunk. [`CALLED_AT`](area::CALLED_AT) is 0 outside of system calls.
@@ -127,6 +131,10 @@ pub mod area {
     pub const CHUNK_STATE: u32 = 256;
     pub const CHUNK_END: u32 = 320;
     pub const CHUNK_TICKS: u32 = 448;
+    pub const CHUNK_DROPPED: u32 = 576;
+    pub const BASE: u32 = 704;
+    pub const DROPPED_BASE: u32 = 712;
+    pub const CHUNK_BASE: u32 = 720;
     /// Bytes of the fields, before the chunks.
     pub const FIELD_BYTES: u64 = super::PAGE_BYTES;
 

@@ -89,10 +89,31 @@ struct Chunk<'r> {
     number: usize,
     thread: i32,
     area: Area<'r>,
-    /// Its number in the ring, the bytes in it, and the ticks in which it was filled.
+    /// Its number in the ring, the bytes in it, the ticks in which it was filled.
     chunk: u64,
     length: u64,
     ticks: u64,
+    /// What was dropped right before it.
+    lost: Option<Lost>,
+}
+
+/// What a thread has dropped between two chunks.
+#[derive(Clone, Copy, Debug)]
+struct Lost {
+    words: u64,
+    /// The base of the segment `fs` after that, with records of accesses.
+    base: u64,
+}
+
+/// What a thread states about a chunk.
+struct Filled {
+    /// Address behind its last word.
+    end: u64,
+    /// Ticks in which it was filled.
+    ticks: u64,
+    /// Words that were dropped before it, also before earlier chunks, and the base of `fs` after the last ones.
+    dropped: u64,
+    base: u64,
 }
 
 /// Counts blocks.
@@ -108,7 +129,7 @@ struct Counting<'r> {
 }
 
 impl Consumer for Counting<'_> {
-    fn read(&mut self, Chunk { number, thread, area, chunk, length, ticks }: Chunk<'_>) {
+    fn read(&mut self, Chunk { number, thread, area, chunk, length, ticks, .. }: Chunk<'_>) {
         let stream = &mut self.streams[number];
         stream.thread = thread;
         let mut from = 0;
@@ -155,6 +176,8 @@ struct Reader<'r, C> {
     consumer: C,
     /// The chunk of each area that is read next.
     next: [u64; THREADS],
+    /// Words that the thread of each area had dropped before the last chunk.
+    dropped: [u64; THREADS],
     losses: Losses,
 }
 
@@ -181,7 +204,8 @@ pub fn watch(
 
 impl<'r, C: Consumer> Reader<'r, C> {
     fn new(rings: &'r Rings, consumer: C) -> Self {
-        Reader { rings, consumer, next: [0; THREADS], losses: Losses::default() }
+        let (next, dropped, losses) = ([0; THREADS], [0; THREADS], Losses::default());
+        Reader { rings, consumer, next, dropped, losses }
     }
 
     /// Reads the rings until the sender of messages is dropped.
@@ -237,8 +261,14 @@ impl<'r, C: Consumer> Reader<'r, C> {
             if area.chunk_state(chunk).load(Ordering::SeqCst) != ring::FULL {
                 return read > 0;
             }
-            let end = area.get(area::CHUNK_END + 8 * chunk as u32).any();
-            self.read_chunk(number, chunk, end, area.ticks_of(chunk));
+            let of_chunk = |field| area.get(field + 8 * chunk as u32).any();
+            let filled = Filled {
+                end: of_chunk(area::CHUNK_END),
+                ticks: area.ticks_of(chunk),
+                dropped: of_chunk(area::CHUNK_DROPPED),
+                base: of_chunk(area::CHUNK_BASE),
+            };
+            self.read_chunk(number, chunk, &filled);
             area.chunk_state(chunk).store(ring::FREE, Ordering::SeqCst);
             if area.word(area::WAITING).load(Ordering::SeqCst) != 0 {
                 wake(area.chunk_state(chunk));
@@ -248,17 +278,20 @@ impl<'r, C: Consumer> Reader<'r, C> {
         true
     }
 
-    /// Reads the words of a chunk up to an address. `ticks`: those in which it was filled.
-    fn read_chunk(&mut self, number: usize, chunk: u64, end: u64, ticks: u64) {
+    /// Reads the words of a chunk.
+    fn read_chunk(&mut self, number: usize, chunk: u64, filled: &Filled) {
+        let Filled { end, ticks, dropped, base } = *filled;
         let area = self.rings.areas.area(number);
         let thread = self.rings.threads[number].load(Ordering::SeqCst);
-        // Numbers were dropped before this chunk, or will be after it: both ends count as such.
-        if !area.get(area::DROPPED).is(0) {
+        let words = dropped.saturating_sub(self.dropped[number]);
+        self.dropped[number] = dropped;
+        let lost = (words > 0).then_some(Lost { words, base });
+        if lost.is_some() {
             self.consumer.end(number);
         }
         match area.bytes_until(chunk, end) {
             Some(length) => {
-                self.consumer.read(Chunk { number, thread, area, chunk, length, ticks });
+                self.consumer.read(Chunk { number, thread, area, chunk, length, ticks, lost });
             }
             None => {
                 self.consumer.end(number);
@@ -273,15 +306,19 @@ impl<'r, C: Consumer> Reader<'r, C> {
         let area = self.rings.areas.area(number);
         let chunk = area.current_chunk();
         let is_free = area.chunk_state(chunk).load(Ordering::SeqCst) == ring::FREE;
+        let dropped = area.get(area::DROPPED).any();
         match pointer {
-            Some(pointer) if is_free => self.read_chunk(number, chunk, pointer, ticks),
+            Some(end) if is_free => {
+                let base = area.get(area::DROPPED_BASE).any();
+                self.read_chunk(number, chunk, &Filled { end, ticks, dropped, base });
+            }
             Some(_) => {}
             None => self.losses.cut_threads += 1,
         }
         self.consumer.end(number);
-        self.losses.dropped += area.get(area::DROPPED).any().min(u64::MAX >> 8);
+        self.losses.dropped += dropped.min(u64::MAX >> 8);
         area.release();
-        self.next[number] = 0;
+        (self.next[number], self.dropped[number]) = (0, 0);
         self.rings.used[number].store(false, Ordering::SeqCst);
     }
 }

@@ -314,6 +314,10 @@ impl Generator {
         self.asm.mov(qword_ptr(rax * 8 + area::CHUNK_TICKS).gs(), rcx)?;
         self.asm.mov(field(area::SINCE), r9)?;
         self.asm.mov(qword_ptr(rax * 8 + area::CHUNK_END).gs(), r15)?;
+        self.asm.mov(rcx, field(area::DROPPED))?;
+        self.asm.mov(qword_ptr(rax * 8 + area::CHUNK_DROPPED).gs(), rcx)?;
+        self.asm.mov(rcx, field(area::DROPPED_BASE))?;
+        self.asm.mov(qword_ptr(rax * 8 + area::CHUNK_BASE).gs(), rcx)?;
         self.asm.mov(state(rax), ring::FULL)?;
         self.asm.mov(word(area::CHUNK), edx)?;
         self.asm.inc(field(area::HANDED))?;
@@ -333,6 +337,8 @@ impl Generator {
         self.asm.sub(rsi, r15)?;
         self.asm.shr(rsi, 2)?;
         self.asm.add(field(area::DROPPED), rsi)?;
+        self.asm.mov(rsi, field(area::BASE))?;
+        self.asm.mov(field(area::DROPPED_BASE), rsi)?;
         self.state(Rip::InTarget, Self::saved(), Flags::Saved);
         self.asm.jmp(self.restore)
     }

@@ -85,11 +85,12 @@ pub struct MonitorOptions {
     bbv: Option<u64>,
 }
 
+/// What a thread does when its ring is full.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Full {
+pub enum Full {
     /// Wait until the monitor has read a part of it
     Wait,
-    /// Continue, and count the dropped block numbers
+    /// Continue, and count what was dropped
     Drop,
 }
 

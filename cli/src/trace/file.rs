@@ -5,7 +5,7 @@ use std::io::{BufReader, Read, Seek};
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
-use hmtt::access_trace::{Ending, Executed, ThreadAccess, Visitor, visit};
+use hmtt::access_trace::{Ending, Executed, Gap, ThreadAccess, Visitor, visit};
 use hmtt_format::access_trace::{Function, MAGIC};
 use hmtt_format::escape;
 
@@ -48,6 +48,13 @@ impl<V: Visitor> Visitor for Chosen<V> {
             self.visitor.access(executed, access);
         }
     }
+
+    fn gap(&mut self, gap: Gap) {
+        let Gap::Dropped { thread, .. } = gap;
+        if self.has(thread) {
+            self.visitor.gap(gap);
+        }
+    }
 }
 
 /// Reads a trace to its end. `path`: that of the file, for messages. `thread`: the only one that is wanted.
@@ -79,6 +86,12 @@ pub fn shown(function: Option<&Function>) -> Option<String> {
     }
     let file = escape::message(function.file_name());
     (!function.path.is_empty()).then(|| format!("[{file}]"))
+}
+
+/// Describes a gap.
+pub fn gap_text(gap: Gap) -> String {
+    let Gap::Dropped { thread, words } = gap;
+    format!("thread {thread} has dropped {words} words here, because its ring was full")
 }
 
 /// What a trace says that has only some of the accesses.

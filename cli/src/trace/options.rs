@@ -16,7 +16,7 @@ use hmtt_translator::selection::{Chunk, Equality, Omega, Selector};
 
 use super::caches::{CacheOptions, TraceOutputs};
 use super::outputs::Outputs;
-use crate::monitor::selected;
+use crate::monitor::{Full, selected};
 use crate::tag::options::block_signals;
 
 #[derive(clap::Args)]
@@ -55,6 +55,9 @@ pub struct TraceOptions {
     /// Do not build superblocks of hot paths, whose blocks record their accesses together
     #[arg(long)]
     no_superblocks: bool,
+    /// What a thread does when its ring is full
+    #[arg(long, value_enum, default_value_t = Full::Wait)]
+    full: Full,
     /// Run the monitor thread on this CPU; by default one that is a core of its own, as far as there is one
     #[arg(long, value_name = "NUMBER")]
     cpu: Option<usize>,
@@ -145,7 +148,7 @@ impl TraceOptions {
         let superblocks = (!self.no_superblocks).then(Thresholds::default);
         let options = Options {
             instrument: Instrument::Accesses(choice),
-            drops: false,
+            drops: self.full == Full::Drop,
             recording: Recording { superblocks, ..Recording::default() },
             signals,
             progress: None,

@@ -5,10 +5,10 @@ use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use hmtt::access_trace::{Ending, Executed, ThreadAccess, Visitor};
+use hmtt::access_trace::{Ending, Executed, Gap, ThreadAccess, Visitor};
 use hmtt_format::Direction;
 
-use super::file::{CHOSEN, read_to_end, shown, what_is_missing};
+use super::file::{CHOSEN, gap_text, read_to_end, shown, what_is_missing};
 
 /// Prints lines.
 struct Lines<W> {
@@ -60,6 +60,12 @@ impl<W: Write> Visitor for Lines<W> {
         self.counts[2] += u64::from(access.made.address.is_none());
         if self.written.is_ok() {
             self.written = line(&mut self.output, self.weighted, &access, &self.function.1);
+        }
+    }
+
+    fn gap(&mut self, gap: Gap) {
+        if self.written.is_ok() {
+            self.written = writeln!(self.output, "# {}", gap_text(gap));
         }
     }
 }

@@ -41,6 +41,7 @@ mod tag_words;
 mod trace;
 mod trace_cache;
 mod trace_exports;
+mod trace_losses;
 mod trace_selected;
 mod usage;
 

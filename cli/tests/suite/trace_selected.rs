@@ -47,7 +47,7 @@ fn are_among(some: &[String], all: &[String]) -> bool {
     some.iter().all(|one| rest.any(|other| other == one))
 }
 
-fn info(file: &Path) -> Value {
+pub fn info(file: &Path) -> Value {
     let output = hmtt(&["info", "--json", file.to_str().unwrap()]);
     serde_json::from_slice(&output.stdout).unwrap()
 }

@@ -4,12 +4,12 @@ use std::collections::HashMap;
 use std::io::Read;
 
 use hmtt_format::access_trace::{
-    BlockAccesses, CUT, FS_BASE, Function, Made, SLOT_BYTES, START, parse_note,
+    BlockAccesses, CUT, FS_BASE, Function, LOST, Made, SLOT_BYTES, START, parse_note,
 };
 
 use super::numbers::{Numbered, Numbers, PartOf};
 use super::reader::{ChunkReader, Content, ReadError};
-use super::visitor::{Accesses, Executed, ThreadAccess, Visitor};
+use super::visitor::{Accesses, Executed, Gap, ThreadAccess, Visitor};
 
 /// What is known at the end of a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -231,6 +231,12 @@ fn decode<V: Visitor>(
             Some((FS_BASE, _)) => {
                 let Some(base) = units.get(at) else { return false };
                 *fs = u64::from_le_bytes(*base);
+                at += 1;
+            }
+            Some((LOST, _)) => {
+                let Some(words) = units.get(at) else { return false };
+                let words = u64::from_le_bytes(*words);
+                counted.visitor.gap(Gap::Dropped { thread: counted.thread, words });
                 at += 1;
             }
             // A block that is cut is followed by this note, which was read with it.

@@ -1,7 +1,7 @@
 //! Writes units of a thread as columns.
 
 use hmtt_format::access_trace::{
-    FIRST_CHANGES, FS_BASE, OTHER_NUMBER, RAW_UNIT, SLOT_BYTES, parse_note,
+    FIRST_CHANGES, FS_BASE, LOST, OTHER_NUMBER, RAW_UNIT, SLOT_BYTES, parse_note,
 };
 
 use super::column::Column;
@@ -63,12 +63,12 @@ impl Encoder {
             if let Some((kind, _)) = parse_note(number) {
                 self.add_raw(unit);
                 rest = after;
-                if kind == FS_BASE
-                    && let Some((base, after)) = after.split_first()
+                if matches!(kind, FS_BASE | LOST)
+                    && let Some((value, after)) = after.split_first()
                 {
-                    let base = u64::from_le_bytes(*base);
-                    self.add_raw(base);
-                    last_base = Some(base);
+                    let value = u64::from_le_bytes(*value);
+                    self.add_raw(value);
+                    last_base = if kind == FS_BASE { Some(value) } else { last_base };
                     rest = after;
                 }
                 continue;

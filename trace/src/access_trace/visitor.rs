@@ -27,6 +27,18 @@ pub struct Executed<'f> {
     pub instructions: usize,
 }
 
+/// A place at which accesses are missing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Gap {
+    /// A thread has dropped what it had recorded, because its ring was full.
+    Dropped {
+        /// Number of the thread in the system.
+        thread: u32,
+        /// Words of 4 bytes that it had recorded.
+        words: u64,
+    },
+}
+
 /// Receives what threads have done, in the order of each thread.
 pub trait Visitor {
     /// A block was executed. Its accesses follow before the next block.
@@ -36,6 +48,11 @@ pub trait Visitor {
 
     /// An access was made, by the last block.
     fn access(&mut self, executed: &Executed<'_>, access: ThreadAccess);
+
+    /// Accesses are missing here.
+    fn gap(&mut self, gap: Gap) {
+        let _ = gap;
+    }
 }
 
 /// Receives accesses alone.
@@ -54,5 +71,9 @@ impl<V: Visitor> Visitor for &mut V {
 
     fn access(&mut self, executed: &Executed<'_>, access: ThreadAccess) {
         V::access(self, executed, access);
+    }
+
+    fn gap(&mut self, gap: Gap) {
+        V::gap(self, gap);
     }
 }

@@ -5,12 +5,14 @@
 
 use std::sync::mpsc::Receiver;
 
-use hmtt_format::access_trace::{BlockAccesses, FS_BASE, Function, SLOT_BYTES, parse_note};
+use hmtt_format::access_trace::{
+    BlockAccesses, FS_BASE, Function, LOST, SLOT_BYTES, note, parse_note,
+};
 
 use super::code::Blocks;
 use super::table::BATCH;
 use super::tally::{Recording, Stream, Tally};
-use super::{Chunk, Consumer, FIRST_DECISION, Finished, Losses, Reader};
+use super::{Chunk, Consumer, FIRST_DECISION, Finished, Losses, Lost, Reader};
 use crate::shared::{Rings, THREADS};
 
 /// How many chunks are looked at one after the other, and then one of how many.
@@ -82,7 +84,7 @@ impl Passing<'_> {
             let number = u32::from_le_bytes([unit[0], unit[1], unit[2], unit[3]]);
             self.numbers.extend(number.to_le_bytes());
             let slots = match parse_note(number) {
-                Some((FS_BASE, _)) => 1,
+                Some((FS_BASE | LOST, _)) => 1,
                 Some(_) => 0,
                 // What follows is forged.
                 None => match self.slots.get(number as usize) {
@@ -101,10 +103,17 @@ impl Passing<'_> {
 }
 
 impl Consumer for Passing<'_> {
-    fn read(&mut self, Chunk { number, thread, area, chunk, length, .. }: Chunk<'_>) {
+    fn read(&mut self, Chunk { number, thread, area, chunk, length, lost, .. }: Chunk<'_>) {
         self.learn();
-        self.bytes.resize(length as usize, 0);
-        area.copy_chunk(chunk, 0, &mut self.bytes);
+        self.bytes.clear();
+        if let Some(Lost { words, base }) = lost {
+            let [gap, fs] = [LOST, FS_BASE].map(|kind| note(kind, 0).into());
+            let notes = [gap, words, fs, base].map(u64::to_le_bytes);
+            self.bytes.extend(notes.as_flattened());
+        }
+        let before = self.bytes.len();
+        self.bytes.resize(before + length as usize, 0);
+        area.copy_chunk(chunk, 0, &mut self.bytes[before..]);
         self.chunks += 1;
         let is_looked_at =
             self.builds && (self.chunks <= FIRST_CHUNKS || self.chunks.is_multiple_of(OTHERS));
@@ -114,7 +123,7 @@ impl Consumer for Passing<'_> {
             self.tally.end(&mut self.streams[number].0);
         }
         self.streams[number].1 = is_looked_at;
-        if length > 0 {
+        if !self.bytes.is_empty() {
             self.bytes = self.sink.words(thread, std::mem::take(&mut self.bytes));
         }
     }

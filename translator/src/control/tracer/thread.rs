@@ -143,6 +143,7 @@ impl Tracer {
             let noted = area.note_fs_base(state.pointer, registers.fs_base);
             if noted > state.pointer {
                 state.fs_base = Some(registers.fs_base);
+                area.set(area::BASE, registers.fs_base);
             }
             state.pointer = noted;
         }
