@@ -17,15 +17,13 @@
 use std::collections::HashMap;
 
 use hmtt_format::Direction;
-use hmtt_format::access_trace::{
-    Access as Recording, Accuracy, BlockAccesses, Part, Place, SLOT_BYTES,
-};
+use hmtt_format::access_trace::{Access as Recording, BlockAccesses, Part, Place, SLOT_BYTES};
 use iced_x86::{Instruction, InstructionInfoFactory, OpAccess, OpKind, Register};
 
 use crate::block::{Block, MAX_INSTRUCTIONS, Operation};
 use crate::layout::{PAGE_BYTES, ring};
 use crate::selection::{
-    self, Access, Equality, Expression, Index, Operand, Selector, Template, Versioned,
+    self, Access, Equality, Expression, Index, Operand, Selection, Selector, Template, Versioned,
     path_accesses,
 };
 
@@ -122,15 +120,17 @@ fn is_repeated(instruction: &Instruction) -> bool {
 }
 
 /// What is chosen of the accesses of a block.
-struct Chosen {
-    /// Places of the accesses in the block, and how many each represents.
-    accesses: Vec<(usize, u16)>,
-    accuracy: Accuracy,
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Chosen {
+    /// Places in the block of the accesses that are meant: those of the wanted direction.
+    pub meant: Vec<usize>,
+    /// What is chosen of them, by index in [`meant`](Self::meant).
+    pub selection: Selection,
 }
 
 impl Chosen {
     /// Chooses accesses of a block.
-    fn of(block: &Block, accesses: &[Access], choice: &Choice) -> Self {
+    pub fn of(block: &Block, accesses: &[Access], choice: &Choice) -> Self {
         let is_meant = |one: &Access| {
             block.is_recorded && choice.direction.is_none_or(|it| it == one.direction)
         };
@@ -144,10 +144,13 @@ impl Chosen {
             }
             (Selector::Every, _) => meant.iter().map(|place| accesses[*place]).collect(),
         };
-        let selection = choice.selector.select(&own);
-        let represents = |one: &usize| (meant[*one], selection.represents(*one) as u16);
-        let accesses = selection.chosen.iter().map(represents).collect();
-        Chosen { accesses, accuracy: selection.accuracy() }
+        Chosen { selection: choice.selector.select(&own), meant }
+    }
+
+    /// Places of the chosen accesses in the block, in program order, and how many each represents.
+    pub fn places(&self) -> impl Iterator<Item = (usize, u16)> {
+        let represents = |one: &usize| self.selection.represents(*one) as u16;
+        self.selection.chosen.iter().map(move |one| (self.meant[*one], represents(one)))
     }
 }
 
@@ -161,8 +164,9 @@ impl Recorded {
             let end = before + block.operations.len();
             let to = found.partition_point(|access| access.operation < end);
             let part = Chosen::of(block, &found[from..to], choice);
-            chosen.extend(part.accesses.iter().map(|(at, represents)| (from + at, *represents)));
-            (all, near) = (all + part.accuracy.accesses, near + part.accuracy.near);
+            chosen.extend(part.places().map(|(at, represents)| (from + at, represents)));
+            let accuracy = part.selection.accuracy();
+            (all, near) = (all + accuracy.accesses, near + accuracy.near);
             (from, before) = (to, end);
         }
         let represents: Vec<u16> = chosen.iter().map(|(_, represents)| *represents).collect();
