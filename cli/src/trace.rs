@@ -2,11 +2,12 @@
 //!
 //! [`run`](mod@run) and [`attach`] follow a program, [`outputs`] writes the file, and [`caches`] simulates caches. [`file`] opens
 //! a file, for `hmtt info` ([`info`]) and for `hmtt decode` and `hmtt convert` ([`convert`]), which write [`text`], tables, or what
-//! simulators read ([`export`]).
+//! simulators read ([`export`]). [`evaluate`] states what selective traces would record.
 
 mod attach;
 mod caches;
 pub mod convert;
+mod evaluate;
 mod export;
 pub mod file;
 pub mod info;
@@ -32,6 +33,7 @@ enum Command {
     Run(run::Run),
     Attach(attach::Attach),
     Detach(Detach),
+    Evaluate(evaluate::Evaluate),
 }
 
 /// Runs the command. Returns whether something was lost.
@@ -40,5 +42,6 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
         Command::Run(arguments) => run::run(arguments),
         Command::Attach(arguments) => attach::run(arguments),
         Command::Detach(arguments) => detach(arguments).map(|()| false),
+        Command::Evaluate(arguments) => evaluate::run(arguments),
     }
 }

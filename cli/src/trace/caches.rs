@@ -29,7 +29,7 @@ use code::Code;
 use model::Model;
 
 /// Text of the option for the default caches.
-const DESKTOP: &str = "desktop";
+pub const DESKTOP: &str = "desktop";
 
 #[derive(clap::Args)]
 pub struct CacheOptions {
@@ -47,7 +47,7 @@ pub struct CacheOptions {
 
 /// A value of the option `--cache`.
 #[derive(Clone, Copy)]
-enum CacheArgument {
+pub enum CacheArgument {
     Desktop,
     One(PlacedCache),
 }
@@ -60,26 +60,26 @@ impl std::str::FromStr for CacheArgument {
     }
 }
 
-impl CacheOptions {
-    /// The levels of the caches; `None` if none are simulated.
-    fn levels(&self) -> Result<Option<Vec<CacheConfiguration>>> {
-        let one = |argument: &CacheArgument| match argument {
-            CacheArgument::Desktop => None,
-            CacheArgument::One(cache) => Some(*cache),
-        };
-        match &self.cache[..] {
-            [] => Ok(None),
-            [CacheArgument::Desktop] => Ok(Some(CacheConfiguration::DESKTOP_LEVELS.to_vec())),
-            all => {
-                let all: Option<Vec<PlacedCache>> = all.iter().map(one).collect();
-                let all = all.context("--cache desktop cannot be given with other caches")?;
-                let (levels, instructions) = places::in_order(&all).context("--cache")?;
-                ensure!(instructions.is_none(), "--cache i1: only accesses to data are recorded");
-                Ok(Some(levels))
-            }
+/// The levels of the caches; `None` if none are simulated.
+pub fn levels(arguments: &[CacheArgument]) -> Result<Option<Vec<CacheConfiguration>>> {
+    let one = |argument: &CacheArgument| match argument {
+        CacheArgument::Desktop => None,
+        CacheArgument::One(cache) => Some(*cache),
+    };
+    match arguments {
+        [] => Ok(None),
+        [CacheArgument::Desktop] => Ok(Some(CacheConfiguration::DESKTOP_LEVELS.to_vec())),
+        all => {
+            let all: Option<Vec<PlacedCache>> = all.iter().map(one).collect();
+            let all = all.context("--cache desktop cannot be given with other caches")?;
+            let (levels, instructions) = places::in_order(&all).context("--cache")?;
+            ensure!(instructions.is_none(), "--cache i1: only accesses to data are recorded");
+            Ok(Some(levels))
         }
     }
+}
 
+impl CacheOptions {
     /// Whether caches are simulated.
     pub fn are_wanted(&self) -> bool {
         !self.cache.is_empty()
@@ -92,7 +92,7 @@ impl CacheOptions {
 
     /// Creates the caches and their output; `None` if none are simulated.
     pub fn prepare(&self, overwrite: bool) -> Result<Option<Caches>> {
-        let Some(levels) = self.levels()? else { return Ok(None) };
+        let Some(levels) = levels(&self.cache)? else { return Ok(None) };
         let model = Model::new(&levels)?;
         let create = |path: &PathBuf| Created::new(path, overwrite);
         let file = self.cache_json.as_ref().map(create).transpose()?;

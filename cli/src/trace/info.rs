@@ -53,14 +53,15 @@ fn sums(Sums { blocks, reads, writes, bytes }: Sums) -> Value {
 }
 
 /// Adds members to an object.
-fn with(mut object: Value, more: Value) -> Value {
+pub fn with(mut object: Value, more: Value) -> Value {
     if let (Some(object), Value::Object(more)) = (object.as_object_mut(), more) {
         object.extend(more);
     }
     object
 }
 
-fn chosen(accuracy: Accuracy) -> Value {
+/// What accesses account for, as members of an object.
+pub fn chosen(accuracy: Accuracy) -> Value {
     let count = |count: u128| u64::try_from(count).unwrap_or(u64::MAX);
     json!({
         "all_accesses": count(accuracy.accesses),

@@ -67,22 +67,31 @@ pub struct TraceOptions {
 
 /// Which accesses are equal.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum EqualityName {
+pub enum EqualityName {
     /// Those by the same registers, of the same values, and the same displacement
     Versions,
     /// Those whose registers follow from the same ones by additions of constants, too
     Values,
 }
 
+impl From<EqualityName> for Equality {
+    fn from(name: EqualityName) -> Self {
+        match name {
+            EqualityName::Versions => Equality::Versions,
+            EqualityName::Values => Equality::Values,
+        }
+    }
+}
+
 /// Parses a share.
-fn omega(text: &str) -> Result<Omega> {
+pub fn omega(text: &str) -> Result<Omega> {
     let number = text.strip_suffix('%').unwrap_or(text);
     let percent = number.parse().with_context(|| format!("{text} is no share, such as 25%"))?;
     Ok(Omega::from_percent(percent)?)
 }
 
 /// Parses a size.
-fn chunk(text: &str) -> Result<Chunk> {
+pub fn chunk(text: &str) -> Result<Chunk> {
     let bytes = text.parse().with_context(|| format!("{text} is no number of bytes"))?;
     Chunk::new(bytes).context("a piece of memory has at least one byte")
 }
@@ -102,10 +111,7 @@ impl TraceOptions {
             Some(omega) => Selector::Representatives { omega, chunk: self.chunk },
             None => Selector::Every,
         };
-        let equality = match self.equality {
-            EqualityName::Versions => Equality::Versions,
-            EqualityName::Values => Equality::Values,
-        };
+        let equality = self.equality.into();
         let direction = match (self.reads, self.writes) {
             (true, _) => Some(Direction::Read),
             (_, true) => Some(Direction::Write),

@@ -40,6 +40,7 @@ mod tag_unwind;
 mod tag_words;
 mod trace;
 mod trace_cache;
+mod trace_evaluated;
 mod trace_exports;
 mod trace_losses;
 mod trace_selected;

@@ -13,7 +13,7 @@ use crate::{hmtt, scratch, skipped};
 const BUSY: &str = include_str!("monitor/busy.c");
 
 /// Records a program at the same addresses each time. `None`: that is not possible here.
-fn traced(name: &str, program: &Path, options: &[&str]) -> Option<PathBuf> {
+pub fn traced(name: &str, program: &Path, options: &[&str]) -> Option<PathBuf> {
     let file = scratch(&format!("trace-selected-{name}.acc"));
     let mut command = Command::new("setarch");
     command.args(["-R", env!("CARGO_BIN_EXE_hmtt"), "trace", "run", "--overwrite", "-o"]);
@@ -47,6 +47,7 @@ fn are_among(some: &[String], all: &[String]) -> bool {
     some.iter().all(|one| rest.any(|other| other == one))
 }
 
+/// What `hmtt info` states.
 pub fn info(file: &Path) -> Value {
     let output = hmtt(&["info", "--json", file.to_str().unwrap()]);
     serde_json::from_slice(&output.stdout).unwrap()

@@ -1,0 +1,132 @@
+//! Makes the accesses that each setting records in caches of its own, and all accesses in others.
+//!
+//! Only the first level is compared. Levels behind it are simulated if one of them removes lines from those before it.
+
+use hmtt::access_trace::{Elements, MOST_ELEMENTS};
+use hmtt::cache::{AccessKind, CacheConfiguration, CacheError, Counters, Hierarchy};
+use hmtt_format::Direction;
+use hmtt_format::access_trace::Made;
+
+/// The caches of all settings.
+pub struct Caches {
+    /// Configuration of the first level.
+    first: CacheConfiguration,
+    /// Caches for all accesses.
+    full: Hierarchy,
+    /// Caches for the accesses of each setting.
+    chosen: Vec<Hierarchy>,
+    /// Accesses of the current instruction.
+    instruction: Vec<Made>,
+    /// How many elements of string instructions are still made: a forged file may state any number.
+    left: u64,
+}
+
+impl Caches {
+    /// Empty caches for a number of settings.
+    ///
+    /// # Errors
+    /// [`CacheError`] if there can be no such caches.
+    pub fn new(levels: &[CacheConfiguration], settings: usize) -> Result<Self, CacheError> {
+        let first = *levels.first().ok_or(CacheError::NoLevel)?;
+        let needed = levels.iter().rposition(|level| level.inclusive).unwrap_or(0);
+        Hierarchy::new(levels, None)?;
+        let full = Hierarchy::new(&levels[..=needed], None)?;
+        let chosen = vec![full.clone(); settings];
+        Ok(Caches { first, full, chosen, instruction: Vec::new(), left: MOST_ELEMENTS })
+    }
+
+    /// The first level.
+    pub fn configuration(&self) -> CacheConfiguration {
+        self.first
+    }
+
+    /// Counts of the first level for all accesses.
+    pub fn full(&self) -> Counters {
+        first(&self.full)
+    }
+
+    /// Counts of the first level for the accesses of a setting.
+    pub fn chosen(&self, setting: usize) -> Counters {
+        first(&self.chosen[setting])
+    }
+
+    /// Makes the accesses of an execution of a block. `recorded_by`: the settings that record each access, by its place.
+    pub fn execute(&mut self, mut made: &[(u16, Made)], recorded_by: &[Vec<u16>]) {
+        while let [(place, first), ..] = made {
+            if first.elements == 1 {
+                self.make(first, &recorded_by[usize::from(*place)]);
+                made = &made[1..];
+                continue;
+            }
+            // All operands of a repeated instruction are recorded in all settings; their elements are accessed in turn.
+            let count = made.iter().take_while(|(_, one)| one.pc == first.pc).count();
+            let (elements, place) = (first.elements, usize::from(*place));
+            let mut instruction = std::mem::take(&mut self.instruction);
+            instruction.clear();
+            instruction.extend(made[..count].iter().map(|(_, one)| *one));
+            made = &made[count..];
+            if let Some(left) = self.left.checked_sub(elements) {
+                self.left = left;
+                Elements::new(&instruction).for_each(|one| self.make(&one, &recorded_by[place]));
+            }
+            self.instruction = instruction;
+        }
+    }
+
+    fn make(&mut self, made: &Made, settings: &[u16]) {
+        // What no instruction accesses, which a forged file may state, has no address there.
+        let known = Elements::new(std::slice::from_ref(made)).next();
+        let Some(address) = known.and_then(|known| known.address) else { return };
+        let kind = match made.direction {
+            Direction::Read => AccessKind::Read,
+            Direction::Write => AccessKind::Write,
+        };
+        self.full.access(kind, address, made.size, &mut |_| {});
+        for setting in settings {
+            let caches = &mut self.chosen[usize::from(*setting)];
+            caches.access(kind, address, made.size, &mut |_| {});
+        }
+    }
+}
+
+fn first(caches: &Hierarchy) -> Counters {
+    caches.counters().next().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn made(pc: u64, address: u64, size: u32, elements: u64) -> Made {
+        let (direction, address) = (Direction::Read, Some(address));
+        let (is_down, conditional, represents) = (false, false, 1);
+        Made { pc, direction, address, represents, size, elements, is_down, conditional }
+    }
+
+    #[test]
+    fn settings_have_caches_of_their_own() {
+        let level: CacheConfiguration = "1K,1,64,lru".parse().unwrap();
+        let mut caches = Caches::new(&[level; 2], 2).unwrap();
+        let recorded_by = [vec![0, 1], vec![1], vec![], vec![0, 1]];
+        let one = [
+            (0, made(1, 0, 8, 1)),
+            (1, made(2, 0x400, 8, 1)),
+            (2, made(3, 0x20, 1, 1)),
+            (3, made(4, 0x800, 8, 16)),
+        ];
+        caches.execute(&one, &recorded_by);
+        let counts = |of: Counters| (of.hits, of.misses);
+        assert_eq!(counts(caches.chosen(0)), (14, 3));
+        assert_eq!(counts(caches.chosen(1)), (14, 4));
+        assert_eq!(counts(caches.full()), (14, 5));
+    }
+
+    #[test]
+    fn forged_numbers_of_elements_are_bounded() {
+        let level: CacheConfiguration = "1K,1,64,lru".parse().unwrap();
+        let mut caches = Caches::new(&[level], 1).unwrap();
+        caches.execute(&[(0, made(1, 0, 8, MOST_ELEMENTS + 1))], &[vec![0]]);
+        caches.execute(&[(0, made(1, 0, u32::MAX, 1))], &[vec![0]]);
+        assert_eq!(caches.full(), Counters::default());
+    }
+}

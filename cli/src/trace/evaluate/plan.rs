@@ -1,0 +1,180 @@
+//! Finds what each setting records of a block.
+//!
+//! The block is decoded from the code in the file. Its accesses must be those that the file describes, which a full trace has in
+//! program order; otherwise there is no plan.
+
+use std::collections::HashMap;
+
+use hmtt_format::access_trace::{Accuracy, BlockAccesses};
+use hmtt_probe::address::RunAddr;
+use hmtt_translator::block::Block;
+use hmtt_translator::recorded::Chosen;
+use hmtt_translator::selection::{
+    self, Access, Chunk, Coverage, Equality, Representative, Selection, Selector,
+};
+
+use super::settings::Settings;
+
+/// An access that is recorded in no setting of a list, but probably in a chunk with one that is.
+#[derive(Debug)]
+pub struct Check {
+    /// Size of the chunks in bytes.
+    pub chunk: Chunk,
+    /// Place of the access in the block.
+    pub access: u16,
+    /// Places of the recorded accesses whose expressions are at distance zero from its expression.
+    pub recorded: Vec<u16>,
+    /// The settings in which this is so.
+    pub settings: Vec<u16>,
+    /// Executions of the access and of one of the recorded ones.
+    pub checked: u64,
+    /// Those among them in which none of the recorded ones was in the chunk of the access.
+    pub different: u64,
+}
+
+/// What the settings record of a block.
+#[derive(Debug)]
+pub struct Plan {
+    /// What each setting records in one execution.
+    pub accuracies: Vec<Accuracy>,
+    /// What is compared in each execution.
+    pub checks: Vec<Check>,
+    /// For each access the settings that record it.
+    pub recorded_by: Vec<Vec<u16>>,
+}
+
+/// Checks of a block, by what is compared: settings mostly differ little.
+type Known = HashMap<(Chunk, u16, Vec<u16>), usize>;
+
+impl Plan {
+    /// Decodes a block, and finds what is recorded of it. `None`: the code is not that of the described accesses.
+    pub fn new(described: &BlockAccesses, settings: &Settings) -> Option<Self> {
+        let block = decoded(described)?;
+        let accesses = selection::accesses(&block, Equality::Values);
+        let is_same = |(access, described): (&Access, &hmtt_format::access_trace::Access)| {
+            access.operation == usize::from(described.operation)
+                && (access.direction, access.size) == (described.direction, described.size)
+        };
+        let has_all = accesses.len() == described.accesses.len();
+        if !has_all || !accesses.iter().zip(&described.accesses).all(is_same) {
+            return None;
+        }
+        let recorded_by = vec![Vec::new(); accesses.len()];
+        let mut plan = Plan { accuracies: Vec::new(), checks: Vec::new(), recorded_by };
+        let mut known = Known::new();
+        for (choice, setting) in settings.choices().zip(0..) {
+            let chosen = Chosen::of(&block, &accesses, &choice);
+            plan.accuracies.push(chosen.selection.accuracy());
+            for (place, _) in chosen.places() {
+                plan.recorded_by[place].push(setting);
+            }
+            if let Selector::Representatives { chunk, .. } = choice.selector {
+                plan.add_checks(&chosen, chunk, setting, &mut known);
+            }
+        }
+        Some(plan)
+    }
+
+    /// Adds what is compared in a setting.
+    fn add_checks(&mut self, chosen: &Chosen, chunk: Chunk, setting: u16, known: &mut Known) {
+        let Chosen { meant, selection } = chosen;
+        let place = |index: usize| meant[index] as u16;
+        for (index, class) in selection.represented_by.iter().enumerate() {
+            let class = class.map(|class| &selection.representatives[class]);
+            let Some(near) = class.filter(|class| class.coverage == Coverage::Near) else {
+                continue;
+            };
+            let recorded = at_distance_zero(selection, near, chunk).map(place).collect();
+            let (checks, access) = (&mut self.checks, place(index));
+            let number = *known.entry((chunk, access, recorded)).or_insert_with_key(|key| {
+                let (recorded, settings) = (key.2.clone(), Vec::new());
+                checks.push(Check { chunk, access, recorded, settings, checked: 0, different: 0 });
+                checks.len() - 1
+            });
+            self.checks[number].settings.push(setting);
+        }
+    }
+}
+
+/// The recorded accesses at distance zero from a class that is not recorded.
+fn at_distance_zero<'s>(
+    selection: &'s Selection,
+    near: &'s Representative,
+    chunk: Chunk,
+) -> impl Iterator<Item = usize> + 's {
+    let is_recorded = |one: &&Representative| one.coverage == Coverage::Traced;
+    let is_near =
+        move |one: &&Representative| near.expression.distance(&one.expression, chunk) == Some(0);
+    let all = selection.representatives.iter().filter(is_recorded).filter(is_near);
+    all.map(|one| one.access)
+}
+
+/// Decodes a described block.
+fn decoded(described: &BlockAccesses) -> Option<Block> {
+    let block = Block::from_bytes(RunAddr(described.start), &described.code).ok()?;
+    let is_whole = block.bytes.len() == described.code.len()
+        && block.operations.len() == usize::from(described.instructions);
+    is_whole.then_some(block)
+}
+
+#[cfg(test)]
+mod tests {
+    use hmtt_translator::recorded::Recorded;
+
+    use super::super::settings::Share;
+    use super::*;
+
+    /// What the recorder describes of a block, all accesses.
+    fn described(code: &[u8]) -> BlockAccesses {
+        let block = Block::from_bytes(RunAddr(0x1000), code).unwrap();
+        let every = hmtt_translator::recorded::Choice::EVERY;
+        let accesses = Recorded::new(std::slice::from_ref(&block), &every).accesses;
+        BlockAccesses { code: block.bytes.into(), ..accesses }
+    }
+
+    fn settings(shares: &[&str], chunks: &[u64]) -> Settings {
+        let shares: Vec<Share> = shares.iter().map(|share| share.parse().unwrap()).collect();
+        let chunks: Vec<Chunk> = chunks.iter().map(|chunk| Chunk::new(*chunk).unwrap()).collect();
+        Settings::new(&shares, &chunks, Equality::Values)
+    }
+
+    /// mov rax, [rdi]; mov rcx, [rdi+8]; mov rdx, [rdi+0x40]; mov [rdi], rcx; ret
+    const CODE: &[u8] = b"\x48\x8b\x07\x48\x8b\x4f\x08\x48\x8b\x57\x40\x48\x89\x0f\xc3";
+
+    #[test]
+    fn a_plan_has_what_the_recorder_records() {
+        let settings = settings(&["25%", "50%", "100%", "all"], &[16, 64]);
+        let plan = Plan::new(&described(CODE), &settings).unwrap();
+        assert_eq!((plan.accuracies.len(), plan.recorded_by.len()), (7, 5));
+        let block = decoded(&described(CODE)).unwrap();
+        for ((choice, accuracy), setting) in settings.choices().zip(&plan.accuracies).zip(0..) {
+            let recorded = Recorded::new(std::slice::from_ref(&block), &choice).accesses;
+            assert_eq!(*accuracy, Accuracy::of(&recorded));
+            let by_plan = plan.recorded_by.iter().filter(|by| by.contains(&setting)).count();
+            assert_eq!(by_plan, recorded.accesses.len());
+        }
+    }
+
+    #[test]
+    fn what_is_near_is_compared_with_what_is_recorded() {
+        // Of four classes one is recorded: that of two accesses.
+        let plan = Plan::new(&described(CODE), &settings(&["25%", "26%"], &[16])).unwrap();
+        let found: Vec<_> = plan.checks.iter().map(|one| (one.access, &one.recorded[..])).collect();
+        assert_eq!(found, [(1, &[0][..])]);
+        assert_eq!(plan.checks[0].settings, [0, 1]);
+    }
+
+    #[test]
+    fn other_code_has_no_plan() {
+        let settings = settings(&["50%"], &[64]);
+        let mut shorter = described(CODE);
+        shorter.code.pop();
+        let mut reads = described(CODE);
+        reads.accesses[3].direction = hmtt_format::Direction::Read;
+        let mut fewer = described(CODE);
+        fewer.accesses.pop();
+        for forged in [shorter, reads, fewer, BlockAccesses::default()] {
+            assert!(Plan::new(&forged, &settings).is_none(), "{forged:?}");
+        }
+    }
+}

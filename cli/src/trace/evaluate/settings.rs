@@ -1,0 +1,72 @@
+//! The settings of selective traces that are compared.
+
+use hmtt_translator::recorded::{Choice, Silence};
+use hmtt_translator::selection::{Chunk, Equality, Omega, Selector};
+
+use crate::trace::options::omega;
+
+/// The share of representatives that is recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Share {
+    /// All accesses, not only representatives.
+    Everything,
+    /// A share of the representatives of each block.
+    Representatives(Omega),
+}
+
+impl std::str::FromStr for Share {
+    type Err = anyhow::Error;
+
+    /// Parses `25%`, `25` or `all`.
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        if text == "all" { Ok(Self::Everything) } else { omega(text).map(Self::Representatives) }
+    }
+}
+
+/// Settings, in the order in which results are stated.
+pub struct Settings {
+    /// Which accesses of a block are equal.
+    pub equality: Equality,
+    selectors: Vec<Selector>,
+}
+
+impl Settings {
+    /// All pairs of a share and a size of chunks. All accesses are recorded in one way only, and nothing is compared twice.
+    pub fn new(shares: &[Share], chunks: &[Chunk], equality: Equality) -> Self {
+        let mut selectors = Vec::new();
+        for share in shares {
+            for &chunk in chunks {
+                let selector = match *share {
+                    Share::Everything => Selector::Every,
+                    Share::Representatives(omega) => Selector::Representatives { omega, chunk },
+                };
+                if !selectors.contains(&selector) {
+                    selectors.push(selector);
+                }
+            }
+        }
+        Settings { equality, selectors }
+    }
+
+    /// The number of settings.
+    pub fn len(&self) -> usize {
+        self.selectors.len()
+    }
+
+    /// How accesses are chosen in each setting.
+    pub fn selectors(&self) -> &[Selector] {
+        &self.selectors
+    }
+
+    /// The options of the recorder for each setting.
+    pub fn choices(&self) -> impl Iterator<Item = Choice> {
+        let equality = self.equality;
+        let choice = move |&selector| Choice {
+            selector,
+            equality,
+            direction: None,
+            silence: Silence::Never,
+        };
+        self.selectors.iter().map(choice)
+    }
+}
