@@ -43,6 +43,7 @@ mod trace_cache;
 mod trace_evaluated;
 mod trace_exports;
 mod trace_losses;
+mod trace_recounted;
 mod trace_selected;
 mod usage;
 

@@ -35,7 +35,7 @@ fn root() -> PathBuf {
 }
 
 /// The Python that has a package; `None` where no Python has it.
-fn python(package: &str) -> Option<PathBuf> {
+pub fn python(package: &str) -> Option<PathBuf> {
     // `make setup` installs packages there.
     let installed = root().join("target/tools/bin/python3");
     [installed, "python3".into()].into_iter().find(|python| {

@@ -1,0 +1,81 @@
+//! What `hmtt info` and `hmtt trace evaluate` state of selective traces equals what a program in Python counts, which has nothing
+//! of this project but the traces as text (`tests/readers/recounted_accesses.py`).
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::python::python;
+use crate::tag::build;
+use crate::trace::ACCESSES;
+use crate::trace_selected::{info, traced};
+use crate::{hmtt, scratch, skipped};
+
+const OPTIONS: &str = include_str!("../../../tests/programs/kernels/options.c");
+
+/// The executed instructions and accesses of a trace as text.
+fn lackey(name: &str, file: &Path) -> PathBuf {
+    let output = scratch(&format!("recounted-{name}.lackey"));
+    let (from, to) = (file.to_str().unwrap(), output.to_str().unwrap());
+    let converted = hmtt(&["convert", "--to", "lackey", "-f", from, to]);
+    assert!(converted.status.success(), "{converted:?}");
+    output
+}
+
+/// What the program in Python counts.
+fn recounted(python: &Path, program: &Path, [full, some]: [&Path; 2], setting: [&str; 2]) -> Value {
+    let script =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/readers/recounted_accesses.py");
+    let mut command = Command::new(python);
+    let output = command.arg(script).arg(program).arg(full).arg(some).args(setting).output();
+    let output = output.unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+#[test]
+fn accuracies_are_those_of_a_program_without_our_code() {
+    let Some(python) = python("capstone") else { return skipped("no Python has capstone") };
+    let flags = ["-static", "-no-pie", "-w", "-lm"];
+    let settings: &[[&str; 2]] = &[["25", "64"], ["75", "16"]];
+    for (name, source, settings) in
+        [("accesses", ACCESSES, &settings[..1]), ("options", OPTIONS, settings)]
+    {
+        let Some(program) = build(&format!("recounted-{name}"), source, &flags) else { return };
+        let Some(full) = traced(&format!("recounted-full-{name}"), &program, &[]) else { return };
+        let text = lackey(&format!("full-{name}"), &full);
+        for &[omega, chunk] in settings {
+            let setting = ["--omega", omega, "--chunk", chunk, "--equality", "versions"];
+            let options = [&["--all-blocks"], &setting[..]].concat();
+            let Some(some) = traced("recounted-some", &program, &options) else { return };
+            let stated = info(&some);
+            let evaluated = [&["trace", "evaluate", "--json"], &setting[..]].concat();
+            let evaluated = hmtt(&[&evaluated[..], &[full.to_str().unwrap()]].concat());
+            let evaluated: Value = serde_json::from_slice(&evaluated.stdout).unwrap();
+            let evaluated = &evaluated["settings"][0];
+            let traces = [&*text, &lackey("some", &some)];
+            let recounted = recounted(&python, &program, traces, [omega, chunk]);
+            let number = |of: &Value, name: &str| of[name].as_u64().unwrap();
+            // Accesses whose addresses are not known have no lines, and are always recorded.
+            let unknown = number(&stated, "unknown_addresses");
+            for (one, without) in [
+                ("all_accesses", unknown),
+                ("recorded_accesses", unknown),
+                ("represented_accesses", unknown),
+                ("near_accesses", 0),
+            ] {
+                let expected = number(&recounted, one) + without;
+                assert_eq!(
+                    number(&stated["chosen"], one),
+                    expected,
+                    "{name} {omega} {chunk} {one}"
+                );
+                assert_eq!(number(evaluated, one), expected, "{name} {omega} {chunk} {one}");
+            }
+            let (is, expected) = (&evaluated["false_accesses"], &recounted["false_accesses"]);
+            assert_eq!(is, expected, "{name} {omega} {chunk}");
+            assert!(number(&recounted, "false_accesses") > 0, "{recounted}");
+        }
+    }
+}
