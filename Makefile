@@ -46,7 +46,8 @@ bitstream: setup
 	done; exit $$status
 
 # Measures the receiver compared with tcpdump and dumpcap, decoding, forged frames, tag logs, tagged and monitored
-# programs compared with other tools, and the simulated card. The receiver's part writes 10 GB to target/bench and removes them.
+# programs compared with other tools, selective traces with full ones, and the simulated card. The receiver's part writes
+# 10 GB to target/bench and removes them.
 bench:
 	@sh tools/setup.sh bench
 	cargo build --quiet --release -p hmtt-sim -p hmtt-host -p hmtt-cli -p hmtt-tests --bins
@@ -58,6 +59,7 @@ bench:
 	cargo run --quiet --release -p hmtt-tests --bin bench_monitored
 	cargo run --quiet --release -p hmtt-tests --bin bench_starts
 	cargo run --quiet --release -p hmtt-tests --bin bench_queue
+	cargo run --quiet --release -p hmtt-tests --bin bench_selected
 	cargo run --quiet --release -p hmtt-tests --bin bench
 
 # Fuzzes for SECONDS each: random commands against a model of the pins, settings and switches against a model of the

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use hmtt_format::{Access, truth};
 pub use hmtt_test_support::programs::{has, program, run, skip, succeed};
 
+pub mod charts;
 pub mod fuzz;
 pub mod hostile;
 pub mod load;
