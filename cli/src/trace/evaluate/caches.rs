@@ -19,6 +19,8 @@ pub struct Caches {
     instruction: Vec<Made>,
     /// How many elements of string instructions are still made: a forged file may state any number.
     left: u64,
+    /// Accesses that are not made: their addresses are not known, or no program makes them.
+    unknown: u64,
 }
 
 impl Caches {
@@ -32,12 +34,17 @@ impl Caches {
         Hierarchy::new(levels, None)?;
         let full = Hierarchy::new(&levels[..=needed], None)?;
         let chosen = vec![full.clone(); settings];
-        Ok(Caches { first, full, chosen, instruction: Vec::new(), left: MOST_ELEMENTS })
+        Ok(Caches { first, full, chosen, instruction: Vec::new(), left: MOST_ELEMENTS, unknown: 0 })
     }
 
     /// The first level.
     pub fn configuration(&self) -> CacheConfiguration {
         self.first
+    }
+
+    /// Accesses that are in no cache, because their addresses are not known.
+    pub fn unknown(&self) -> u64 {
+        self.unknown
     }
 
     /// Counts of the first level for all accesses.
@@ -65,10 +72,11 @@ impl Caches {
             instruction.clear();
             instruction.extend(made[..count].iter().map(|(_, one)| *one));
             made = &made[count..];
-            if let Some(left) = self.left.checked_sub(elements) {
-                self.left = left;
-                Elements::new(&instruction).for_each(|one| self.make(&one, &recorded_by[place]));
+            match self.left.checked_sub(elements) {
+                Some(left) => self.left = left,
+                None => instruction.iter_mut().for_each(|one| one.address = None),
             }
+            Elements::new(&instruction).for_each(|one| self.make(&one, &recorded_by[place]));
             self.instruction = instruction;
         }
     }
@@ -76,7 +84,10 @@ impl Caches {
     fn make(&mut self, made: &Made, settings: &[u16]) {
         // What no instruction accesses, which a forged file may state, has no address there.
         let known = Elements::new(std::slice::from_ref(made)).next();
-        let Some(address) = known.and_then(|known| known.address) else { return };
+        let Some(address) = known.and_then(|known| known.address) else {
+            self.unknown = self.unknown.saturating_add(made.elements);
+            return;
+        };
         let kind = match made.direction {
             Direction::Read => AccessKind::Read,
             Direction::Write => AccessKind::Write,
@@ -128,5 +139,8 @@ mod tests {
         caches.execute(&[(0, made(1, 0, 8, MOST_ELEMENTS + 1))], &[vec![0]]);
         caches.execute(&[(0, made(1, 0, u32::MAX, 1))], &[vec![0]]);
         assert_eq!(caches.full(), Counters::default());
+        assert_eq!(caches.unknown(), MOST_ELEMENTS + 2);
+        caches.execute(&[(0, made(1, 0, 8, 2))], &[vec![0]]);
+        assert_eq!((caches.full().hits, caches.full().misses), (1, 1));
     }
 }

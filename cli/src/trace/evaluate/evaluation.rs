@@ -163,7 +163,7 @@ impl Visitor for Evaluation {
     fn block(&mut self, executed: &Executed<'_>) {
         self.end_execution();
         self.made.clear();
-        (self.current, self.next) = (executed.number as usize, 0);
+        self.current = executed.number as usize;
         if self.blocks.len() <= self.current {
             self.blocks.resize_with(self.current + 1, || None);
         }
@@ -173,7 +173,10 @@ impl Visitor for Evaluation {
             executions: 0,
         });
         counted.executions += 1;
-        self.unplanned += u64::from(counted.plan.is_none());
+        let is_planned = counted.plan.is_some();
+        self.unplanned += u64::from(!is_planned);
+        // A forged block may have many accesses, and only those of a plan are few enough to be searched.
+        self.next = if is_planned { 0 } else { usize::MAX };
     }
 
     fn access(&mut self, executed: &Executed<'_>, access: ThreadAccess) {
@@ -188,7 +191,24 @@ impl Visitor for Evaluation {
 mod tests {
     use std::num::NonZeroU64;
 
+    use hmtt_translator::selection::Equality;
+
+    use super::super::settings::Share;
     use super::*;
+
+    #[test]
+    fn blocks_with_other_code_are_left_out_and_counted() {
+        let settings = Settings::new(&[Share::Everything], &[NonZeroU64::MIN], Equality::Values);
+        let mut evaluation = Evaluation::new(settings, None);
+        let block = BlockAccesses { code: vec![0x06], instructions: 1, ..BlockAccesses::default() };
+        let executed =
+            Executed { thread: 1, number: 7, block: &block, function: None, instructions: 1 };
+        evaluation.block(&executed);
+        evaluation.block(&executed);
+        let results = evaluation.finish();
+        assert_eq!((results.unplanned, results.executions, results.accesses), (2, 0, 0));
+        assert!(results.what_is_missing().unwrap().starts_with("2 executed blocks are left out"));
+    }
 
     #[test]
     fn only_executed_accesses_are_compared() {

@@ -7,6 +7,7 @@ use hmtt_format::access_trace::Accuracy;
 use hmtt_translator::selection::{Equality, Selector};
 use serde_json::{Value, json};
 
+use super::caches::Caches;
 use super::evaluation::{Results, Sharing};
 use crate::trace::info::{chosen, with};
 
@@ -109,6 +110,10 @@ pub fn text(results: &Results, output: &mut dyn Write) -> io::Result<()> {
             one.line_bytes,
             percent(miss_rate(caches.full()), 3)
         )?;
+        if caches.unknown() > 0 {
+            let unknown = caches.unknown();
+            writeln!(output, "{unknown} accesses are left out: their addresses are not known")?;
+        }
     }
     writeln!(
         output,
@@ -137,6 +142,7 @@ pub fn json(results: &Results) -> Value {
         "all_accesses": u64::try_from(*accesses).unwrap_or(u64::MAX),
         "unevaluated_blocks": unplanned,
         "cache_miss_rate": caches.as_ref().and_then(|caches| miss_rate(caches.full())),
+        "unknown_accesses": caches.as_ref().map(Caches::unknown),
         "settings": Row::all(results).map(|row| row.json()).collect::<Vec<_>>(),
     })
 }
