@@ -28,6 +28,9 @@ use caches::Caches;
 use evaluation::Evaluation;
 use settings::{Settings, Share};
 
+/// Most settings that are compared.
+const MOST_SETTINGS: usize = 1000;
+
 /// State what traces with `--omega` would record and tell, from a trace with all accesses
 #[derive(clap::Args)]
 pub struct Evaluate {
@@ -66,6 +69,7 @@ pub struct Evaluate {
 pub fn run(arguments: &Evaluate) -> Result<bool> {
     let Evaluate { file: path, omega, chunk, equality, cache, json } = arguments;
     let settings = Settings::new(omega, chunk, (*equality).into());
+    ensure!(settings.len() <= MOST_SETTINGS, "at most {MOST_SETTINGS} settings can be compared");
     let caches = levels(cache)?.map(|levels| Caches::new(&levels, settings.len())).transpose()?;
     let file = full(path)?;
     let mut evaluation = Evaluation::new(settings, caches);

@@ -84,13 +84,13 @@ fn chunks_that_are_other_ones_are_some_of_those_that_are_near() {
         assert!(number(one, "false_accesses") <= checked, "{one}");
         // Pieces of memory that are apart by less than a page are mostly in the same page.
         let is_page = one["chunk_bytes"] == 4096 && checked > 0;
-        assert!(!is_page || one["false_share"].as_f64().unwrap() < 0.1, "{one}");
+        assert!(!is_page || one["false_share"].as_f64().unwrap() < 0.5, "{one}");
     }
     // Pushes and pops at distances of 8 bytes are in the same 16 bytes, or not.
     let small = &settings[3];
     assert!(small["chunk_bytes"] == 16 && small["omega_percent"] == 25, "{small}");
     let share = small["false_share"].as_f64().unwrap();
-    assert!((0.2..0.8).contains(&share), "{small}");
+    assert!((0.05..0.95).contains(&share), "{small}");
     assert_eq!(settings[15]["cache_miss_rate"], all["cache_miss_rate"]);
     let text = String::from_utf8(hmtt(&["trace", "evaluate", full.to_str().unwrap()]).stdout);
     let text = text.unwrap();

@@ -67,7 +67,8 @@ impl Caches {
             }
             // All operands of a repeated instruction are recorded in all settings; their elements are accessed in turn.
             let count = made.iter().take_while(|(_, one)| one.pc == first.pc).count();
-            let (elements, place) = (first.elements, usize::from(*place));
+            let place = usize::from(*place);
+            let elements = made[..count].iter().map(|(_, one)| one.elements).max().unwrap_or(0);
             let mut instruction = std::mem::take(&mut self.instruction);
             instruction.clear();
             instruction.extend(made[..count].iter().map(|(_, one)| *one));
@@ -142,5 +143,10 @@ mod tests {
         assert_eq!(caches.unknown(), MOST_ELEMENTS + 2);
         caches.execute(&[(0, made(1, 0, 8, 2))], &[vec![0]]);
         assert_eq!((caches.full().hits, caches.full().misses), (1, 1));
+        // One operand has all of them.
+        let left = caches.left;
+        let two = [(0, made(1, 0, 8, 2)), (1, made(1, 0, 8, 100))];
+        caches.execute(&two, &[vec![], vec![]]);
+        assert_eq!(left - caches.left, 100);
     }
 }

@@ -9,6 +9,9 @@ use super::caches::Caches;
 use super::plan::{Check, Plan};
 use super::settings::Settings;
 
+/// Largest size of all plans. Those of a million blocks have less.
+const MOST_PLANS: usize = 1 << 27;
+
 /// How often a chunk that is probably known is another one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sharing {
@@ -40,6 +43,8 @@ pub struct Evaluation {
     /// Addresses of the current execution, by place.
     addresses: Vec<Option<u64>>,
     unplanned: u64,
+    /// How large further plans may be.
+    left: usize,
 }
 
 /// What was found.
@@ -56,7 +61,7 @@ pub struct Results {
     pub executions: u64,
     /// All accesses of these blocks.
     pub accesses: u128,
-    /// Executions that are left out, because the code of the block is not that of its accesses.
+    /// Executions that are left out, because the code of the block is not that of its accesses, or there are too many blocks.
     pub unplanned: u64,
 }
 
@@ -66,7 +71,7 @@ impl Results {
         let count = self.unplanned;
         (count > 0).then(|| {
             format!(
-                "{count} executed blocks are left out: their code is not that of their accesses"
+                "{count} executed blocks are left out: their code is not that of their accesses, or there are too many"
             )
         })
     }
@@ -84,6 +89,7 @@ impl Evaluation {
             next: 0,
             addresses: Vec::new(),
             unplanned: 0,
+            left: MOST_PLANS,
         }
     }
 
@@ -167,10 +173,14 @@ impl Visitor for Evaluation {
         if self.blocks.len() <= self.current {
             self.blocks.resize_with(self.current + 1, || None);
         }
-        let settings = &self.settings;
-        let counted = self.blocks[self.current].get_or_insert_with(|| Counted {
-            plan: Plan::new(executed.block, settings),
-            executions: 0,
+        let (settings, left) = (&self.settings, &mut self.left);
+        let counted = self.blocks[self.current].get_or_insert_with(|| {
+            let plan = Plan::new(executed.block, settings);
+            let plan = plan.filter(|plan| {
+                *left = left.saturating_sub(plan.size());
+                *left > 0
+            });
+            Counted { plan, executions: 0 }
         });
         counted.executions += 1;
         let is_planned = counted.plan.is_some();

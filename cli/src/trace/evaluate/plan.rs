@@ -52,7 +52,9 @@ impl Plan {
         let block = decoded(described)?;
         let accesses = selection::accesses(&block, Equality::Values);
         let is_same = |(access, described): (&Access, &hmtt_format::access_trace::Access)| {
+            let operation = block.operations.get(access.operation);
             access.operation == usize::from(described.operation)
+                && operation.is_some_and(|one| one.instruction.ip() == described.pc)
                 && (access.direction, access.size) == (described.direction, described.size)
         };
         let has_all = accesses.len() == described.accesses.len();
@@ -73,6 +75,13 @@ impl Plan {
             }
         }
         Some(plan)
+    }
+
+    /// How many numbers it consists of, about.
+    pub fn size(&self) -> usize {
+        let checks = self.checks.iter().map(|one| 8 + one.recorded.len() + one.settings.len());
+        let recorded_by = self.recorded_by.iter().map(|by| 4 + by.len());
+        4 * self.accuracies.len() + checks.sum::<usize>() + recorded_by.sum::<usize>()
     }
 
     /// Adds what is compared in a setting.
