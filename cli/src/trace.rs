@@ -14,6 +14,7 @@ pub mod info;
 mod options;
 mod outputs;
 mod run;
+mod sampled;
 mod text;
 
 use anyhow::Result;

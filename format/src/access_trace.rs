@@ -20,7 +20,7 @@
 //!
 //! | offset in a chunk | bytes | |
 //! |---|---|---|
-//! | 0 | 4 | kind: [`FUNCTIONS`], [`BLOCKS`], [`UNITS`] or [`END`] |
+//! | 0 | 4 | kind: [`FUNCTIONS`], [`BLOCKS`], [`UNITS`], [`GAP`] or [`END`] |
 //! | 4 | 4 | number of the thread in the system, of [`UNITS`]; 0 otherwise |
 //! | 8 | 4 | number of bytes that follow the header |
 //! | 12 | 4 | number of bytes of the content, at most [`MOST_BYTES`] |
@@ -39,7 +39,7 @@
 //! | 4 | 12 | number of bytes of the first three columns, 4 bytes each |
 //! | 16 | | the columns: controls, changes, numbers, values |
 //!
-//! - A *control* has one byte for each executed block or path, and for each note: bit 0, [`OTHER_NUMBER`]: the number is not the
+//! - A *control* has one byte for each executed block or path, for each note, and for a unit behind it that the note announces: bit 0, [`OTHER_NUMBER`]: the number is not the
 //!   expected one, but in 4 bytes in the numbers; bit 1, [`RAW_UNIT`]: a unit as it is, in 8 bytes in the numbers; bits 2 to 7:
 //!   which of its first slots do not have the expected value.
 //! - The *changes* have one byte for each further 8 slots: which of them do not have the expected value.
@@ -76,6 +76,8 @@ pub const UNITS: u32 = 2;
 pub const END: u32 = 3;
 /// Kind of a chunk: descriptions of functions, as [`Function`] defines them.
 pub const FUNCTIONS: u32 = 4;
+/// Kind of a chunk: 8 bytes with the nanoseconds for which the program ran natively here, as was asked for.
+pub const GAP: u32 = 5;
 /// Most bytes of the content of a chunk, and of the units in it.
 pub const MOST_BYTES: usize = 1 << 22;
 /// Most bytes of all descriptions of functions and blocks, which readers keep. Those of a million blocks have about as many.

@@ -13,6 +13,7 @@ mod differences;
 mod elements;
 mod encoder;
 mod encoders;
+mod file_numbers;
 mod numbers;
 mod predictor;
 mod reader;

@@ -107,8 +107,8 @@ struct Lost {
 
 /// What a thread states about a chunk.
 struct Filled {
-    /// Address behind its last word.
-    end: u64,
+    /// Address behind its last word, if it is known.
+    end: Option<u64>,
     /// Ticks in which it was filled.
     ticks: u64,
     /// Words that were dropped before it, also before earlier chunks, and the base of `fs` after the last ones.
@@ -263,7 +263,7 @@ impl<'r, C: Consumer> Reader<'r, C> {
             }
             let of_chunk = |field| area.get(field + 8 * chunk as u32).any();
             let filled = Filled {
-                end: of_chunk(area::CHUNK_END),
+                end: Some(of_chunk(area::CHUNK_END)),
                 ticks: area.ticks_of(chunk),
                 dropped: of_chunk(area::CHUNK_DROPPED),
                 base: of_chunk(area::CHUNK_BASE),
@@ -289,15 +289,13 @@ impl<'r, C: Consumer> Reader<'r, C> {
         if lost.is_some() {
             self.consumer.end(number);
         }
-        match area.bytes_until(chunk, end) {
-            Some(length) => {
-                self.consumer.read(Chunk { number, thread, area, chunk, length, ticks, lost });
-            }
-            None => {
-                self.consumer.end(number);
-                self.losses.cut_threads += 1;
-            }
+        let length = end.and_then(|end| area.bytes_until(chunk, end));
+        if length.is_none() {
+            self.consumer.end(number);
+            self.losses.cut_threads += 1;
         }
+        let (length, ticks) = length.map_or((0, 0), |length| (length, ticks));
+        self.consumer.read(Chunk { number, thread, area, chunk, length, ticks, lost });
     }
 
     /// Reads the rest of a ring whose thread is not in the cache any more, and frees the area.
@@ -307,13 +305,9 @@ impl<'r, C: Consumer> Reader<'r, C> {
         let chunk = area.current_chunk();
         let is_free = area.chunk_state(chunk).load(Ordering::SeqCst) == ring::FREE;
         let dropped = area.get(area::DROPPED).any();
-        match pointer {
-            Some(end) if is_free => {
-                let base = area.get(area::DROPPED_BASE).any();
-                self.read_chunk(number, chunk, &Filled { end, ticks, dropped, base });
-            }
-            Some(_) => {}
-            None => self.losses.cut_threads += 1,
+        if pointer.is_none() || is_free {
+            let base = area.get(area::DROPPED_BASE).any();
+            self.read_chunk(number, chunk, &Filled { end: pointer, ticks, dropped, base });
         }
         self.consumer.end(number);
         self.losses.dropped += dropped.min(u64::MAX >> 8);

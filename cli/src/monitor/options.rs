@@ -173,6 +173,7 @@ impl MonitorOptions {
             drops,
             recording,
             signals,
+            at_most: None,
             progress,
             follow,
             cpu,

@@ -6,6 +6,7 @@ use anyhow::Result;
 use hmtt_probe::ptrace::{self, wait_for_end};
 use hmtt_translator::control::{FirstEnd, Observer, Options};
 use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 
 use super::options::{MonitorOptions, Prepared};
 use super::outputs::Finished;
@@ -29,24 +30,26 @@ pub struct Run {
 /// Runs the program until it ends, and ends as the program has ended. Returns whether something was lost.
 pub fn run(Run { options, program }: &Run) -> Result<bool> {
     let Prepared { options, mut outputs } = options.prepare(false)?;
-    run_to_end(program, &options, &mut outputs, |outputs| outputs.finish())
+    run_to_end(program, &options, &mut outputs, |_, first, _| Ok(first), |outputs| outputs.finish())
 }
 
-/// Runs a program until it ends, and ends as the program has ended. `finish`: completes the outputs. Returns whether something
-/// was lost.
+/// Runs a program until it ends, and ends as the program has ended. `go_on`: continues once following it has ended.
+/// `finish`: completes the outputs. Returns whether something was lost.
 pub fn run_to_end<O: Observer>(
     program: &[OsString],
     options: &Options,
     outputs: &mut O,
+    go_on: impl FnOnce(Pid, FirstEnd, &mut O) -> Result<FirstEnd>,
     finish: impl FnOnce(&mut O) -> Finished,
 ) -> Result<bool> {
     let process = ptrace::launch(program)?;
     let pid = process.pid;
     let followed = hmtt_translator::control::run(process, options, outputs);
-    let FirstEnd { ending, goes_on } = followed.inspect_err(|_| {
+    let first = followed.inspect_err(|_| {
         // This command started the process, and the user did not ask for another run.
         let _ = kill(pid, Signal::SIGKILL);
     })?;
+    let FirstEnd { ending, goes_on, .. } = go_on(pid, first, outputs)?;
     let finished = finish(outputs);
     // It is still this process's child, and its status is this command's.
     let end = match goes_on.then(|| wait_for_end(pid)).flatten() {

@@ -5,6 +5,7 @@ use hmtt_probe::ptrace::Process;
 use nix::unistd::Pid;
 
 use super::options::{Prepared, TraceOptions};
+use super::sampled;
 use crate::tag::end::End;
 
 /// Record the accesses to memory that a running process makes, until Ctrl-C or until it ends
@@ -19,9 +20,13 @@ pub struct Attach {
 
 /// Follows the process until it ends or a signal asks to detach. Returns whether something was lost.
 pub fn run(Attach { options, pid }: &Attach) -> Result<bool> {
-    let Prepared { options, mut outputs } = options.prepare()?;
-    let process = Process::attach_checked(Pid::from_raw(*pid), false)?;
-    hmtt_translator::control::attach(process, &options, &mut outputs)?;
+    let Prepared { options, mut outputs, sample } = options.prepare()?;
+    let pid = Pid::from_raw(*pid);
+    let process = Process::attach_checked(pid, false)?;
+    let first = hmtt_translator::control::attach(process, &options, &mut outputs)?;
+    if let Some(sample) = sample {
+        sampled::go_on(pid, first, sample, &options, &mut outputs)?;
+    }
     let finished = outputs.finish();
     // The status of a process that this command has not started is not its own.
     End::Status(0).exit_if_failed(finished.has_failed);

@@ -50,9 +50,9 @@ impl<V: Visitor> Visitor for Chosen<V> {
     }
 
     fn gap(&mut self, gap: Gap) {
-        let Gap::Dropped { thread, .. } = gap;
-        if self.has(thread) {
-            self.visitor.gap(gap);
+        match gap {
+            Gap::Dropped { thread, .. } if !self.has(thread) => {}
+            _ => self.visitor.gap(gap),
         }
     }
 }
@@ -90,8 +90,14 @@ pub fn shown(function: Option<&Function>) -> Option<String> {
 
 /// Describes a gap.
 pub fn gap_text(gap: Gap) -> String {
-    let Gap::Dropped { thread, words } = gap;
-    format!("thread {thread} has dropped {words} words here, because its ring was full")
+    match gap {
+        Gap::Dropped { thread, words } => {
+            format!("thread {thread} has dropped {words} words here, because its ring was full")
+        }
+        Gap::Native { nanoseconds } => {
+            format!("the program ran natively here for {:.3} s", nanoseconds as f64 / 1e9)
+        }
+    }
 }
 
 /// What a trace says that has only some of the accesses.

@@ -120,6 +120,7 @@ impl Info {
             "functions": functions.collect::<Vec<_>>(),
             "dropped_words": ending.dropped,
             "cut_threads": ending.cut_threads,
+            "native_ns": ending.native_ns,
             "invalid_chunks": ending.invalid_chunks,
             "cut": ending.is_cut,
             "only_some": ending.is_chosen,
@@ -164,6 +165,10 @@ impl Info {
         }
         if ending.is_chosen {
             line("note", CHOSEN.into())?;
+        }
+        if ending.native_ns > 0 {
+            let seconds = ending.native_ns as f64 / 1e9;
+            line("note", format!("the program ran natively for {seconds:.3} s, as was asked for"))?;
         }
         for (thread, of) in summary.threads() {
             line(&format!("thread {thread}"), format!("{} accesses", of.accesses()))?;

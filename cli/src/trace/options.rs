@@ -16,6 +16,7 @@ use hmtt_translator::selection::{Chunk, Equality, Omega, Selector};
 
 use super::caches::{CacheOptions, TraceOutputs};
 use super::outputs::Outputs;
+use super::sampled::Sample;
 use crate::monitor::{Full, selected};
 use crate::tag::options::block_signals;
 
@@ -55,6 +56,9 @@ pub struct TraceOptions {
     /// Do not build superblocks of hot paths, whose blocks record their accesses together
     #[arg(long)]
     no_superblocks: bool,
+    /// Record for some time, then let the program run natively for some time, and so on, as 100ms/2s
+    #[arg(long, value_name = "ON/OFF", conflicts_with = "cache")]
+    sample: Option<Sample>,
     /// What a thread does when its ring is full
     #[arg(long, value_enum, default_value_t = Full::Wait)]
     full: Full,
@@ -102,6 +106,8 @@ pub struct Prepared {
     pub options: Options,
     /// Where results are written.
     pub outputs: TraceOutputs,
+    /// When it is recorded; `None` if always.
+    pub sample: Option<Sample>,
 }
 
 impl TraceOptions {
@@ -127,8 +133,9 @@ impl TraceOptions {
     pub fn prepare(&self) -> Result<Prepared> {
         let selected = selected(&self.include, &self.exclude)?.map(Arc::new);
         let choice = self.choice(selected.is_some());
-        let is_chosen = selected.is_some() || choice != Choice::EVERY;
-        if is_chosen && self.caches.are_wanted() {
+        let chooses = selected.is_some() || choice != Choice::EVERY;
+        let is_chosen = chooses || self.sample.is_some();
+        if chooses && self.caches.are_wanted() {
             bail!(
                 "caches are simulated with all accesses: leave out --cache, or what chooses accesses"
             );
@@ -157,6 +164,7 @@ impl TraceOptions {
             drops: self.full == Full::Drop,
             recording: Recording { superblocks, ..Recording::default() },
             signals,
+            at_most: self.sample.map(|sample| sample.on),
             progress: None,
             follow: false,
             cpu,
@@ -164,6 +172,6 @@ impl TraceOptions {
             selected,
             perf_map: false,
         };
-        Ok(Prepared { options, outputs: TraceOutputs { file, caches } })
+        Ok(Prepared { options, outputs: TraceOutputs { file, caches }, sample: self.sample })
     }
 }

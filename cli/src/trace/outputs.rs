@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::{self, BufWriter};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 use hmtt::access_trace::{Writer, WriterOptions};
 use hmtt_format::access_trace::{BlockAccesses, Function};
@@ -26,15 +27,27 @@ pub struct Outputs {
     path: PathBuf,
     is_chosen: bool,
     created: Option<(Created, NewFiles)>,
-    file: Option<File>,
     state: Arc<Mutex<State>>,
 }
 
-/// How writing went.
+/// The file, and how writing went.
 #[derive(Default)]
 struct State {
+    /// `None` before the program is followed, and after an error: then nothing more is written, and the program goes on.
+    writer: Option<Writer<BufWriter<File>>>,
+    /// What threads have lost, and when the program was last followed.
+    losses: Losses,
+    followed: Option<Instant>,
     error: Option<io::Error>,
     finished: Finished,
+}
+
+impl State {
+    fn write(&mut self, write: impl FnOnce(&mut Writer<BufWriter<File>>) -> io::Result<()>) {
+        if let Some(Err(error)) = self.writer.as_mut().map(write) {
+            (self.writer, self.error) = (None, Some(error));
+        }
+    }
 }
 
 fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
@@ -51,12 +64,16 @@ impl Outputs {
         let new_file = NewFiles::new(created.removable().into_iter().collect());
         let state = Arc::default();
         let created = Some((created, new_file));
-        Ok(Outputs { path: path.into(), is_chosen, created, file: None, state })
+        Ok(Outputs { path: path.into(), is_chosen, created, state })
     }
 
-    /// Prints what could not be written or is missing. Returns how writing went.
+    /// Ends the file, and prints what could not be written or is missing. Returns how writing went.
     pub fn finish(&mut self) -> Finished {
         let mut state = lock(&self.state);
+        let Losses { dropped, cut_threads } = state.losses;
+        if let Some(Err(error)) = state.writer.take().map(|one| one.finish(dropped, cut_threads)) {
+            state.error = Some(error);
+        }
         if let Some(source) = state.error.take() {
             let error = TagError::Output { path: self.path.clone(), source };
             report!(
@@ -71,22 +88,24 @@ impl Outputs {
 
 impl Observer for Outputs {
     fn begin(&mut self, _pid: Pid, _program: &Path) -> Result<Output, TagError> {
+        let mut state = lock(&self.state);
         if let Some((created, new_file)) = self.created.take() {
             new_file.keep();
-            self.file = Some(created.file);
+            let options = WriterOptions { is_chosen: self.is_chosen, threads: encoders() };
+            match Writer::begin(BufWriter::new(created.file), options) {
+                Ok(writer) => state.writer = Some(writer),
+                Err(error) => state.error = Some(error),
+            }
+        } else if let Some(followed) = state.followed {
+            let native = followed.elapsed();
+            state.write(|writer| writer.resume(native));
         }
         let state = self.state.clone();
         Ok(Box::new(move |outcome| finish(&outcome, &mut lock(&state))))
     }
 
     fn accesses(&mut self, _pid: Pid) -> Option<Box<dyn AccessSink>> {
-        let state = self.state.clone();
-        let output = BufWriter::new(self.file.take()?);
-        let options = WriterOptions { is_chosen: self.is_chosen, threads: encoders() };
-        let writer = Writer::begin(output, options);
-        let mut sink = FileSink { writer: None, state };
-        sink.writer = sink.checked(writer);
-        Some(Box::new(sink))
+        Some(Box::new(FileSink { state: self.state.clone() }))
     }
 
     fn not_followed(&mut self, pid: Pid, program: &Path, error: &ControlError) {
@@ -108,45 +127,30 @@ fn encoders() -> usize {
     std::thread::available_parallelism().map_or(1, |cpus| cpus.get().min(MOST_ENCODERS))
 }
 
-/// Writes a file. After an error nothing more is written, and the program goes on.
+/// Writes to the file.
 struct FileSink {
-    writer: Option<Writer<BufWriter<File>>>,
     state: Arc<Mutex<State>>,
-}
-
-impl FileSink {
-    fn checked<T>(&self, result: io::Result<T>) -> Option<T> {
-        result.map_err(|error| lock(&self.state).error = Some(error)).ok()
-    }
-
-    fn write(&mut self, write: impl FnOnce(&mut Writer<BufWriter<File>>) -> io::Result<()>) {
-        if let Some(writer) = &mut self.writer {
-            let result = write(writer);
-            if self.checked(result).is_none() {
-                self.writer = None;
-            }
-        }
-    }
 }
 
 impl AccessSink for FileSink {
     fn functions(&mut self, functions: &[Function]) {
-        self.write(|writer| writer.functions(functions));
+        lock(&self.state).write(|writer| writer.functions(functions));
     }
 
     fn blocks(&mut self, blocks: &[BlockAccesses]) {
-        self.write(|writer| writer.blocks(blocks));
+        lock(&self.state).write(|writer| writer.blocks(blocks));
     }
 
     fn words(&mut self, thread: i32, words: Vec<u8>) -> Vec<u8> {
-        self.write(|writer| writer.units(thread.cast_unsigned(), words));
-        self.writer.as_mut().map(Writer::take_memory).unwrap_or_default()
+        let mut state = lock(&self.state);
+        state.write(|writer| writer.units(thread.cast_unsigned(), words));
+        state.writer.as_mut().map(Writer::take_memory).unwrap_or_default()
     }
 
     fn finish(&mut self, losses: Losses) {
-        if let Some(writer) = self.writer.take() {
-            let finished = writer.finish(losses.dropped, losses.cut_threads);
-            self.checked(finished);
-        }
+        let mut state = lock(&self.state);
+        state.losses.dropped = state.losses.dropped.saturating_add(losses.dropped);
+        state.losses.cut_threads += losses.cut_threads;
+        state.followed = Some(Instant::now());
     }
 }

@@ -4,7 +4,9 @@ use std::ffi::OsString;
 
 use anyhow::Result;
 
+use super::caches::TraceOutputs;
 use super::options::{Prepared, TraceOptions};
+use super::sampled;
 use crate::monitor::run_to_end;
 
 /// Run a program and record the accesses to memory that it makes
@@ -24,6 +26,10 @@ pub struct Run {
 
 /// Runs the program until it ends, and ends as the program has ended. Returns whether something was lost.
 pub fn run(Run { options, program }: &Run) -> Result<bool> {
-    let Prepared { options, mut outputs } = options.prepare()?;
-    run_to_end(program, &options, &mut outputs, |outputs| outputs.finish())
+    let Prepared { options, mut outputs, sample } = options.prepare()?;
+    let go_on = |pid, first, outputs: &mut TraceOutputs| match sample {
+        Some(sample) => sampled::go_on(pid, first, sample, &options, outputs),
+        None => Ok(first),
+    };
+    run_to_end(program, &options, &mut outputs, go_on, TraceOutputs::finish)
 }

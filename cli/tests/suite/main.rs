@@ -44,6 +44,7 @@ mod trace_evaluated;
 mod trace_exports;
 mod trace_losses;
 mod trace_recounted;
+mod trace_sampled;
 mod trace_selected;
 mod usage;
 

@@ -51,7 +51,7 @@ const ADDS_FS: u8 = 4;
 const PLACE_SHIFT: u8 = 4;
 
 /// How the address of an access is found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Place {
     /// It is an address in the program.
     Static(u64),
@@ -76,7 +76,7 @@ pub enum Place {
 }
 
 /// An access, and how its address is found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Access {
     /// Original address of its instruction.
     pub pc: u64,
@@ -97,7 +97,7 @@ pub struct Access {
 }
 
 /// A block of a path: what was executed if the path was left behind it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Part {
     /// Number of the block.
     pub block: u32,
@@ -108,7 +108,7 @@ pub struct Part {
 }
 
 /// The accesses of a block, or of blocks that are executed one after the other, and how many slots they follow from.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct BlockAccesses {
     /// Original address of its first instruction.
     pub start: u64,
@@ -131,7 +131,7 @@ pub struct BlockAccesses {
 }
 
 /// An access that was made, or those to all elements of a string.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Made {
     /// Original address of its instruction.
     pub pc: u64,

@@ -17,7 +17,7 @@ use std::vec::Vec;
 use super::block::take;
 
 /// A function of the program, or code of a file that belongs to no known function.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Function {
     /// Original address of its first instruction in the process; 0 if it is not known.
     pub start: u64,

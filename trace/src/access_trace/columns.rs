@@ -67,7 +67,7 @@ pub fn decode(content: &[u8], predictor: &mut Predictor) -> Option<Vec<u8>> {
 
 #[cfg(test)]
 mod tests {
-    use hmtt_format::access_trace::{BlockAccesses, CUT, FS_BASE, Part, note};
+    use hmtt_format::access_trace::{BlockAccesses, CUT, FS_BASE, Part, note, parse_note};
     use proptest::prelude::*;
 
     use super::super::encoder::Encoder;
@@ -112,6 +112,7 @@ mod tests {
     fn both() -> (Encoder, Predictor) {
         let mut layouts = Layouts::default();
         layouts.add(&blocks());
+        layouts.add_current(&[1, 2, 3, 4, 5]);
         let (mut encoder, mut predictor) = (Encoder::default(), Predictor::default());
         encoder.learn(&layouts);
         predictor.learn(&layouts);
@@ -127,19 +128,22 @@ mod tests {
             for chunk in &chunks {
                 let bases = chunk.iter().filter(|units| units[0] == u64::from(note(FS_BASE, 0)));
                 let (chunk, mut content) = (bytes(chunk), Vec::new());
-                prop_assert_eq!(encoder.encode(&chunk, &mut content), bases.map(|units| units[1]).next_back());
+                prop_assert_eq!(encoder.encode(&chunk, 5, &mut content), bases.map(|units| units[1]).next_back());
                 prop_assert_eq!(decode(&content, &mut predictor).unwrap(), chunk);
             }
         }
 
         #[test]
-        fn any_units_are_read_as_they_were_written(
-            units in prop::collection::vec(prop_oneof![0..8u64, any::<u64>()], 0..60),
+        fn units_are_read_up_to_an_invalid_one(
+            valid in prop::collection::vec(written(), 0..30),
+            bad in prop_oneof![Just(0), 6..1u64 << 31, 1u64 << 32..u64::MAX].prop_filter("a note", |unit| parse_note(*unit as u32).is_none()),
+            behind in prop::collection::vec(0..8u64, 0..9),
         ) {
             let (mut encoder, mut predictor) = both();
-            let (units, mut content) = (bytes(&[units]), Vec::new());
-            encoder.encode(&units, &mut content);
-            prop_assert_eq!(decode(&content, &mut predictor).unwrap(), units);
+            let (written, mut content) = ([&valid[..], &[vec![bad], behind]].concat(), Vec::new());
+            encoder.encode(&bytes(&written), 5, &mut content);
+            let expected = [&valid[..], &[vec![0]]].concat();
+            prop_assert_eq!(decode(&content, &mut predictor).unwrap(), bytes(&expected));
         }
 
         #[test]
@@ -163,7 +167,7 @@ mod tests {
         let loops = vec![vec![2, 0x5000, 0x6000, u64::MAX], vec![1]];
         let mut sizes = [1, 101].map(|times| {
             let mut content = Vec::new();
-            encoder.encode(&bytes(&loops).repeat(times), &mut content);
+            encoder.encode(&bytes(&loops).repeat(times), 5, &mut content);
             content.len()
         });
         sizes[1] -= sizes[0];

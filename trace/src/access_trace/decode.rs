@@ -27,6 +27,8 @@ pub struct Ending {
     /// Chunks from some place in which nothing could be read: their units name no block, which the program itself must have
     /// written.
     pub invalid_chunks: u64,
+    /// Nanoseconds for which the program ran natively between times in which it was recorded. That is no loss.
+    pub native_ns: u64,
     /// Whether the file ends before its last chunk.
     pub is_cut: bool,
     /// Whether only some accesses were to be recorded. That is no loss.
@@ -133,8 +135,15 @@ pub fn visit(input: impl Read, mut visitor: impl Visitor) -> Result<Ending, Read
                 decoder.set_base(thread, fs);
                 decoder.units(thread, &bytes, &mut visitor);
             }
+            Content::Gap { nanoseconds } => {
+                decoder.sums.native_ns = decoder.sums.native_ns.saturating_add(nanoseconds);
+                visitor.gap(Gap::Native { nanoseconds });
+            }
             Content::End { dropped, cut_threads } => {
-                return Ok(Ending { dropped, cut_threads, is_cut: false, ..decoder.ending() });
+                let sums = decoder.ending();
+                // What a program writes need not be what it has dropped.
+                let dropped = dropped.max(sums.dropped);
+                return Ok(Ending { dropped, cut_threads, is_cut: false, ..sums });
             }
         }
     }
@@ -236,6 +245,7 @@ fn decode<V: Visitor>(
             Some((LOST, _)) => {
                 let Some(words) = units.get(at) else { return false };
                 let words = u64::from_le_bytes(*words);
+                counted.ending.dropped = counted.ending.dropped.saturating_add(words);
                 counted.visitor.gap(Gap::Dropped { thread: counted.thread, words });
                 at += 1;
             }

@@ -12,6 +12,11 @@ use super::predictor::{Layouts, Predictor};
 #[derive(Clone, Debug, Default)]
 pub struct Encoder {
     predictor: Predictor,
+    /// Numbers in the file of the numbers in units, from 1 on, and how often these have begun.
+    current: Vec<u32>,
+    begun: u32,
+    /// How many of these numbers units may have.
+    known: usize,
     controls: Column,
     changes: Column,
     numbers: Column,
@@ -22,11 +27,14 @@ impl Encoder {
     /// Learns of blocks and paths. `layouts`: those that are known already, and others behind them.
     pub fn learn(&mut self, layouts: &Layouts) {
         self.predictor.learn(layouts);
+        layouts.copy_current(&mut self.current, &mut self.begun);
     }
 
-    /// Writes the units of a chunk, which begin with a number or a note, to the end of `content`. Those from an invalid one on
-    /// are written as they are, and an incomplete one as 0. Returns the last base of the segment `fs` in them, if there is one.
-    pub fn encode(&mut self, units: &[u8], content: &mut Vec<u8>) -> Option<u64> {
+    /// Writes the units of a chunk, which begin with a number or a note, to the end of `content`. Instead of an invalid or
+    /// incomplete one and those behind it a unit of 0 is written, which stands for nothing. `known`: how many numbers are described
+    /// before the chunk. Returns the last base of the segment `fs` in them, if there is one.
+    pub fn encode(&mut self, units: &[u8], known: usize, content: &mut Vec<u8>) -> Option<u64> {
+        self.known = known;
         let (units, incomplete) = units.as_chunks::<SLOT_BYTES>();
         self.predictor.forget();
         for column in [&mut self.controls, &mut self.changes] {
@@ -34,12 +42,11 @@ impl Encoder {
         }
         self.numbers.make_room(SLOT_BYTES * (units.len() + 1));
         self.differences.make_room(MOST_VALUE_BYTES * units.len());
-        let base = self.add(units);
-        if !incomplete.is_empty() {
-            // It stands for nothing, and shows that something is missing.
+        let (mut count, base) = self.add(units);
+        if count < units.len() || !incomplete.is_empty() {
             self.add_raw(0);
+            count += 1;
         }
-        let count = units.len() + usize::from(!incomplete.is_empty());
         let columns = [&self.controls, &self.changes, &self.numbers];
         let lengths = columns.map(|column| column.bytes().len());
         for length in [SLOT_BYTES * count].into_iter().chain(lengths) {
@@ -53,35 +60,42 @@ impl Encoder {
         base
     }
 
-    /// Adds units.
-    fn add(&mut self, units: &[[u8; SLOT_BYTES]]) -> Option<u64> {
+    /// Adds units up to the first invalid one. Returns how many, and the last base in them.
+    fn add(&mut self, units: &[[u8; SLOT_BYTES]]) -> (usize, Option<u64>) {
         let mut last_base = None;
         let mut rest = units;
         while let Some((unit, after)) = rest.split_first() {
             let unit = u64::from_le_bytes(*unit);
-            let number = unit as u32;
-            if let Some((kind, _)) = parse_note(number) {
-                self.add_raw(unit);
-                rest = after;
-                if matches!(kind, FS_BASE | LOST)
-                    && let Some((value, after)) = after.split_first()
-                {
+            rest = match parse_note(unit as u32) {
+                Some((kind @ (FS_BASE | LOST), _)) => {
+                    let Some((value, after)) = after.split_first() else { break };
                     let value = u64::from_le_bytes(*value);
+                    self.add_raw(unit);
                     self.add_raw(value);
                     last_base = if kind == FS_BASE { Some(value) } else { last_base };
-                    rest = after;
+                    after
                 }
-                continue;
-            }
-            let slots = self.predictor.slots(number).filter(|_| u64::from(number) == unit);
-            let Some(slots) = slots.filter(|slots| *slots <= after.len()) else {
-                rest.iter().for_each(|unit| self.add_raw(u64::from_le_bytes(*unit)));
-                break;
+                Some(_) => {
+                    self.add_raw(unit);
+                    after
+                }
+                None => {
+                    let Some(number) = self.in_file(unit) else { break };
+                    let slots = self.predictor.slots(number);
+                    let Some(values) = slots.and_then(|slots| after.get(..slots)) else { break };
+                    self.execute(number, values);
+                    &after[values.len()..]
+                }
             };
-            self.execute(number, &after[..slots]);
-            rest = &after[slots..];
         }
-        last_base
+        (units.len() - rest.len(), last_base)
+    }
+
+    /// The number in the file of a block or path.
+    #[inline]
+    fn in_file(&self, unit: u64) -> Option<u32> {
+        let index = usize::try_from(unit.checked_sub(1)?).ok()?;
+        self.current.get(index).filter(|_| index < self.known).copied()
     }
 
     fn add_raw(&mut self, unit: u64) {

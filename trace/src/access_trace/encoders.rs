@@ -53,17 +53,22 @@ impl Worker {
         Ok(Worker { encoder, compressor, content: Vec::new(), layouts })
     }
 
-    fn encode(&mut self, units: Vec<u8>) -> io::Result<Encoded> {
+    fn encode(&mut self, units: Vec<u8>, known: usize) -> io::Result<Encoded> {
         self.encoder.learn(&self.layouts.read().unwrap_or_else(PoisonError::into_inner));
         self.content.clear();
-        let base = self.encoder.encode(&units, &mut self.content);
+        let base = self.encoder.encode(&units, known, &mut self.content);
         let compressed = self.compressor.compress(&self.content)?;
         Ok(Encoded { bytes: self.content.len(), compressed, base, memory: units })
     }
 }
 
-/// Units to encode, and where they go then.
-type Job = (Vec<u8>, Sender<io::Result<Encoded>>);
+/// What a thread has to do.
+struct Job {
+    units: Vec<u8>,
+    /// How many numbers are described before them in the file.
+    known: usize,
+    encoded: Sender<io::Result<Encoded>>,
+}
 
 /// Where encoded chunks come from.
 enum Source {
@@ -83,39 +88,47 @@ pub struct Encoders {
 }
 
 impl Encoders {
-    /// Starts threads; without any, chunks are encoded by the thread that adds them.
+    /// Starts as many threads as there can be of those that are asked for; without any, chunks are encoded by the thread that
+    /// adds them.
     ///
     /// # Errors
-    /// A thread cannot be started.
+    /// There is no memory.
     pub fn new(threads: usize) -> io::Result<Self> {
         let layouts = Shared::default();
-        if threads == 0 {
-            let worker = Box::new(Worker::new(layouts.clone())?);
-            return Ok(Encoders { layouts, source: Source::Own(worker, VecDeque::new()) });
-        }
         let (jobs, receiver) = channel::<Job>();
         let receiver = Arc::new(Mutex::new(receiver));
-        let start = |_| {
+        let start = || {
             let (mut worker, receiver) = (Worker::new(layouts.clone())?, receiver.clone());
             std::thread::Builder::new().name("encoder".into()).spawn(move || {
                 loop {
                     let job = receiver.lock().unwrap_or_else(PoisonError::into_inner).recv();
-                    let Ok((units, result)) = job else { return };
+                    let Ok(Job { units, known, encoded }) = job else { return };
                     // Nobody waits any more after an error of writing.
-                    let _ = result.send(worker.encode(units));
+                    let _ = encoded.send(worker.encode(units, known));
                 }
             })
         };
-        let threads = (0..threads).map(start).collect::<io::Result<_>>()?;
+        let threads: Vec<_> = (0..threads).map_while(|_| start().ok()).collect();
+        if threads.is_empty() {
+            let worker = Box::new(Worker::new(layouts.clone())?);
+            return Ok(Encoders { layouts, source: Source::Own(worker, VecDeque::new()) });
+        }
         Ok(Encoders {
             layouts,
             source: Source::Threads { jobs, pending: VecDeque::new(), threads },
         })
     }
 
-    /// Adds the next blocks and paths.
-    pub fn add_blocks(&mut self, blocks: &[BlockAccesses]) {
-        self.layouts.write().unwrap_or_else(PoisonError::into_inner).add(blocks);
+    /// Adds the next blocks and paths. `new`: those that are new in the file. `numbers`: numbers in the file of all.
+    pub fn add_blocks(&mut self, new: &[BlockAccesses], numbers: &[u32]) {
+        let mut layouts = self.layouts.write().unwrap_or_else(PoisonError::into_inner);
+        layouts.add(new);
+        layouts.add_current(numbers);
+    }
+
+    /// The program numbers blocks and paths from 1 on again. Nothing is being encoded.
+    pub fn begin(&mut self) {
+        self.layouts.write().unwrap_or_else(PoisonError::into_inner).begin();
     }
 
     /// Adds the units of a chunk, which begin with a number or a note.
@@ -123,11 +136,12 @@ impl Encoders {
     /// # Errors
     /// The chunk cannot be compressed.
     pub fn add(&mut self, units: Vec<u8>) -> io::Result<()> {
+        let known = self.layouts.read().unwrap_or_else(PoisonError::into_inner).current();
         match &mut self.source {
-            Source::Own(worker, encoded) => encoded.push_back(worker.encode(units)?),
+            Source::Own(worker, encoded) => encoded.push_back(worker.encode(units, known)?),
             Source::Threads { jobs, pending, .. } => {
                 let (sender, receiver) = channel();
-                jobs.send((units, sender)).map_err(|_| ended())?;
+                jobs.send(Job { units, known, encoded: sender }).map_err(|_| ended())?;
                 pending.push_back(receiver);
             }
         }

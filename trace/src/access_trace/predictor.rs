@@ -13,6 +13,10 @@ pub struct Layouts {
     numbers: Vec<Layout>,
     /// Slots of all blocks and paths.
     slots: u32,
+    /// Numbers in the file of the blocks and paths that the program has numbered from 1 on.
+    current: Vec<u32>,
+    /// How often it has begun to number them.
+    begun: u32,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -28,7 +32,7 @@ struct Layout {
 
 impl Default for Layouts {
     fn default() -> Self {
-        Layouts { numbers: vec![Layout::default()], slots: 0 }
+        Layouts { numbers: vec![Layout::default()], slots: 0, current: Vec::new(), begun: 0 }
     }
 }
 
@@ -43,6 +47,31 @@ impl Layouts {
             }));
             self.slots += u32::from(all_slots);
         }
+    }
+
+    /// Adds the numbers in the file of the next blocks and paths.
+    pub fn add_current(&mut self, numbers: &[u32]) {
+        self.current.extend(numbers);
+    }
+
+    /// How many numbers the program has used up to now.
+    pub fn current(&self) -> usize {
+        self.current.len()
+    }
+
+    /// The program numbers blocks and paths from 1 on again.
+    pub fn begin(&mut self) {
+        self.current.clear();
+        self.begun += 1;
+    }
+
+    /// Copies the current numbers. `begun`: how often the program had begun to number when they were copied last.
+    pub fn copy_current(&self, current: &mut Vec<u32>, begun: &mut u32) {
+        if *begun != self.begun {
+            current.clear();
+            *begun = self.begun;
+        }
+        current.extend(self.current.get(current.len()..).unwrap_or_default());
     }
 }
 

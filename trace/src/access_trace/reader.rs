@@ -4,7 +4,7 @@ use std::io::{self, Read};
 
 use hmtt_format::access_trace::{
     BLOCKS, BlockAccesses, CHOSEN, CHUNK_HEADER_BYTES, ChunkHeader, END, FS_BYTES, FUNCTIONS,
-    Function, HEADER_BYTES, MAGIC, MOST_DESCRIBED, UNITS, VERSION,
+    Function, GAP, HEADER_BYTES, MAGIC, MOST_DESCRIBED, UNITS, VERSION,
 };
 use thiserror::Error;
 use zstd::bulk::Decompressor;
@@ -50,6 +50,11 @@ pub enum Content {
         fs: u64,
         /// The units.
         bytes: Vec<u8>,
+    },
+    /// The program ran natively, as was asked for.
+    Gap {
+        /// For how long, in nanoseconds.
+        nanoseconds: u64,
     },
     /// Nothing follows.
     End {
@@ -205,6 +210,10 @@ impl<R: Read> ChunkReader<R> {
             UNITS => {
                 let bytes = columns::decode(content, &mut self.predictor)?;
                 Some(Content::Units { thread: header.thread, fs, bytes })
+            }
+            GAP => {
+                let nanoseconds = u64::from_le_bytes(content.try_into().ok()?);
+                Some(Content::Gap { nanoseconds })
             }
             END => {
                 let (numbers, []) = content.as_chunks::<8>() else { return None };

@@ -2,7 +2,7 @@
 
 use hmtt_format::Direction;
 use hmtt_format::access_trace::{
-    Access, BlockAccesses, CUT, FS_BASE, Function, MOST_BYTES, Part, Place, START, note,
+    Access, BlockAccesses, CUT, FS_BASE, Function, LOST, MOST_BYTES, Part, Place, START, note,
 };
 
 use super::*;
@@ -142,7 +142,8 @@ fn paths_are_read_as_their_blocks() {
     let mut found = Executions::default();
     let ending = visit(&writer.finish(0, 0).unwrap()[..], &mut found).unwrap();
     let whole = (1, 2, 2);
-    assert_eq!(found.0, [whole, whole, whole, whole, whole, (1, 1, 1), (5, 2, 2)]);
+    // The second block is the same as the first one.
+    assert_eq!(found.0, [whole, whole, whole, whole, whole, (1, 1, 1), whole]);
     assert_eq!((ending.blocks, ending.accesses, ending.has_loss()), (7, 13, false));
 }
 
@@ -204,11 +205,94 @@ fn units_that_name_no_block_are_a_loss() {
 
 #[test]
 fn an_incomplete_unit_is_a_loss() {
+    let base = note(FS_BASE, 0).into();
+    for (whole, made) in [(&[1, 0x5000][..], 2), (&[1], 0), (&[1, 0x5000, base], 2)] {
+        let mut writer = Writer::new(Vec::new()).unwrap();
+        writer.blocks(&[BlockAccesses { function: 0, ..block() }]).unwrap();
+        writer.units(7, [units(whole), vec![1; 4]].concat()).unwrap();
+        let (all, ending) = accesses(&writer.finish(0, 0).unwrap());
+        assert_eq!((all.len(), ending.unwrap().invalid_chunks), (made, 1), "{whole:x?}");
+    }
+}
+
+#[test]
+fn units_of_blocks_that_are_described_later_are_a_loss() {
+    for threads in [0, 1, 3] {
+        let options = WriterOptions { threads, ..WriterOptions::default() };
+        let mut writer = Writer::begin(Vec::new(), options).unwrap();
+        let block = BlockAccesses { function: 0, ..block() };
+        let other = BlockAccesses { start: 0x2000, ..block.clone() };
+        writer.blocks(&[block]).unwrap();
+        (0..20).for_each(|_| writer.units(7, units(&[2, 0x5000])).unwrap());
+        writer.blocks(&[other]).unwrap();
+        writer.units(7, units(&[2, 0x5000])).unwrap();
+        let (all, ending) = accesses(&writer.finish(0, 0).unwrap());
+        assert_eq!((all.len(), ending.unwrap().invalid_chunks), (2, 20), "{threads}");
+    }
+}
+
+#[test]
+fn dropped_words_are_gaps_and_a_loss() {
     let mut writer = Writer::new(Vec::new()).unwrap();
     writer.blocks(&[BlockAccesses { function: 0, ..block() }]).unwrap();
-    writer.units(7, [units(&[1, 0x5000]), vec![1; 4]].concat()).unwrap();
-    let (all, ending) = accesses(&writer.finish(0, 0).unwrap());
-    assert_eq!((all.len(), ending.unwrap().invalid_chunks), (2, 1));
+    writer.units(7, units(&[1, 0x5000, note(LOST, 0).into(), 300, 1, 0x5000])).unwrap();
+    let mut found = Vec::new();
+    struct Gaps<'f>(&'f mut Vec<Gap>);
+    impl Visitor for Gaps<'_> {
+        fn access(&mut self, _: &Executed<'_>, _: ThreadAccess) {}
+
+        fn gap(&mut self, gap: Gap) {
+            self.0.push(gap);
+        }
+    }
+    // The program states that it has dropped nothing.
+    let ending = visit(&writer.finish(0, 0).unwrap()[..], Gaps(&mut found)).unwrap();
+    assert_eq!(found, [Gap::Dropped { thread: 7, words: 300 }]);
+    assert_eq!((ending.accesses, ending.dropped, ending.has_loss()), (4, 300, true));
+}
+
+#[test]
+fn blocks_that_are_numbered_again_are_described_once() {
+    let mut gaps = Vec::new();
+    let mut writer = Writer::new(Vec::new()).unwrap();
+    let other = BlockAccesses { start: 0x2000, ..block() };
+    let mut sizes = Vec::new();
+    for turn in 0..20 {
+        if turn > 0 {
+            writer.resume(std::time::Duration::from_nanos(turn)).unwrap();
+        }
+        writer.functions(&[function()]).unwrap();
+        // Blocks are found in another order each time.
+        let blocks =
+            if turn % 2 == 0 { [block(), other.clone()] } else { [other.clone(), block()] };
+        writer.blocks(&blocks).unwrap();
+        writer.units(7, units(&[1 + turn % 2, 0x5000 + turn])).unwrap();
+        sizes.push(writer.described());
+    }
+    assert!(sizes.iter().all(|size| *size == sizes[0]), "{sizes:?}");
+
+    struct Order<'g>(&'g mut Vec<u64>);
+
+    impl Visitor for Order<'_> {
+        fn block(&mut self, executed: &Executed<'_>) {
+            assert_eq!((executed.number, executed.block.start), (1, 0x1000));
+            assert_eq!(executed.function, Some(&function()));
+        }
+
+        fn access(&mut self, _: &Executed<'_>, access: ThreadAccess) {
+            self.0.extend(access.made.address.filter(|at| *at > 0x1000));
+        }
+
+        fn gap(&mut self, gap: Gap) {
+            let Gap::Native { nanoseconds } = gap else { panic!("{gap:?}") };
+            self.0.push(nanoseconds);
+        }
+    }
+
+    let ending = visit(&writer.finish(0, 0).unwrap()[..], Order(&mut gaps)).unwrap();
+    let expected = (0..20u64).flat_map(|turn| [turn, 0x5008 + turn]).skip(1);
+    assert_eq!(gaps, expected.collect::<Vec<_>>());
+    assert_eq!((ending.blocks, ending.native_ns, ending.has_loss()), (20, 19 * 20 / 2, false));
 }
 
 #[test]

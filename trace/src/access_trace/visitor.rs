@@ -37,6 +37,11 @@ pub enum Gap {
         /// Words of 4 bytes that it had recorded.
         words: u64,
     },
+    /// The program ran natively, as was asked for. That is no loss.
+    Native {
+        /// For how long, in nanoseconds.
+        nanoseconds: u64,
+    },
 }
 
 /// Receives what threads have done, in the order of each thread.

@@ -2,14 +2,16 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::io::{self, Write};
+use std::time::Duration;
 
 use hmtt_format::access_trace::{
-    BLOCKS, BlockAccesses, CHOSEN, ChunkHeader, END, FUNCTIONS, Function, MOST_BYTES,
+    BLOCKS, BlockAccesses, CHOSEN, ChunkHeader, END, FUNCTIONS, Function, GAP, MOST_BYTES,
     MOST_DESCRIBED, UNITS, header,
 };
 use zstd::bulk::Compressor;
 
 use super::encoders::{Encoded, Encoders};
+use super::file_numbers::{Added, FileNumbers};
 
 /// Level of compression of descriptions.
 const LEVEL: i32 = 1;
@@ -32,6 +34,7 @@ pub struct Writer<W> {
     output: W,
     compressor: Compressor<'static>,
     encoders: Encoders,
+    numbers: FileNumbers,
     /// What is not written yet.
     next: VecDeque<Next>,
     /// The base of `fs` of each thread.
@@ -63,13 +66,14 @@ impl<W: Write> Writer<W> {
     /// Begins a file.
     ///
     /// # Errors
-    /// The error of writing, or a thread cannot be started.
+    /// The error of writing.
     pub fn begin(mut output: W, options: WriterOptions) -> io::Result<Self> {
         output.write_all(&header(if options.is_chosen { CHOSEN } else { 0 }))?;
         Ok(Writer {
             output,
             compressor: Compressor::new(LEVEL)?,
             encoders: Encoders::new(options.threads)?,
+            numbers: FileNumbers::default(),
             next: VecDeque::new(),
             bases: HashMap::new(),
             memory: Vec::new(),
@@ -114,7 +118,8 @@ impl<W: Write> Writer<W> {
     /// # Errors
     /// The error of writing.
     pub fn functions(&mut self, functions: &[Function]) -> io::Result<()> {
-        self.descriptions(FUNCTIONS, functions, Function::write)
+        let new = self.numbers.add_functions(functions);
+        self.descriptions(FUNCTIONS, &new, Function::write)
     }
 
     /// Writes the descriptions of the next blocks. Their functions have been written.
@@ -122,8 +127,22 @@ impl<W: Write> Writer<W> {
     /// # Errors
     /// The error of writing.
     pub fn blocks(&mut self, blocks: &[BlockAccesses]) -> io::Result<()> {
-        self.encoders.add_blocks(blocks);
-        self.descriptions(BLOCKS, blocks, BlockAccesses::write)
+        let Added { new, numbers } = self.numbers.add_blocks(blocks);
+        self.encoders.add_blocks(&new, &numbers);
+        self.descriptions(BLOCKS, &new, BlockAccesses::write)
+    }
+
+    /// The program has run natively for so long, and blocks and functions are numbered from 1 on again. Those that are the same
+    /// as before are not described again.
+    ///
+    /// # Errors
+    /// The error of writing.
+    pub fn resume(&mut self, native: Duration) -> io::Result<()> {
+        self.write(true)?;
+        self.numbers.begin();
+        self.encoders.begin();
+        let nanoseconds = u64::try_from(native.as_nanos()).unwrap_or(u64::MAX);
+        self.chunk(GAP, &nanoseconds.to_le_bytes())
     }
 
     /// Adds units of a thread as a chunk, at most three quarters of [`MOST_BYTES`]. They begin with a number or a note.
@@ -145,6 +164,12 @@ impl<W: Write> Writer<W> {
     /// Memory of units that were written, to be used for others.
     pub fn take_memory(&mut self) -> Vec<u8> {
         self.memory.pop().unwrap_or_default()
+    }
+
+    /// Bytes of all descriptions.
+    #[cfg(test)]
+    pub const fn described(&self) -> usize {
+        self.described
     }
 
     /// Writes what is encoded. `waits`: whether it waits for all.

@@ -22,7 +22,7 @@ mod writer;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use hmtt_probe::control::{Ending, TagError};
 use hmtt_probe::ptrace::{
@@ -77,6 +77,8 @@ pub struct FirstEnd {
     pub ending: Ending,
     /// Whether it goes on natively although the controller was not asked to detach.
     pub goes_on: bool,
+    /// Whether it goes on natively because the time is over for which it was to be followed.
+    pub is_time_over: bool,
 }
 
 /// A process that is followed.
@@ -116,6 +118,7 @@ struct Processes<'o> {
     /// How the first process has ended.
     ended: Option<Ending>,
     is_leaving: bool,
+    is_time_over: bool,
     writer: Writer,
 }
 
@@ -175,6 +178,7 @@ impl<'o> Processes<'o> {
             first: process.pid,
             ended: None,
             is_leaving: false,
+            is_time_over: false,
             writer: Writer::start(),
         }
     }
@@ -191,7 +195,8 @@ impl<'o> Processes<'o> {
         followed?;
         let ending = self.ended.unwrap_or(Ending::Detached);
         let has_ended = matches!(ending, Ending::Exited(_) | Ending::Signaled(_));
-        Ok(FirstEnd { ending, goes_on: !has_ended && !self.is_leaving })
+        let is_time_over = self.is_time_over && ending == Ending::Detached;
+        Ok(FirstEnd { ending, goes_on: !has_ended && !self.is_leaving, is_time_over })
     }
 
     /// Handles events until all processes have ended. Returns whether they have; otherwise the controller was asked to
@@ -199,7 +204,13 @@ impl<'o> Processes<'o> {
     fn handle_events(&mut self) -> Result<bool, ControlError> {
         let mut waited = self.options.signals;
         waited.add(Signal::SIGCHLD);
+        let begin = Instant::now();
         loop {
+            let left = self.options.at_most.map(|most| most.saturating_sub(begin.elapsed()));
+            if left == Some(Duration::ZERO) {
+                self.is_time_over = true;
+                return Ok(false);
+            }
             let mut is_all = false;
             for _ in 0..EVENTS {
                 let Some(status) = self.next_event()? else {
@@ -212,7 +223,7 @@ impl<'o> Processes<'o> {
                 return Ok(true);
             }
             self.serve_requests()?;
-            let at_most = if is_all { TICK } else { Duration::ZERO };
+            let at_most = if is_all { TICK } else { Duration::ZERO }.min(left.unwrap_or(TICK));
             let signal =
                 wait_for_signal(&waited, at_most).map_err(PtraceError::new(self.first, "wait"))?;
             if signal.is_some_and(|signal| signal != Signal::SIGCHLD) {

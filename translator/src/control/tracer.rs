@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
+use std::time::Duration;
 
 use hmtt_probe::address::RunAddr;
 use hmtt_probe::control::Ending;
@@ -58,6 +59,8 @@ pub struct Options {
     pub recording: Recording,
     /// Signals to the controller, which are blocked, that end following.
     pub signals: SigSet,
+    /// For how long the first process is followed; `None` until it ends or a signal arrives.
+    pub at_most: Option<Duration>,
     /// Is called each second with the program's progress.
     pub progress: Option<fn(&Progress)>,
     /// Whether children, and programs that processes execute, are followed too.

@@ -95,7 +95,7 @@ fn make_trace(mut chunks: ChunkReader<Bytes>, session: &mut Session) -> Result<E
     let is_chosen = chunks.is_chosen();
     while !session.is_over() {
         match chunks.next_chunk()? {
-            Some(Content::Functions(_)) => {}
+            Some(Content::Functions(_) | Content::Gap { .. }) => {}
             Some(Content::Blocks(blocks)) => decoder.add_blocks(blocks),
             Some(Content::Units { thread, fs, bytes }) => {
                 decoder.set_base(thread, fs);
@@ -104,6 +104,7 @@ fn make_trace(mut chunks: ChunkReader<Bytes>, session: &mut Session) -> Result<E
             }
             Some(Content::End { dropped, cut_threads }) => {
                 let sums = decoder.ending();
+                let dropped = dropped.max(sums.dropped);
                 return Ok(Ending { dropped, cut_threads, is_cut: false, is_chosen, ..sums });
             }
             None => return Ok(Ending { is_chosen, ..decoder.ending() }),

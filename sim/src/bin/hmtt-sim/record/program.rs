@@ -68,7 +68,7 @@ pub fn record(arguments: &RecordArguments, paths: &RecordingPaths) -> Result<Exi
     let process = ptrace::launch(&arguments.program)?;
     let pid = process.pid;
     let followed = control::run(process, &options(signals), &mut Recorder { state: state.clone() });
-    let FirstEnd { ending, goes_on } = followed.inspect_err(|_| {
+    let FirstEnd { ending, goes_on, .. } = followed.inspect_err(|_| {
         // This process has started the program, and the user did not ask for an unrecorded run.
         let _ = kill(pid, Signal::SIGKILL);
     })?;
@@ -123,6 +123,7 @@ fn options(signals: SigSet) -> Options {
         lists: None,
         selected: None,
         perf_map: false,
+        at_most: None,
     }
 }
 

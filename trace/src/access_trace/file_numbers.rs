@@ -1,0 +1,107 @@
+//! Numbers in a file of the functions, blocks and paths that a program numbers anew each time that it is followed.
+//!
+//! A function, block or path that is the same as one before gets its number, and is not described again.
+
+use std::collections::HashMap;
+
+use hmtt_format::access_trace::{BlockAccesses, Function, Part};
+
+/// Numbers in a file.
+#[derive(Clone, Debug, Default)]
+pub struct FileNumbers {
+    functions: HashMap<Function, u32>,
+    /// The first number of each.
+    blocks: HashMap<BlockAccesses, u32>,
+    /// The last number of a block or path.
+    last: u32,
+    /// Of the current functions, and of the current blocks and paths: their numbers in the file. The first one stands for none.
+    current_functions: Vec<u32>,
+    current: Vec<u32>,
+}
+
+/// Blocks and paths that were added.
+pub struct Added {
+    /// Those that are new in the file, with their functions and parts by the numbers of the file.
+    pub new: Vec<BlockAccesses>,
+    /// Numbers in the file of all that were added, one after the other.
+    pub numbers: Vec<u32>,
+}
+
+/// The number in the file; what is not numbered keeps its number, which then stands for nothing either.
+fn in_file(numbers: &[u32], number: u32) -> u32 {
+    match number {
+        0 => 0,
+        _ => numbers.get(number as usize - 1).copied().unwrap_or(u32::MAX),
+    }
+}
+
+impl FileNumbers {
+    /// What is added next is numbered from 1 on.
+    pub fn begin(&mut self) {
+        self.current_functions.clear();
+        self.current.clear();
+    }
+
+    /// Adds the next functions. Returns those that are new in the file.
+    pub fn add_functions(&mut self, functions: &[Function]) -> Vec<Function> {
+        let mut new = Vec::new();
+        for function in functions {
+            let next = self.functions.len() as u32 + 1;
+            let number = *self.functions.entry(function.clone()).or_insert(next);
+            if number == next {
+                new.push(function.clone());
+            }
+            self.current_functions.push(number);
+        }
+        new
+    }
+
+    /// Adds the next blocks and paths.
+    pub fn add_blocks(&mut self, blocks: &[BlockAccesses]) -> Added {
+        let (mut new, mut numbers) = (Vec::new(), Vec::new());
+        for block in blocks {
+            let part = |part: &Part| Part { block: in_file(&self.current, part.block), ..*part };
+            let parts = block.parts.iter().map(part).collect();
+            let function = in_file(&self.current_functions, block.function);
+            let block = BlockAccesses { function, parts, ..block.clone() };
+            let count = block.numbers() as u32;
+            let next = self.last + 1;
+            let first = *self.blocks.entry(block.clone()).or_insert(next);
+            if first == next {
+                self.last += count;
+                new.push(block);
+            }
+            self.current.extend(first..first + count);
+            numbers.extend(first..first + count);
+        }
+        Added { new, numbers }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_there_before_keeps_its_number() {
+        let function = |start| Function { start, ..Function::default() };
+        let block = |start, function| BlockAccesses { start, function, ..BlockAccesses::default() };
+        let path = |function, blocks: [u32; 2]| BlockAccesses {
+            parts: blocks.map(|block| Part { block, instructions: 1, slots: 0 }).to_vec(),
+            ..block(0x1000, function)
+        };
+        let mut numbers = FileNumbers::default();
+        assert_eq!(numbers.add_functions(&[function(1), function(2)]).len(), 2);
+        let added = numbers.add_blocks(&[block(0x1000, 1), block(0x2000, 2), path(1, [1, 2])]);
+        assert_eq!((added.new.len(), added.numbers), (3, vec![1, 2, 3, 4]));
+        numbers.begin();
+        assert_eq!(numbers.add_functions(&[function(2), function(3), function(1)]), [function(3)]);
+        let paths = [path(3, [2, 1]), path(3, [2, 2])];
+        let next =
+            [&[block(0x2000, 1), block(0x1000, 3)], &paths[..], &[block(0x2000, 2)]].concat();
+        let Added { new, numbers } = numbers.add_blocks(&next);
+        // The path has the function and the blocks that the file has.
+        assert_eq!(new, [path(1, [1, 1]), block(0x2000, 3)]);
+        assert_eq!(numbers, [2, 1, 3, 4, 5, 6, 7]);
+    }
+}
