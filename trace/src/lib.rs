@@ -27,6 +27,7 @@
 //! | read or write pcapng without decoding | [`pcapng`] |
 //! | read or write tables | `table` |
 //! | read or write the accesses of a program | `access_trace` |
+//! | analyse accesses of any source: sums, hot pages, reuse distances, streams, phases | `analysis` |
 //! | simulate the caches between a program and memory | `cache` |
 //!
 //! ```text
@@ -38,6 +39,7 @@
 //! | Feature | What it adds |
 //! |---|---|
 //! | `access-traces` | the module `access_trace`: accesses of programs, as `hmtt trace` records them |
+//! | `analysis` | the module `analysis`: streaming, mergeable analyses, and one source for files of any kind |
 //! | `caches` | the module `cache`: models of write-back caches |
 //! | `tables` | the module `table`: CSV, JSON lines, text, HMTT's 6-byte records |
 //! | `parquet` | Parquet in the module `table` |
@@ -58,6 +60,8 @@
 
 #[cfg(feature = "access-traces")]
 pub mod access_trace;
+#[cfg(feature = "analysis")]
+pub mod analysis;
 #[cfg(feature = "caches")]
 pub mod cache;
 pub mod capture_reader;

@@ -90,3 +90,22 @@ fn live_statistics_counts_a_capture_from_a_pipe() {
         last.split(|c: char| !c.is_ascii_digit()).filter_map(|one| one.parse::<u64>().ok());
     assert_eq!(numbers.take(2).sum::<u64>(), 400, "{last}");
 }
+
+#[cfg(feature = "analysis")]
+#[test]
+fn write_share_counts_the_writes_of_each_page() {
+    let (frames, truth) = Card::new().session(5, 100);
+    let output = example("write_share").arg(capture_file("write-share", &frames)).output().unwrap();
+    let mut pages = std::collections::BTreeMap::<u64, [u64; 2]>::new();
+    for access in truth {
+        let counts = pages.entry(access.address.0 >> 12).or_default();
+        counts[0] += 1;
+        counts[1] += u64::from(access.direction == Direction::Write);
+    }
+    let line = |(page, [accesses, writes]): (&u64, &[u64; 2])| {
+        let percent = 100.0 * (*writes as f64 / *accesses as f64);
+        format!("page {page:x}: {percent:.1} % of its accesses are writes\n")
+    };
+    let expected: String = pages.iter().map(line).collect();
+    assert_eq!(text(&output), expected);
+}

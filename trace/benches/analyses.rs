@@ -1,0 +1,166 @@
+//! Measures how many accesses a second analyses add, on one core: `cargo bench -p hmtt --bench analyses [FILE]`.
+//!
+//! Accesses are in memory, in batches of 4096, as sources pass them on: a mix of loops, scans and a skewed choice among pages,
+//! and, as the worst case, a random choice among 2^20 lines. With a file, that is also read. Each figure is the best of three,
+//! in processor time.
+
+use std::hint::black_box;
+
+use hmtt::analysis::frequency::Frequency;
+use hmtt::analysis::pages::Pages;
+use hmtt::analysis::reuse::Reuse;
+use hmtt::analysis::shards::Shards;
+use hmtt::analysis::slices::SliceLength;
+use hmtt::analysis::source::Source;
+use hmtt::analysis::summary::Summary;
+use hmtt::analysis::{Analysis, Batch, Fold, Known, registry};
+use rustix::time::{ClockId, clock_gettime};
+
+const ACCESSES: usize = 1 << 24;
+const BATCH: usize = 4096;
+const RUNS: usize = 3;
+
+/// The next random number, by xorshift (Marsaglia 2003).
+fn random(state: &mut u64) -> u64 {
+    *state ^= *state << 13;
+    *state ^= *state >> 7;
+    *state ^= *state << 17;
+    *state
+}
+
+/// Processor time of this thread in seconds: others may use the machine.
+fn processor_seconds() -> f64 {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9
+}
+
+struct Columns {
+    name: &'static str,
+    addresses: Vec<u64>,
+    writes: Vec<bool>,
+    clocks: Vec<u64>,
+}
+
+impl Columns {
+    fn new(name: &'static str, mut address: impl FnMut(u64, u64) -> u64) -> Self {
+        let mut state = 0x9e37_79b9_7f4a_7c15;
+        let addresses = (0..ACCESSES as u64).map(|at| address(at, random(&mut state))).collect();
+        let writes = (0..ACCESSES).map(|_| random(&mut state).is_multiple_of(3)).collect();
+        let mut clock = 0;
+        let mut next = || {
+            clock += random(&mut state) % 16;
+            clock
+        };
+        Columns { name, addresses, writes, clocks: (0..ACCESSES).map(|_| next()).collect() }
+    }
+
+    /// Millions of accesses a second that a set of analyses adds.
+    fn measure<A>(&self, new: impl Fn() -> A, mut add: impl FnMut(&mut A, &Batch<'_>)) -> f64 {
+        let batch = Batch::new(&self.addresses, &self.writes);
+        let batch = batch.with_clocks(&self.clocks).with_unit(Some(64));
+        let mut best = f64::MAX;
+        for _ in 0..RUNS {
+            let mut analyses = new();
+            let begin = processor_seconds();
+            for from in (0..ACCESSES).step_by(BATCH) {
+                add(&mut analyses, &batch.rows(from..from + BATCH));
+            }
+            best = best.min(processor_seconds() - begin);
+            black_box(&analyses);
+        }
+        ACCESSES as f64 / best / 1e6
+    }
+}
+
+const KNOWN: Known = Known {
+    address_space: hmtt::analysis::AddressSpace::Physical,
+    clocks: true,
+    tck_ps: Some(1250),
+    unit_bytes: Some(64),
+    sizes: false,
+    threads: false,
+    instructions: false,
+    capacity_bytes: None,
+};
+
+fn frequency() -> Frequency {
+    let mut frequency = Frequency::new(SliceLength { ns: 1000, accesses: 1000 });
+    frequency.known(&KNOWN);
+    frequency
+}
+
+type Three = (Summary, Frequency, Pages);
+
+fn three() -> Three {
+    (Summary::default(), frequency(), Pages::new(20))
+}
+
+fn add_three((summary, frequency, pages): &mut Three, batch: &Batch<'_>) {
+    summary.add(batch);
+    frequency.add(batch);
+    pages.add(batch);
+}
+
+fn row(name: &str, figures: impl Iterator<Item = f64>) {
+    print!("| {name} |");
+    figures.for_each(|figure| print!(" {figure:.1} |"));
+    println!();
+}
+
+/// Reads a file into the analyses of `three`.
+fn read(path: &str) -> Result<f64, Box<dyn std::error::Error>> {
+    let mut best = f64::MAX;
+    let mut accesses = 0;
+    for _ in 0..RUNS {
+        let (mut summary, mut frequency, mut pages) =
+            (Fold::new(Summary::default()), Fold::new(frequency()), Fold::new(Pages::new(20)));
+        let begin = processor_seconds();
+        let ending = Source::open(path)?.read(&mut |memory, part| {
+            summary.part(memory, part);
+            frequency.part(memory, part);
+            pages.part(memory, part);
+        });
+        best = best.min(processor_seconds() - begin);
+        accesses = ending.accesses;
+    }
+    Ok(accesses as f64 / best / 1e6)
+}
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let mixed = Columns::new("mixed", |at, random| match at / 64 % 4 {
+        0 => at % (1 << 16) << 6,
+        1 => (1 << 30) + (at << 6),
+        _ => {
+            let page = (random % 1024) * (random >> 20 & 1023) >> 4;
+            (1 << 28) + (page << 12) + (random >> 40 & 63 << 6)
+        }
+    });
+    let random = Columns::new("random", |_, random| random % (1 << 20) << 6);
+    let inputs = [&mixed, &random];
+    println!("| analyses | {} | {} |\n|---|---|---|", inputs[0].name, inputs[1].name);
+    row(
+        "`summary`, `frequency` and `pages`",
+        inputs.iter().map(|input| input.measure(three, add_three)),
+    );
+    let reuse = |input: &&Columns| input.measure(Reuse::lines, |reuse, batch| reuse.add(batch));
+    row("`reuse`, exact", inputs.iter().map(reuse));
+    let shards =
+        |input: &&Columns| input.measure(|| Shards::lines(0.01), |shards, batch| shards.add(batch));
+    row("`shards`, 1 %", inputs.iter().map(shards));
+    for entry in registry::ALL.iter().filter(|entry| !["reuse", "shards"].contains(&entry.name)) {
+        let of = |input: &&Columns| {
+            let new = || {
+                let mut one = (entry.new)();
+                one.known(&KNOWN);
+                one
+            };
+            input.measure(new, |one, batch| one.add(batch))
+        };
+        row(&format!("`{}`", entry.name), inputs.iter().map(of));
+    }
+    // Cargo passes an option of its own.
+    for path in std::env::args().skip(1).filter(|argument| !argument.starts_with('-')) {
+        println!("{path}: {:.1} M accesses/s", read(&path)?);
+    }
+    Ok(())
+}

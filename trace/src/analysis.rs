@@ -1,0 +1,117 @@
+//! Analyses of accesses: one contract for every source, and one file for each analysis.
+//!
+//! ```text
+//! capture, program trace, table -> source -> Batch, Gap, Known -> Fold -> Analysis -> result
+//! ```
+//!
+//! A [`source`] reads a file of any kind and passes on [`Batch`]es of columns, placed [`Gap`]s, and what it knows of them
+//! ([`Known`]). An [`Analysis`] adds batches in any number of pieces. [`Fold`] has one instance for each memory (a card, a
+//! program) and merges them. [`registry`] lists all analyses by name. `docs/analysis.md` defines the numbers of the results
+//! and shows how to add an analysis.
+//!
+//! Invariant: what a source does not know is stated in the result, and is no error.
+
+mod batch;
+#[cfg(feature = "caches")]
+pub mod cache;
+pub mod check;
+mod fold;
+pub mod frequency;
+pub mod hash;
+pub mod histogram;
+mod known;
+pub mod mrc;
+pub mod page_counts;
+pub mod pages;
+pub mod phases;
+pub mod registry;
+pub mod reuse;
+mod runs;
+pub mod shards;
+pub mod slices;
+pub mod source;
+pub mod stack;
+pub mod streams;
+pub mod summary;
+#[cfg(test)]
+mod tests;
+pub mod working_set;
+
+pub use batch::{Batch, LINE_LOG2, MOST_TOUCHED_BYTES, PAGE_LOG2};
+pub use fold::Fold;
+pub use known::{AddressSpace, Gap, Known};
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+/// An analysis of the accesses to one memory, or to several after [`Analysis::merge`].
+///
+/// An instance is its own partial state: it can be serialised at any time, and continued elsewhere. The file of each
+/// analysis states its memory, and what is exact after [`Analysis::append`].
+///
+/// ```
+/// use hmtt::analysis::{Analysis, Batch};
+/// use serde::{Deserialize, Serialize};
+///
+/// /// Share of accesses that are writes.
+/// #[derive(Default, Serialize, Deserialize)]
+/// struct WriteShare {
+///     accesses: u64,
+///     writes: u64,
+/// }
+///
+/// impl Analysis for WriteShare {
+///     type Result = Option<f64>;
+///
+///     fn add(&mut self, batch: &Batch<'_>) {
+///         self.accesses += batch.len() as u64;
+///         self.writes += batch.writes().iter().filter(|is_write| **is_write).count() as u64;
+///     }
+///
+///     fn append(&mut self, later: Self) {
+///         self.accesses += later.accesses;
+///         self.writes += later.writes;
+///     }
+///
+///     fn merge(&mut self, other: Self) {
+///         self.append(other);
+///     }
+///
+///     fn result(&self) -> Option<f64> {
+///         (self.accesses > 0).then(|| self.writes as f64 / self.accesses as f64)
+///     }
+/// }
+///
+/// let mut share = WriteShare::default();
+/// share.add(&Batch::new(&[0x40, 0x80], &[true, false]));
+/// assert_eq!(share.result(), Some(0.5));
+/// ```
+pub trait Analysis: Sized + Serialize + DeserializeOwned {
+    /// What the analysis finds. The names of its fields are those of docs/glossary.md.
+    type Result: Serialize;
+
+    /// Receives what the source knows: before the first batch, and again when it knows more.
+    fn known(&mut self, known: &Known) {
+        let _ = known;
+    }
+
+    /// Adds the next accesses to the memory. Those of a thread, and those of a card, come in their order.
+    fn add(&mut self, batch: &Batch<'_>);
+
+    /// Something is missing between the last batch and the next one.
+    fn gap(&mut self, gap: &Gap) {
+        let _ = gap;
+    }
+
+    /// The clock begins at 0 again: what follows is of the same memory, but after an unknown time.
+    fn restart(&mut self) {}
+
+    /// Adds what another instance has found in the accesses that follow, to the same memory.
+    fn append(&mut self, later: Self);
+
+    /// Adds what another instance has found in another memory: of another card, or of another program.
+    fn merge(&mut self, other: Self);
+
+    /// What was found up to here.
+    fn result(&self) -> Self::Result;
+}

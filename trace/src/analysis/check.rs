@@ -1,0 +1,243 @@
+//! Checks what must hold in every trace: clocks do not go back, addresses are in memory, accesses have sizes and are aligned.
+//!
+//! All violations are counted, and the first [`MOST_PLACES`] of each kind are kept with their places. Memory is constant.
+//! [`Analysis::append`] compares the clocks on both sides, and is exact. [`Analysis::merge`] adds the counts; places in merged
+//! memories have their numbers. What a source does not know is not checked, and the result says so.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Analysis, Batch, Gap, Known};
+
+/// Places that are kept of each kind of violation.
+pub const MOST_PLACES: usize = 20;
+
+/// A kind of violation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// The clock is lower than that of the access before it, without a restart.
+    ClockBack,
+    /// The address is not in the memory that the source describes.
+    BeyondMemory,
+    /// The address is no multiple of the unit that the source states.
+    Unaligned,
+    /// The last byte would be beyond the end of the address space.
+    BeyondEnd,
+    /// The size of the access is not known.
+    NoSize,
+}
+
+impl Kind {
+    /// All kinds.
+    pub const ALL: [Kind; 5] =
+        [Kind::ClockBack, Kind::BeyondMemory, Kind::Unaligned, Kind::BeyondEnd, Kind::NoSize];
+}
+
+/// A violation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Place {
+    /// What is violated.
+    pub kind: Kind,
+    /// Number of the memory, from 1.
+    pub source: u64,
+    /// Number of the access to this memory, from 1.
+    pub access: u64,
+    /// Its clock, if it has one.
+    pub clock: Option<u64>,
+    /// Its address.
+    pub address: u64,
+}
+
+/// How often something is violated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Violations {
+    /// What is violated.
+    pub kind: Kind,
+    /// Whether the source knows what is needed to check it.
+    pub checked: bool,
+    /// Accesses that violate it.
+    pub violations: u64,
+}
+
+/// What was found.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Checked {
+    /// Accesses.
+    pub accesses: u64,
+    /// How often each kind is violated.
+    pub kinds: Vec<Violations>,
+    /// The first violations of each kind.
+    pub places: Vec<Place>,
+    /// Places at which accesses are missing.
+    pub gap_count: u64,
+    /// Accesses that are missing there, as far as their numbers are known.
+    pub lost_accesses: u64,
+    /// Restarts of the clock.
+    pub restarts: u64,
+}
+
+impl Checked {
+    /// Whether anything is violated.
+    pub fn has_violations(&self) -> bool {
+        self.kinds.iter().any(|of| of.violations > 0)
+    }
+}
+
+/// Checks accesses.
+///
+/// ```
+/// use hmtt::analysis::{Analysis, Batch, check::{Check, Kind}};
+///
+/// let mut check = Check::default();
+/// check.add(&Batch::new(&[0, 64], &[false; 2]).with_clocks(&[7, 6]));
+/// let place = check.result().places[0];
+/// assert_eq!((place.kind, place.access, place.clock), (Kind::ClockBack, 2, Some(6)));
+/// ```
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Check {
+    known: Known,
+    accesses: u64,
+    counts: [u64; Kind::ALL.len()],
+    checked: [bool; Kind::ALL.len()],
+    places: Vec<Place>,
+    /// The first clock, if no restart is before it, and the last one, if no restart is behind it: each with its address.
+    first: Option<(u64, u64)>,
+    last: Option<(u64, u64)>,
+    gap_count: u64,
+    lost_accesses: u64,
+    restarts: u64,
+    /// Memories that were merged.
+    merged: u64,
+    merged_accesses: u64,
+}
+
+impl Check {
+    fn violation(&mut self, kind: Kind, access: u64, clock: Option<u64>, address: u64) {
+        let count = &mut self.counts[kind as usize];
+        *count = count.saturating_add(1);
+        if *count <= MOST_PLACES as u64 {
+            self.places.push(Place { kind, source: 1, access, clock, address });
+        }
+    }
+
+    /// Reports each row of which something does not hold.
+    fn each(&mut self, kind: Kind, batch: &Batch<'_>, is_wrong: impl Fn(usize, u64) -> bool) {
+        self.checked[kind as usize] = true;
+        for (row, address) in batch.addresses().iter().enumerate() {
+            if is_wrong(row, *address) {
+                let clock = batch.clocks().map(|clocks| clocks[row]);
+                self.violation(kind, self.accesses + row as u64 + 1, clock, *address);
+            }
+        }
+    }
+
+    fn clocks(&mut self, batch: &Batch<'_>) {
+        let Some(clocks) = batch.clocks().filter(|clocks| !clocks.is_empty()) else { return };
+        let before = self.last.map_or(0, |(clock, _)| clock);
+        self.each(Kind::ClockBack, batch, |row, _| {
+            clocks[row] < row.checked_sub(1).map_or(before, |row| clocks[row])
+        });
+        let end = clocks.len() - 1;
+        if self.restarts == 0 && self.first.is_none() {
+            self.first = Some((clocks[0], batch.addresses()[0]));
+        }
+        self.last = Some((clocks[end], batch.addresses()[end]));
+    }
+
+    fn places(&mut self, places: &[Place], sources: u64, accesses: u64) {
+        for place in places {
+            let kept = self.places.iter().filter(|one| one.kind == place.kind).count();
+            if kept < MOST_PLACES {
+                let access = place.access.saturating_add(accesses);
+                self.places.push(Place { source: place.source + sources, access, ..*place });
+            }
+        }
+    }
+
+    fn add_counts(&mut self, other: &Check) {
+        let add = |sum: &mut u64, more: u64| *sum = sum.saturating_add(more);
+        self.counts.iter_mut().zip(other.counts).for_each(|(sum, more)| add(sum, more));
+        self.checked.iter_mut().zip(other.checked).for_each(|(one, more)| *one |= more);
+        add(&mut self.gap_count, other.gap_count);
+        add(&mut self.lost_accesses, other.lost_accesses);
+    }
+}
+
+impl Analysis for Check {
+    type Result = Checked;
+
+    fn known(&mut self, known: &Known) {
+        self.known = *known;
+    }
+
+    fn add(&mut self, batch: &Batch<'_>) {
+        self.clocks(batch);
+        if let Some(capacity) = self.known.capacity_bytes {
+            self.each(Kind::BeyondMemory, batch, |_, address| address >= capacity);
+        }
+        if let Some(unit) = batch.unit_bytes().filter(|unit| *unit > 0) {
+            self.each(Kind::Unaligned, batch, |_, address| address % u64::from(unit) != 0);
+        }
+        if let Some(sizes) = batch.sizes() {
+            self.each(Kind::NoSize, batch, |row, _| sizes[row] == 0);
+            self.each(Kind::BeyondEnd, batch, |row, address| {
+                address.checked_add(u64::from(sizes[row].max(1)) - 1).is_none()
+            });
+        }
+        self.accesses += batch.len() as u64;
+    }
+
+    fn gap(&mut self, gap: &Gap) {
+        self.gap_count += 1;
+        let lost = gap.lost_accesses.unwrap_or(0);
+        self.lost_accesses = self.lost_accesses.saturating_add(lost);
+    }
+
+    fn restart(&mut self) {
+        self.restarts += 1;
+        self.last = None;
+    }
+
+    fn append(&mut self, later: Self) {
+        if let (Some((before, _)), Some((clock, address))) = (self.last, later.first)
+            && clock < before
+        {
+            self.violation(Kind::ClockBack, self.accesses + 1, Some(clock), address);
+        }
+        self.places(&later.places, 0, self.accesses);
+        self.add_counts(&later);
+        if self.restarts == 0 && self.first.is_none() {
+            self.first = later.first;
+        }
+        self.last = if later.restarts > 0 { later.last } else { later.last.or(self.last) };
+        self.restarts = self.restarts.saturating_add(later.restarts);
+        self.accesses = self.accesses.saturating_add(later.accesses);
+        self.merged = self.merged.saturating_add(later.merged);
+        self.merged_accesses = self.merged_accesses.saturating_add(later.merged_accesses);
+    }
+
+    fn merge(&mut self, other: Self) {
+        self.places(&other.places, 1 + self.merged, 0);
+        self.add_counts(&other);
+        self.restarts = self.restarts.saturating_add(other.restarts);
+        self.merged = self.merged.saturating_add(1 + other.merged);
+        let more = other.accesses.saturating_add(other.merged_accesses);
+        self.merged_accesses = self.merged_accesses.saturating_add(more);
+    }
+
+    fn result(&self) -> Checked {
+        let kinds = Kind::ALL.into_iter().map(|kind| Violations {
+            kind,
+            checked: self.checked[kind as usize],
+            violations: self.counts[kind as usize],
+        });
+        Checked {
+            accesses: self.accesses.saturating_add(self.merged_accesses),
+            kinds: kinds.collect(),
+            places: self.places.clone(),
+            gap_count: self.gap_count,
+            lost_accesses: self.lost_accesses,
+            restarts: self.restarts,
+        }
+    }
+}

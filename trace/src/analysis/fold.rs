@@ -1,0 +1,134 @@
+//! Has one instance of an analysis for each memory of the sources, and merges them. Pairs of analyses, and those that may be
+//! left out, are analyses too.
+
+use super::{Analysis, Batch, Gap, Known};
+
+/// The instances of an analysis, one for each memory: each card of each capture, and each program.
+///
+/// Memories are numbered from 0 as sources are read. The first instance of a result's `source` number is memory 0.
+#[derive(Clone, Debug)]
+pub struct Fold<A> {
+    new: A,
+    memories: Vec<A>,
+}
+
+impl<A: Analysis + Clone> Fold<A> {
+    /// An analysis without accesses is the begin of each instance.
+    pub fn new(analysis: A) -> Self {
+        Fold { new: analysis, memories: Vec::new() }
+    }
+
+    /// The instance of a memory.
+    fn of(&mut self, memory: usize) -> &mut A {
+        while self.memories.len() <= memory {
+            self.memories.push(self.new.clone());
+        }
+        &mut self.memories[memory]
+    }
+
+    /// Passes on what is known of a memory.
+    pub fn known(&mut self, memory: usize, known: &Known) {
+        self.of(memory).known(known);
+    }
+
+    /// Passes on accesses to a memory.
+    pub fn add(&mut self, memory: usize, batch: &Batch<'_>) {
+        self.of(memory).add(batch);
+    }
+
+    /// Passes on a gap in the accesses to a memory.
+    pub fn gap(&mut self, memory: usize, gap: &Gap) {
+        self.of(memory).gap(gap);
+    }
+
+    /// Passes on that the clock of a memory's accesses begins again.
+    pub fn restart(&mut self, memory: usize) {
+        self.of(memory).restart();
+    }
+
+    /// Merges the instances in order.
+    pub fn finish(self) -> A {
+        let mut all = self.memories.into_iter();
+        let first = all.next().unwrap_or(self.new);
+        all.fold(first, |mut sum, one| {
+            sum.merge(one);
+            sum
+        })
+    }
+}
+
+/// Both analyses, of the same accesses.
+impl<A: Analysis, B: Analysis> Analysis for (A, B) {
+    type Result = (A::Result, B::Result);
+
+    fn known(&mut self, known: &Known) {
+        self.0.known(known);
+        self.1.known(known);
+    }
+
+    fn add(&mut self, batch: &Batch<'_>) {
+        self.0.add(batch);
+        self.1.add(batch);
+    }
+
+    fn gap(&mut self, gap: &Gap) {
+        self.0.gap(gap);
+        self.1.gap(gap);
+    }
+
+    fn restart(&mut self) {
+        self.0.restart();
+        self.1.restart();
+    }
+
+    fn append(&mut self, later: Self) {
+        self.0.append(later.0);
+        self.1.append(later.1);
+    }
+
+    fn merge(&mut self, other: Self) {
+        self.0.merge(other.0);
+        self.1.merge(other.1);
+    }
+
+    fn result(&self) -> Self::Result {
+        (self.0.result(), self.1.result())
+    }
+}
+
+/// An analysis, or none.
+impl<A: Analysis> Analysis for Option<A> {
+    type Result = Option<A::Result>;
+
+    fn known(&mut self, known: &Known) {
+        self.iter_mut().for_each(|one| one.known(known));
+    }
+
+    fn add(&mut self, batch: &Batch<'_>) {
+        self.iter_mut().for_each(|one| one.add(batch));
+    }
+
+    fn gap(&mut self, gap: &Gap) {
+        self.iter_mut().for_each(|one| one.gap(gap));
+    }
+
+    fn restart(&mut self) {
+        self.iter_mut().for_each(|one| one.restart());
+    }
+
+    fn append(&mut self, later: Self) {
+        if let (Some(one), Some(later)) = (self, later) {
+            one.append(later);
+        }
+    }
+
+    fn merge(&mut self, other: Self) {
+        if let (Some(one), Some(other)) = (self, other) {
+            one.merge(other);
+        }
+    }
+
+    fn result(&self) -> Self::Result {
+        self.as_ref().map(A::result)
+    }
+}

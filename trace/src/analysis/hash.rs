@@ -1,0 +1,155 @@
+//! A table from numbers of lines or pages to values, with one memory access for most lookups.
+//!
+//! Keys and values are in one array; a key that is not at its place is at one of the next ones. The hash has a random key,
+//! so that the author of a trace cannot choose addresses that collide. At most half of the places are in use: 32 to 64 bytes
+//! for each key with a value of 8 bytes.
+
+use std::hash::{BuildHasher, RandomState};
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// The key of a free place. Numbers of lines and pages are smaller.
+const FREE: u64 = u64::MAX;
+const LEAST_PLACES: usize = 1 << 6;
+/// 2^64 divided by the golden ratio, rounded to an odd number.
+const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// A table from numbers below 2^64 - 1 to values.
+///
+/// ```
+/// use hmtt::analysis::hash::Table;
+///
+/// let mut table = Table::<u32>::default();
+/// *table.entry(7) += 2;
+/// assert_eq!((table.get(7), table.get(8), table.len()), (Some(2), None, 1));
+/// ```
+#[derive(Clone, Debug)]
+pub struct Table<V> {
+    places: Vec<(u64, V)>,
+    len: usize,
+    seed: u64,
+}
+
+impl<V: Copy + Default> Default for Table<V> {
+    fn default() -> Self {
+        Table {
+            places: vec![(FREE, V::default()); LEAST_PLACES],
+            len: 0,
+            seed: RandomState::new().hash_one(FACTOR),
+        }
+    }
+}
+
+impl<V: Copy + Default> Table<V> {
+    /// Number of keys.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there is no key.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The place of a key, or the free one where it would be.
+    #[inline]
+    fn place(&self, key: u64) -> usize {
+        let product = u128::from(key ^ self.seed) * u128::from(FACTOR);
+        let mask = self.places.len() - 1;
+        let mut at = ((product >> 64) as u64 ^ product as u64) as usize & mask;
+        while self.places[at].0 != key && self.places[at].0 != FREE {
+            at = (at + 1) & mask;
+        }
+        at
+    }
+
+    /// The value of a key.
+    #[inline]
+    pub fn get(&self, key: u64) -> Option<V> {
+        let (found, value) = self.places[self.place(key)];
+        (found == key && key != FREE).then_some(value)
+    }
+
+    /// The value of a key, which is added with the default value if it is not there.
+    #[inline]
+    pub fn entry(&mut self, key: u64) -> &mut V {
+        let mut at = self.place(key);
+        if self.places[at].0 != key {
+            if (self.len + 1) * 2 > self.places.len() {
+                self.grow();
+                at = self.place(key);
+            }
+            self.places[at].0 = key;
+            self.len += 1;
+        }
+        &mut self.places[at].1
+    }
+
+    #[cold]
+    fn grow(&mut self) {
+        let more = vec![(FREE, V::default()); self.places.len() * 2];
+        let old = std::mem::replace(&mut self.places, more);
+        for (key, value) in old.into_iter().filter(|(key, _)| *key != FREE) {
+            let at = self.place(key);
+            self.places[at] = (key, value);
+        }
+    }
+
+    /// Changes all values.
+    pub fn each_value(&mut self, mut change: impl FnMut(&mut V)) {
+        let used = self.places.iter_mut().filter(|(key, _)| *key != FREE);
+        used.for_each(|(_, value)| change(value));
+    }
+
+    /// All keys and values, in no order.
+    pub fn iter(&self) -> impl Iterator<Item = (u64, V)> {
+        self.places.iter().copied().filter(|(key, _)| *key != FREE)
+    }
+}
+
+/// A list of pairs.
+impl<V: Serialize + Copy + Default> Serialize for Table<V> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.iter())
+    }
+}
+
+impl<'de, V: Deserialize<'de> + Copy + Default> Deserialize<'de> for Table<V> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let mut table = Table::default();
+        for (key, value) in Vec::<(u64, V)>::deserialize(deserializer)? {
+            if key != FREE {
+                *table.entry(key) = value;
+            }
+        }
+        Ok(table)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn a_table_is_a_map(keys in prop::collection::vec(0u64..5000, 0..4000)) {
+            let mut table = Table::<u64>::default();
+            let mut expected = BTreeMap::<u64, u64>::new();
+            for key in &keys {
+                *table.entry(key << 40 | 5) += 1;
+                *expected.entry(key << 40 | 5).or_default() += 1;
+            }
+            let text = serde_json::to_string(&table).unwrap();
+            let read: Table<u64> = serde_json::from_str(&text).unwrap();
+            for table in [&table, &read] {
+                prop_assert_eq!(table.len(), expected.len());
+                prop_assert_eq!(&table.iter().collect::<BTreeMap<_, _>>(), &expected);
+                prop_assert_eq!(table.get(5 | 5000 << 40), None);
+            }
+        }
+    }
+}

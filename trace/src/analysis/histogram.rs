@@ -1,0 +1,74 @@
+//! Counts numbers in buckets whose limits are powers of two.
+//!
+//! Bucket 0 has the number 0, and bucket n the numbers from 2^(n-1) to 2^n - 1. So the sum of the buckets 0 to n is the
+//! number of those below 2^n, exactly.
+
+use serde::{Deserialize, Serialize};
+
+/// Counts in each bucket, up to the last one in use.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Histogram {
+    counts: Vec<u64>,
+}
+
+/// Number of the bucket of a number.
+pub fn bucket(number: u64) -> usize {
+    (u64::BITS - number.leading_zeros()) as usize
+}
+
+/// Lowest and highest number of a bucket.
+pub fn limits(bucket: usize) -> (u64, u64) {
+    match bucket {
+        0 => (0, 0),
+        _ => (1 << (bucket - 1), u64::MAX >> (64 - bucket)),
+    }
+}
+
+impl Histogram {
+    /// Counts a number once.
+    #[inline]
+    pub fn add(&mut self, number: u64) {
+        let bucket = bucket(number);
+        if self.counts.len() <= bucket {
+            self.counts.resize(bucket + 1, 0);
+        }
+        self.counts[bucket] += 1;
+    }
+
+    /// Adds the counts of another histogram.
+    pub fn merge(&mut self, other: &Histogram) {
+        if self.counts.len() < other.counts.len() {
+            self.counts.resize(other.counts.len(), 0);
+        }
+        for (count, more) in self.counts.iter_mut().zip(&other.counts) {
+            *count = count.saturating_add(*more);
+        }
+    }
+
+    /// The count of each bucket, from 0 on.
+    pub fn counts(&self) -> &[u64] {
+        &self.counts
+    }
+
+    /// The sum of all counts.
+    pub fn total(&self) -> u64 {
+        self.counts.iter().sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_number_is_in_the_bucket_with_its_limits() {
+        for number in (0..2000).chain([u64::MAX, 1 << 63, (1 << 63) - 1]) {
+            let mut histogram = Histogram::default();
+            histogram.add(number);
+            let found = histogram.counts().iter().position(|count| *count == 1).unwrap();
+            let (least, most) = limits(found);
+            assert!(least <= number && number <= most && histogram.total() == 1, "{number}");
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! What a source knows of its accesses, and what is missing in it.
+
+use serde::{Deserialize, Serialize};
+
+/// What addresses are of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AddressSpace {
+    /// Physical memory, as on the bus.
+    Physical,
+    /// The memory of a process.
+    Virtual,
+    /// Not known.
+    #[default]
+    Unknown,
+}
+
+/// What a source knows of its accesses.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Known {
+    /// What addresses are of.
+    pub address_space: AddressSpace,
+    /// Whether accesses have clocks.
+    pub clocks: bool,
+    /// Clock period in picoseconds.
+    pub tck_ps: Option<u32>,
+    /// Bytes of each access, if accesses have no sizes of their own.
+    pub unit_bytes: Option<u32>,
+    /// Whether accesses have sizes of their own.
+    pub sizes: bool,
+    /// Whether accesses have threads.
+    pub threads: bool,
+    /// Whether accesses have instructions.
+    pub instructions: bool,
+    /// Bytes of memory: all addresses are lower.
+    pub capacity_bytes: Option<u64>,
+}
+
+impl Known {
+    /// What is not known, for people.
+    pub fn absent(&self) -> Vec<&'static str> {
+        let all = [
+            (self.address_space == AddressSpace::Unknown, "whether addresses are physical"),
+            (!self.clocks, "clocks"),
+            (self.clocks && self.tck_ps.is_none(), "the period of the clock"),
+            (!self.sizes && self.unit_bytes.is_none(), "sizes of accesses"),
+            (!self.threads, "threads"),
+            (!self.instructions, "instructions"),
+        ];
+        all.into_iter().filter_map(|(is_absent, what)| is_absent.then_some(what)).collect()
+    }
+
+    /// Seconds of clocks, if the period is known.
+    pub fn seconds(&self, clocks: u64) -> Option<f64> {
+        self.tck_ps.filter(|_| self.clocks).map(|period| clocks as f64 * f64::from(period) * 1e-12)
+    }
+}
+
+/// Accesses that are missing, and where.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Gap {
+    /// Their number, if it is known.
+    pub lost_accesses: Option<u64>,
+    /// Clock of the last record before the gap.
+    pub after_clock: Option<u64>,
+    /// Clock with which the trace continues.
+    pub before_clock: Option<u64>,
+}

@@ -1,0 +1,121 @@
+//! Miss-ratio curves: the part of touches that a fully associative LRU cache of each size misses.
+//!
+//! A cache of n lines has a touch's line if the distance is below n. With sizes that are powers of two, the buckets of a
+//! histogram give the curve exactly. First touches miss in every cache. Memory, [`Analysis::append`] and
+//! [`Analysis::merge`] are those of the distances; after a merge the curve is that of one such cache for each memory.
+
+use serde::{Deserialize, Serialize};
+
+use super::reuse::{Reuse, Reuses};
+use super::shards::Shards;
+use super::{Analysis, Batch};
+
+/// A cache on a curve.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Point {
+    /// Lines or pages of the cache: a power of two.
+    pub lines: u64,
+    /// Bytes of the cache.
+    pub cache_bytes: u64,
+    /// Part of all touches that miss.
+    pub miss_ratio: f64,
+}
+
+/// A miss-ratio curve.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Curve {
+    /// Bytes of a line or page.
+    pub unit_bytes: u64,
+    /// Touches of lines or pages.
+    pub touches: u64,
+    /// The part of lines that was sampled; 1 if the curve is exact.
+    pub sampling_rate: f64,
+    /// Touches of sampled lines.
+    pub sampled_touches: u64,
+    /// Caches from the smallest one that is resolved to the one that has all lines.
+    pub points: Vec<Point>,
+}
+
+impl Curve {
+    /// The curve of distances. The smallest cache has at least as many lines as one is sampled of.
+    pub fn new(of: &Reuses) -> Self {
+        let all = of.touches as f64;
+        let least = (1.0 / of.sampling_rate).ceil();
+        let (mut points, mut hits) = (Vec::new(), 0.0);
+        for bucket in &of.distances {
+            hits += bucket.touches;
+            let lines = bucket.distance_at_most.saturating_add(1);
+            if lines as f64 >= least {
+                let cache_bytes = lines.saturating_mul(of.unit_bytes);
+                let miss_ratio = (1.0 - hits / all).clamp(0.0, 1.0);
+                points.push(Point { lines, cache_bytes, miss_ratio });
+            }
+        }
+        let Reuses { unit_bytes, touches, sampling_rate, sampled_touches, .. } = *of;
+        Curve { unit_bytes, touches, sampling_rate, sampled_touches, points }
+    }
+
+    /// The miss ratio of a cache of 2^n lines; `None` if it is not resolved.
+    pub fn at(&self, lines: u64) -> Option<f64> {
+        let exact = self.points.iter().find(|point| point.lines == lines);
+        let last = self.points.last().filter(|last| last.lines < lines);
+        exact.or(last).map(|point| point.miss_ratio)
+    }
+}
+
+/// The miss-ratio curve of exact or sampled distances.
+///
+/// ```
+/// use hmtt::analysis::{Analysis, Batch, mrc::Mrc, reuse::Reuse};
+///
+/// let mut mrc = Mrc::Exact(Reuse::lines());
+/// let addresses: Vec<u64> = (0..800).map(|number| number % 8 * 64).collect();
+/// mrc.add(&Batch::new(&addresses, &vec![false; 800]));
+/// let curve = mrc.result();
+/// assert_eq!(curve.at(4), Some(1.0));
+/// assert!((curve.at(8).unwrap() - 0.01).abs() < 1e-9);
+/// ```
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Mrc {
+    /// Exact distances.
+    Exact(Reuse),
+    /// Distances of sampled lines.
+    Sampled(Shards),
+}
+
+impl Analysis for Mrc {
+    type Result = Curve;
+
+    fn add(&mut self, batch: &Batch<'_>) {
+        match self {
+            Mrc::Exact(reuse) => reuse.add(batch),
+            Mrc::Sampled(shards) => shards.add(batch),
+        }
+    }
+
+    /// Both are exact, or both sampled; otherwise nothing is added.
+    fn append(&mut self, later: Self) {
+        match (self, later) {
+            (Mrc::Exact(own), Mrc::Exact(later)) => own.append(later),
+            (Mrc::Sampled(own), Mrc::Sampled(later)) => own.append(later),
+            _ => debug_assert!(false, "exact and sampled distances"),
+        }
+    }
+
+    /// Both are exact, or both sampled; otherwise nothing is added.
+    fn merge(&mut self, other: Self) {
+        match (self, other) {
+            (Mrc::Exact(own), Mrc::Exact(other)) => own.merge(other),
+            (Mrc::Sampled(own), Mrc::Sampled(other)) => own.merge(other),
+            _ => debug_assert!(false, "exact and sampled distances"),
+        }
+    }
+
+    fn result(&self) -> Curve {
+        match self {
+            Mrc::Exact(reuse) => Curve::new(&reuse.result()),
+            Mrc::Sampled(shards) => Curve::new(&shards.result()),
+        }
+    }
+}

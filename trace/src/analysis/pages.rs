@@ -1,0 +1,221 @@
+//! Hot pages and lines: touches of each one, how many pages have most touches, and how many touches in a row are of one page.
+//!
+//! An access touches each line that it has bytes of, once. Memory: 168 to 200 bytes for each distinct page, and the last page
+//! of each thread. [`Analysis::append`] is exact, except that runs end between the pieces. [`Analysis::merge`] keeps the
+//! pages of each memory apart: pages of different memories are different, even with the same address.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
+
+use serde::{Deserialize, Serialize};
+
+use super::histogram::{Histogram, limits};
+use super::page_counts::PageCounts;
+use super::{Analysis, Batch, LINE_LOG2, PAGE_LOG2, runs};
+
+/// Parts of all touches, in percent, for which the number of pages that have them is computed.
+const SHARES: [u32; 4] = [50, 90, 99, 100];
+
+/// A page or line, and its touches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct Hot {
+    /// Touches.
+    pub touches: u64,
+    /// Number of the memory, from 1.
+    pub source: u64,
+    /// Address of the first byte.
+    #[serde(serialize_with = "hexadecimal")]
+    pub address: u64,
+}
+
+fn hexadecimal<S: serde::Serializer>(address: &u64, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(&format_args!("{address:x}"))
+}
+
+/// How many pages have a part of all touches, if the hottest ones are taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Concentration {
+    /// The part, in percent.
+    pub share_percent: u32,
+    /// Fewest pages that have it.
+    pub pages: u64,
+}
+
+/// Runs of touches in a row of one page, by their number of touches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Runs {
+    /// Fewest touches of a run.
+    pub at_least: u64,
+    /// Most touches.
+    pub at_most: u64,
+    /// Runs.
+    pub runs: u64,
+}
+
+/// What was found of pages and lines.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct HotPages {
+    /// Touches of lines.
+    pub touches: u64,
+    /// Distinct pages of 4 KiB.
+    pub pages: u64,
+    /// Distinct lines of 64 bytes.
+    pub lines: u64,
+    /// Pages with most touches, the first one with most; equal ones by memory and address.
+    pub hot_pages: Vec<Hot>,
+    /// Lines with most touches.
+    pub hot_lines: Vec<Hot>,
+    /// How many pages have half of all touches, and more.
+    pub concentration: Vec<Concentration>,
+    /// Touches in a row of one page, by a thread or card.
+    pub page_runs: Vec<Runs>,
+}
+
+/// The last page, and the touches of it in a row; no touches if there is no page.
+type Run = (u64, u64);
+
+/// Counts of pages and lines.
+///
+/// ```
+/// use hmtt::analysis::{Analysis, Batch, pages::Pages};
+///
+/// let mut pages = Pages::new(1);
+/// pages.add(&Batch::new(&[0x1000, 0x1040, 0x1000, 0x5000], &[false; 4]));
+/// let found = pages.result();
+/// assert_eq!((found.hot_pages[0].address, found.hot_pages[0].touches), (0x1000, 3));
+/// assert_eq!((found.hot_lines[0].address, found.hot_lines[0].touches), (0x1000, 2));
+/// ```
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Pages {
+    most: usize,
+    /// Counts of each memory. The first one is that to which accesses are added.
+    memories: Vec<PageCounts>,
+    run_lengths: Histogram,
+    /// The last page of each thread, by its number plus 1; by 0 that of accesses without a thread.
+    open: BTreeMap<u64, Run>,
+}
+
+impl Pages {
+    /// Counts of pages, of which as many as `most` hot ones are in the result.
+    pub fn new(most: usize) -> Self {
+        let (run_lengths, open) = Default::default();
+        Pages { most, memories: vec![PageCounts::default()], run_lengths, open }
+    }
+
+    /// The counts of memories, in the order in which they were merged.
+    pub fn counts(&self) -> &[PageCounts] {
+        &self.memories
+    }
+
+    /// The hottest of pages or lines.
+    fn hottest(&self, of: impl Fn(&PageCounts, &mut dyn FnMut(u64, u64))) -> Vec<Hot> {
+        let mut heap = BinaryHeap::new();
+        for (memory, source) in self.memories.iter().zip(1..) {
+            of(memory, &mut |touches, address| {
+                heap.push(Reverse((touches, Reverse((source, address)))));
+                if heap.len() > self.most {
+                    heap.pop();
+                }
+            });
+        }
+        let sorted = heap.into_sorted_vec().into_iter();
+        let hot = |Reverse((touches, Reverse((source, address))))| Hot { touches, source, address };
+        sorted.map(hot).collect()
+    }
+
+    fn concentration(&self) -> Vec<Concentration> {
+        let pages = self.memories.iter().flat_map(PageCounts::iter);
+        let mut touches: Vec<u64> = pages.map(|page| page.touches()).collect();
+        touches.sort_unstable_by_key(|touches| Reverse(*touches));
+        let all: u128 = touches.iter().map(|touches| u128::from(*touches)).sum();
+        let (mut sum, mut pages, mut next) = (0u128, 0, touches.into_iter());
+        let with = |share_percent: u32| {
+            while sum * 100 < all * u128::from(share_percent) {
+                sum += u128::from(next.next().unwrap_or(0));
+                pages += 1;
+            }
+            Concentration { share_percent, pages }
+        };
+        SHARES.into_iter().map(with).collect()
+    }
+}
+
+impl Analysis for Pages {
+    type Result = HotPages;
+
+    fn add(&mut self, batch: &Batch<'_>) {
+        let Pages { memories, run_lengths, open, .. } = self;
+        let Some(counts) = memories.first_mut() else { return };
+        let thread = batch.thread().map_or(0, |thread| u64::from(thread) + 1);
+        let mut last = open.get(&thread).copied().unwrap_or_default();
+        let mut places = [0; runs::TOGETHER];
+        runs::each(batch, |found| {
+            for (place, page) in places.iter_mut().zip(found.pages) {
+                *place = counts.place(*page);
+            }
+            for (line, run) in found.lines.iter().zip(found.run_of) {
+                counts.touch(places[usize::from(*run)], *line);
+            }
+            for (page, length) in found.pages.iter().zip(found.lengths()) {
+                if last.0 == *page {
+                    last.1 += length;
+                    continue;
+                }
+                if last.1 > 0 {
+                    run_lengths.add(last.1);
+                }
+                last = (*page, length);
+            }
+        });
+        if last.1 > 0 {
+            open.insert(thread, last);
+        }
+    }
+
+    fn append(&mut self, later: Self) {
+        self.run_lengths.merge(&later.run_lengths);
+        for (thread, run) in later.open {
+            if let Some((_, ended)) = self.open.insert(thread, run) {
+                self.run_lengths.add(ended);
+            }
+        }
+        let mut later = later.memories.into_iter();
+        if let (Some(own), Some(more)) = (self.memories.first_mut(), later.next()) {
+            own.append(&more);
+        }
+        self.memories.extend(later);
+    }
+
+    fn merge(&mut self, other: Self) {
+        self.run_lengths.merge(&other.run_lengths);
+        other.open.into_values().for_each(|(_, run)| self.run_lengths.add(run));
+        self.memories.extend(other.memories);
+    }
+
+    fn result(&self) -> HotPages {
+        let mut runs = self.run_lengths.clone();
+        self.open.values().for_each(|(_, run)| runs.add(*run));
+        let page_runs = runs.counts().iter().enumerate().filter(|(_, runs)| **runs > 0).map(
+            |(bucket, runs)| {
+                let (at_least, at_most) = limits(bucket);
+                Runs { at_least, at_most, runs: *runs }
+            },
+        );
+        let pages = |counts: &PageCounts, add: &mut dyn FnMut(u64, u64)| {
+            counts.iter().for_each(|page| add(page.touches(), page.page << PAGE_LOG2));
+        };
+        let lines = |counts: &PageCounts, add: &mut dyn FnMut(u64, u64)| {
+            counts.lines().for_each(|(line, touches)| add(touches, line << LINE_LOG2));
+        };
+        let all = || self.memories.iter().flat_map(PageCounts::lines);
+        HotPages {
+            touches: all().map(|(_, touches)| touches).fold(0, u64::saturating_add),
+            pages: self.memories.iter().map(PageCounts::pages).sum(),
+            lines: all().count() as u64,
+            hot_pages: self.hottest(pages),
+            hot_lines: self.hottest(lines),
+            concentration: self.concentration(),
+            page_runs: page_runs.collect(),
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! Phases: stretches between changes of the rate of accesses or of the working set.
+//!
+//! For each boundary of two slices, the mean of [`WINDOW`] slices before it is compared with that after it: of accesses, and of
+//! distinct pages. The score is the larger absolute binary logarithm of the two ratios. Boundaries are taken in the order of
+//! their scores, down to [`LEAST_SCORE`], if none within [`WINDOW`] slices was taken. Slices without accesses count as such, but
+//! at most [`WINDOW`] in a row; the first and the last slice, which are not whole, are not compared. So a change that lasts for a few slices only may be seen as two, and a slow one as none.
+//!
+//! Memory, [`Analysis::append`] and [`Analysis::merge`] are those of the [working set](super::working_set).
+
+use serde::{Deserialize, Serialize};
+
+use super::slices::{SliceLength, SliceUnit};
+use super::working_set::{WorkingSet, WorkingSets};
+use super::{Analysis, Batch, Known};
+
+/// Slices on each side of a boundary that are compared.
+pub const WINDOW: usize = 4;
+/// Least score of a change: a ratio of 1.5.
+pub const LEAST_SCORE: f64 = 0.585;
+
+/// Slices between two changes.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Phase {
+    /// Number of the first slice, from 0.
+    pub first_slice: u64,
+    /// Number of the last slice with accesses.
+    pub last_slice: u64,
+    /// Accesses.
+    pub accesses: u64,
+    /// Mean number of accesses of a slice with accesses.
+    pub slice_accesses: f64,
+    /// Mean number of distinct pages of a slice with accesses.
+    pub slice_pages: f64,
+    /// Pages that no earlier slice has.
+    pub new_pages: u64,
+}
+
+/// The phases of a memory.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct MemoryPhases {
+    /// Number of the memory, from 1.
+    pub source: u64,
+    /// What slices are measured in.
+    pub slice_unit: SliceUnit,
+    /// Length of a slice in its unit.
+    pub slice_length: u64,
+    /// The length in seconds, if slices are of clocks.
+    pub slice_seconds: Option<f64>,
+    /// Phases in the order of time.
+    pub phases: Vec<Phase>,
+}
+
+/// Accesses, pages, and the index of a slice in the list of those with accesses.
+type Row = (f64, f64, usize);
+
+/// Slices with accesses, and those without between them.
+fn rows(of: &WorkingSets) -> Vec<Row> {
+    let mut rows = Vec::new();
+    for (index, slice) in of.slices.iter().enumerate() {
+        let before = index.checked_sub(1).and_then(|index| of.slices.get(index));
+        let idle = before.map_or(0, |before| slice.slice - before.slice - 1);
+        rows.extend((0..idle.min(WINDOW as u64)).map(|_| (0.0, 0.0, index)));
+        rows.push((slice.accesses as f64, slice.pages as f64, index));
+    }
+    rows
+}
+
+/// How much the rows before a boundary differ from those behind it.
+fn score(rows: &[Row], boundary: usize) -> f64 {
+    let before = &rows[boundary.saturating_sub(WINDOW)..boundary];
+    let behind = &rows[boundary..rows.len().min(boundary + WINDOW)];
+    let mean = |rows: &[Row], of: fn(&Row) -> f64| {
+        1.0 + rows.iter().map(of).sum::<f64>() / rows.len().max(1) as f64
+    };
+    let ratio = |of: fn(&Row) -> f64| (mean(behind, of) / mean(before, of)).log2().abs();
+    ratio(|row| row.0).max(ratio(|row| row.1))
+}
+
+/// Indices of the slices with which phases begin, apart from the first one.
+fn changes(of: &WorkingSets) -> Vec<usize> {
+    let mut rows = rows(of);
+    // The accesses end somewhere in the last slice, and in time begin somewhere in the first one.
+    rows.pop();
+    if of.slice_unit == SliceUnit::Clocks && !rows.is_empty() {
+        rows.remove(0);
+    }
+    let scored = (1..rows.len()).map(|boundary| (score(&rows, boundary), boundary));
+    let mut scored: Vec<_> = scored.filter(|(score, _)| *score >= LEAST_SCORE).collect();
+    scored.sort_by(|one, other| other.0.total_cmp(&one.0).then(one.1.cmp(&other.1)));
+    // Whether a boundary is too near to one that was taken.
+    let mut is_near = vec![false; rows.len()];
+    let mut taken = Vec::new();
+    for (_, boundary) in scored {
+        if !is_near[boundary] {
+            let last = rows.len().min(boundary + WINDOW);
+            is_near[boundary.saturating_sub(WINDOW - 1)..last].fill(true);
+            taken.push(rows[boundary].2);
+        }
+    }
+    taken.sort_unstable();
+    taken.dedup();
+    taken
+}
+
+/// The phases of working sets.
+pub fn phases(of: &WorkingSets) -> MemoryPhases {
+    let mut ends = changes(of);
+    ends.push(of.slices.len());
+    let mut from = 0;
+    let mut phases = Vec::new();
+    for end in ends {
+        let slices = &of.slices[from..end];
+        let (Some(first), Some(last)) = (slices.first(), slices.last()) else { continue };
+        let accesses = slices.iter().fold(0u64, |sum, one| sum.saturating_add(one.accesses));
+        let pages: f64 = slices.iter().map(|one| one.pages as f64).sum();
+        let count = slices.len() as f64;
+        phases.push(Phase {
+            first_slice: first.slice,
+            last_slice: last.slice,
+            accesses,
+            slice_accesses: accesses as f64 / count,
+            slice_pages: pages / count,
+            new_pages: slices.iter().map(|one| one.new_pages).sum(),
+        });
+        from = end;
+    }
+    let WorkingSets { source, slice_unit, slice_length, slice_seconds, .. } = *of;
+    MemoryPhases { source, slice_unit, slice_length, slice_seconds, phases }
+}
+
+/// Finds phases.
+///
+/// ```
+/// use hmtt::analysis::{Analysis, Batch, phases::Phases, slices::SliceLength};
+///
+/// let mut found = Phases::new(SliceLength { ns: 1, accesses: 100 });
+/// // 1000 accesses to one page, then 1000 to 50.
+/// let addresses: Vec<u64> = (0..2000).map(|at| at / 1000 * (at % 50) << 12).collect();
+/// found.add(&Batch::new(&addresses, &vec![false; 2000]));
+/// let phases = &found.result()[0].phases;
+/// assert_eq!((phases.len(), phases[1].first_slice, phases[1].slice_pages), (2, 10, 50.0));
+/// ```
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Phases {
+    working: WorkingSet,
+}
+
+impl Phases {
+    /// Compares slices of this length.
+    pub fn new(length: SliceLength) -> Self {
+        Phases { working: WorkingSet::new(length) }
+    }
+}
+
+impl Analysis for Phases {
+    type Result = Vec<MemoryPhases>;
+
+    fn known(&mut self, known: &Known) {
+        self.working.known(known);
+    }
+
+    fn add(&mut self, batch: &Batch<'_>) {
+        self.working.add(batch);
+    }
+
+    fn restart(&mut self) {
+        self.working.restart();
+    }
+
+    fn append(&mut self, later: Self) {
+        self.working.append(later.working);
+    }
+
+    fn merge(&mut self, other: Self) {
+        self.working.merge(other.working);
+    }
+
+    fn result(&self) -> Vec<MemoryPhases> {
+        self.working.result().iter().map(phases).collect()
+    }
+}

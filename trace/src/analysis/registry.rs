@@ -1,0 +1,123 @@
+//! All analyses by name, with their usual options, for whoever chooses one when the program runs.
+
+use serde_json::Value;
+
+use super::frequency::Frequency;
+use super::pages::Pages;
+use super::phases::Phases;
+use super::reuse::Reuse;
+use super::shards::Shards;
+use super::slices::SliceLength;
+use super::streams::Streams;
+use super::summary::Summary;
+use super::working_set::WorkingSet;
+use super::{Analysis, Batch, Gap, Known, check::Check, mrc::Mrc};
+
+/// Entries of lists in results.
+const LISTED: usize = 20;
+/// Part of lines that is sampled.
+const RATE: f64 = 0.01;
+
+/// An analysis whose type is not known.
+pub trait AnyAnalysis {
+    /// As [`Analysis::known`].
+    fn known(&mut self, known: &Known);
+    /// As [`Analysis::add`].
+    fn add(&mut self, batch: &Batch<'_>);
+    /// As [`Analysis::gap`].
+    fn gap(&mut self, gap: &Gap);
+    /// As [`Analysis::restart`].
+    fn restart(&mut self);
+    /// [`Analysis::result`] as JSON.
+    ///
+    /// # Errors
+    /// The result has something that JSON cannot have, such as a map whose keys are no text.
+    fn result(&self) -> serde_json::Result<Value>;
+    /// The state as JSON.
+    ///
+    /// # Errors
+    /// As [`AnyAnalysis::result`].
+    fn state(&self) -> serde_json::Result<Value>;
+    /// Continues with a state of the same analysis, as [`AnyAnalysis::state`] returns it.
+    ///
+    /// # Errors
+    /// It is the state of another analysis, or none.
+    fn resume(&mut self, state: Value) -> serde_json::Result<()>;
+    /// As [`Analysis::append`], of a state.
+    ///
+    /// # Errors
+    /// As [`AnyAnalysis::resume`].
+    fn append(&mut self, later: Value) -> serde_json::Result<()>;
+    /// As [`Analysis::merge`], of a state.
+    ///
+    /// # Errors
+    /// As [`AnyAnalysis::resume`].
+    fn merge(&mut self, other: Value) -> serde_json::Result<()>;
+}
+
+impl<A: Analysis> AnyAnalysis for A {
+    fn known(&mut self, known: &Known) {
+        Analysis::known(self, known);
+    }
+
+    fn add(&mut self, batch: &Batch<'_>) {
+        Analysis::add(self, batch);
+    }
+
+    fn gap(&mut self, gap: &Gap) {
+        Analysis::gap(self, gap);
+    }
+
+    fn restart(&mut self) {
+        Analysis::restart(self);
+    }
+
+    fn result(&self) -> serde_json::Result<Value> {
+        serde_json::to_value(Analysis::result(self))
+    }
+
+    fn state(&self) -> serde_json::Result<Value> {
+        serde_json::to_value(self)
+    }
+
+    fn resume(&mut self, state: Value) -> serde_json::Result<()> {
+        *self = serde_json::from_value(state)?;
+        Ok(())
+    }
+
+    fn append(&mut self, later: Value) -> serde_json::Result<()> {
+        Analysis::append(self, serde_json::from_value(later)?);
+        Ok(())
+    }
+
+    fn merge(&mut self, other: Value) -> serde_json::Result<()> {
+        Analysis::merge(self, serde_json::from_value(other)?);
+        Ok(())
+    }
+}
+
+/// A registered analysis.
+#[derive(Clone, Copy, Debug)]
+pub struct Entry {
+    /// Its name.
+    pub name: &'static str,
+    /// What it finds, in a few words.
+    pub about: &'static str,
+    /// An instance without accesses.
+    pub new: fn() -> Box<dyn AnyAnalysis>,
+}
+
+/// All analyses. A new one is a file with an [`Analysis`], and a line here.
+#[rustfmt::skip]
+pub const ALL: &[Entry] = &[
+    Entry { name: "summary", about: "sums, time, distinct pages and lines", new: || Box::new(Summary::default()) },
+    Entry { name: "frequency", about: "accesses in slices of 1 ms", new: || Box::new(Frequency::new(SliceLength::default())) },
+    Entry { name: "pages", about: "hot pages and lines", new: || Box::new(Pages::new(LISTED)) },
+    Entry { name: "reuse", about: "exact reuse distances of lines", new: || Box::new(Reuse::lines()) },
+    Entry { name: "shards", about: "reuse distances of 1 % of the lines", new: || Box::new(Shards::lines(RATE)) },
+    Entry { name: "mrc", about: "the miss-ratio curve of lines", new: || Box::new(Mrc::Exact(Reuse::lines())) },
+    Entry { name: "streams", about: "strides and streams", new: || Box::new(Streams::new(LISTED)) },
+    Entry { name: "working_set", about: "pages in slices of 1 ms", new: || Box::new(WorkingSet::new(SliceLength::default())) },
+    Entry { name: "phases", about: "changes of rate and working set", new: || Box::new(Phases::new(SliceLength::default())) },
+    Entry { name: "check", about: "clocks, addresses and sizes", new: || Box::new(Check::default()) },
+];

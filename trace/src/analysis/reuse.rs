@@ -1,0 +1,218 @@
+//! Reuse distances: how many other lines were accessed between two accesses to a line.
+//!
+//! Each access is one touch of every line (or page) that it has bytes of. The distance of a touch is that of an LRU stack,
+//! and is exact. Memory is linear in the number of distinct lines: 42 to 74 bytes for each one.
+//!
+//! [`Analysis::append`] is exact: a piece keeps the order of the first and of the last touches of its lines, so that the
+//! touches which are first ones in the later piece alone get their distances in both (Niu et al., PARDA, 2012).
+//! [`Analysis::merge`] adds the counts of another memory; no distance crosses memories. Threads share one stack, in the order
+//! in which the source has their accesses.
+
+use serde::{Deserialize, Serialize};
+
+use super::histogram::{Histogram, limits};
+use super::stack::Stack;
+use super::{Analysis, Batch, LINE_LOG2};
+
+/// log2 of the number of hash values from which lines are sampled.
+pub(super) const HASH_LOG2: u32 = 24;
+
+/// Counts of touches.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Touches {
+    /// All touches, sampled or not.
+    pub all: u64,
+    /// First touches of lines.
+    pub first: u64,
+    /// Other touches, by distance.
+    pub distances: Histogram,
+}
+
+impl Touches {
+    fn add(&mut self, other: &Touches) {
+        self.all = self.all.saturating_add(other.all);
+        self.first = self.first.saturating_add(other.first);
+        self.distances.merge(&other.distances);
+    }
+}
+
+/// The touches of a piece, and what is needed to join it to those around.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Distances {
+    stack: Stack,
+    /// Lines by first touch.
+    firsts: Vec<u64>,
+    own: Touches,
+    /// Sums over merged memories.
+    others: Touches,
+    /// Lines whose hash is lower are sampled: 2^[`HASH_LOG2`] for all.
+    pub threshold: u32,
+}
+
+impl Distances {
+    pub const fn full() -> u32 {
+        1 << HASH_LOG2
+    }
+
+    pub fn new(threshold: u32) -> Self {
+        let threshold = threshold.clamp(1, Self::full());
+        let (own, others) = Default::default();
+        Distances { stack: Stack::default(), firsts: Vec::new(), own, others, threshold }
+    }
+
+    /// Counts touches, sampled or not.
+    pub fn count(&mut self, touches: u64) {
+        self.own.all += touches;
+    }
+
+    /// Touches a sampled line. Distances are those of all lines, as estimated.
+    #[inline]
+    pub fn touch(&mut self, line: u64) {
+        match self.stack.touch(line) {
+            None => {
+                self.own.first += 1;
+                self.firsts.push(line);
+            }
+            Some(distance) if self.threshold == Self::full() => self.own.distances.add(distance),
+            Some(distance) => {
+                self.own.distances.add((distance << HASH_LOG2) / u64::from(self.threshold.max(1)));
+            }
+        }
+    }
+
+    pub fn append(&mut self, later: &Distances) {
+        // In the later piece these are first touches, here some have distances. Their order is that of all lines that
+        // the later piece has touched before.
+        later.firsts.iter().for_each(|line| self.touch(*line));
+        for line in later.stack.order() {
+            self.stack.touch(line);
+        }
+        self.own.all = self.own.all.saturating_add(later.own.all);
+        self.own.distances.merge(&later.own.distances);
+        self.others.add(&later.others);
+    }
+
+    pub fn merge(&mut self, other: &Distances) {
+        self.others.add(&other.touches());
+    }
+
+    /// Sums over all memories.
+    pub fn touches(&self) -> Touches {
+        let mut sum = self.own.clone();
+        sum.add(&self.others);
+        sum
+    }
+}
+
+/// Touches with distances in a range.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Bucket {
+    /// Shortest distance, in lines or pages.
+    pub distance_at_least: u64,
+    /// Longest distance.
+    pub distance_at_most: u64,
+    /// Touches with such distances; of samples estimated.
+    pub touches: f64,
+}
+
+/// What was found of distances.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Reuses {
+    /// Bytes of a line or page.
+    pub unit_bytes: u64,
+    /// Touches of lines or pages.
+    pub touches: u64,
+    /// Touches whose line was not touched before: the number of distinct lines; of samples estimated.
+    pub first_touches: f64,
+    /// The part of lines that was sampled; 1 if distances are exact.
+    pub sampling_rate: f64,
+    /// Touches of sampled lines.
+    pub sampled_touches: u64,
+    /// What was added to the touches of distance 0 because fewer touches were sampled than expected, or subtracted.
+    pub adjustment: f64,
+    /// Touches by distance.
+    pub distances: Vec<Bucket>,
+}
+
+impl Reuses {
+    pub(super) fn new(of: &Distances, unit_log2: u32) -> Self {
+        let Touches { all, first, distances } = of.touches();
+        let sampling_rate = f64::from(of.threshold) / f64::from(Distances::full());
+        let sampled_touches = first + distances.total();
+        let estimated = |count: u64| count as f64 / sampling_rate;
+        let adjustment = all as f64 - estimated(sampled_touches);
+        let bucket = |(number, count): (usize, &u64)| {
+            let (distance_at_least, distance_at_most) = limits(number);
+            let more = if number == 0 { adjustment } else { 0.0 };
+            Bucket { distance_at_least, distance_at_most, touches: estimated(*count) + more }
+        };
+        // The bucket of distance 0 takes the adjustment even if no touch is in it.
+        let at_least_one: &[u64] = &[0];
+        let counts = distances.counts();
+        let counts = if counts.is_empty() && all > 0 { at_least_one } else { counts };
+        Reuses {
+            unit_bytes: 1 << unit_log2,
+            touches: all,
+            first_touches: estimated(first),
+            sampling_rate,
+            sampled_touches,
+            adjustment,
+            distances: counts.iter().enumerate().map(bucket).collect(),
+        }
+    }
+}
+
+/// Exact reuse distances.
+///
+/// ```
+/// use hmtt::analysis::{Analysis, Batch, reuse::Reuse};
+///
+/// let mut reuse = Reuse::lines();
+/// reuse.add(&Batch::new(&[0x00, 0x40, 0x80, 0x00], &[false; 4]));
+/// let found = reuse.result();
+/// assert_eq!((found.touches, found.first_touches), (4, 3.0));
+/// let last = found.distances.last().unwrap();
+/// assert_eq!((last.distance_at_least, last.distance_at_most, last.touches), (2, 3, 1.0));
+/// ```
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Reuse {
+    unit_log2: u32,
+    distances: Distances,
+}
+
+impl Reuse {
+    /// Distances in lines of 64 bytes.
+    pub fn lines() -> Self {
+        Reuse::new(LINE_LOG2)
+    }
+
+    /// Distances in units of 2^`unit_log2` bytes, at least those of a line.
+    pub fn new(unit_log2: u32) -> Self {
+        Reuse { unit_log2: unit_log2.clamp(LINE_LOG2, 63), distances: Distances::new(u32::MAX) }
+    }
+}
+
+impl Analysis for Reuse {
+    type Result = Reuses;
+
+    fn add(&mut self, batch: &Batch<'_>) {
+        let mut count = 0;
+        batch.each_unit(self.unit_log2, |unit| {
+            count += 1;
+            self.distances.touch(unit);
+        });
+        self.distances.count(count);
+    }
+
+    fn append(&mut self, later: Self) {
+        self.distances.append(&later.distances);
+    }
+
+    fn merge(&mut self, other: Self) {
+        self.distances.merge(&other.distances);
+    }
+
+    fn result(&self) -> Reuses {
+        Reuses::new(&self.distances, self.unit_log2)
+    }
+}

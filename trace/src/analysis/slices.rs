@@ -1,0 +1,219 @@
+//! Divides accesses into slices of time, or of equal numbers of accesses where time is not known.
+//!
+//! Time is that of the source's clock, from its 0 on. After a restart it continues with the next slice. Memory is bounded:
+//! if there are more than [`MOST_SLICES`] slices with accesses, each becomes twice as long.
+
+use std::ops::Range;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Batch, Known};
+
+/// Most slices with accesses.
+pub const MOST_SLICES: usize = 1 << 20;
+
+/// What a slice is measured in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SliceUnit {
+    /// Clocks.
+    Clocks,
+    /// Accesses, because the time of a clock is not known.
+    Accesses,
+}
+
+/// The wanted length of slices.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SliceLength {
+    /// Nanoseconds, if the source has a clock with a known period.
+    pub ns: u64,
+    /// Accesses, if it has none.
+    pub accesses: u64,
+}
+
+/// 1 ms, or 2^20 accesses.
+impl Default for SliceLength {
+    fn default() -> Self {
+        SliceLength { ns: 1_000_000, accesses: 1 << 20 }
+    }
+}
+
+/// What is counted in a slice.
+pub trait Slice: Copy {
+    /// Adds what was counted in the next slice, after both have become one.
+    fn join(&mut self, next: &Self);
+}
+
+/// Slices with accesses, by number, and what was counted in each.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Slices<S> {
+    length: SliceLength,
+    unit: Option<SliceUnit>,
+    /// In units; at least 1.
+    width: u64,
+    /// What is added to clocks: the time of earlier sessions. Accesses before this one, if slices are of accesses.
+    before: u64,
+    /// By number; two of the same are possible, if the clock has gone back.
+    slices: Vec<(u64, S)>,
+}
+
+impl<S: Slice> Slices<S> {
+    /// No slices yet.
+    pub fn new(length: SliceLength) -> Self {
+        Slices { length, unit: None, width: length.accesses.max(1), before: 0, slices: Vec::new() }
+    }
+
+    /// Chooses the unit by what is known before the first access.
+    pub fn known(&mut self, known: &Known) {
+        if self.unit.is_some() {
+            return;
+        }
+        let period = known.tck_ps.filter(|_| known.clocks).filter(|period| *period > 0);
+        self.width = match period {
+            Some(period) => (self.length.ns.saturating_mul(1000) / u64::from(period)).max(1),
+            None => self.length.accesses.max(1),
+        };
+        self.unit = period.map(|_| SliceUnit::Clocks);
+    }
+
+    /// What slices are measured in.
+    pub fn unit(&self) -> SliceUnit {
+        self.unit.unwrap_or(SliceUnit::Accesses)
+    }
+
+    /// Length of a slice in its unit.
+    pub fn width(&self) -> u64 {
+        self.width.max(1)
+    }
+
+    /// Time goes on in the next slice, with a clock that begins at 0.
+    pub fn restart(&mut self) {
+        if self.unit == Some(SliceUnit::Clocks) {
+            let last = self.slices.last().map_or(0, |(number, _)| number.saturating_add(1));
+            self.before = last.saturating_mul(self.width());
+        }
+    }
+
+    /// Calls `add` for the parts of a batch that are in one slice each, with the slice's number and its counts.
+    pub fn split(
+        &mut self,
+        batch: &Batch<'_>,
+        new: S,
+        mut add: impl FnMut(Range<usize>, u64, &mut S),
+    ) {
+        let unit = *self.unit.get_or_insert(SliceUnit::Accesses);
+        let clocks = batch.clocks().filter(|_| unit == SliceUnit::Clocks);
+        let mut from = 0;
+        while from < batch.len() {
+            let at = match clocks {
+                Some(clocks) => clocks[from].saturating_add(self.before),
+                None => self.before,
+            };
+            let number = at / self.width();
+            let left = self.width() - at % self.width();
+            let to = match clocks {
+                Some(clocks) => {
+                    let first = at - at % self.width();
+                    let is_inside = |clock: &u64| {
+                        let at = clock.saturating_add(self.before);
+                        at >= first && at - first < self.width()
+                    };
+                    let more = clocks[from + 1..].iter().position(|clock| !is_inside(clock));
+                    more.map_or(batch.len(), |more| from + 1 + more)
+                }
+                None => batch.len().min(from.saturating_add(left as usize)),
+            };
+            let (number, counts) = self.of(number, new);
+            add(from..to, number, counts);
+            if clocks.is_none() {
+                self.before += (to - from) as u64;
+            }
+            from = to;
+        }
+    }
+
+    /// The number and counts of a slice, whose number is another one if slices have become longer.
+    fn of(&mut self, number: u64, new: S) -> (u64, &mut S) {
+        let is_last = self.slices.last().is_some_and(|(last, _)| *last == number);
+        if !is_last {
+            if self.slices.len() == MOST_SLICES {
+                self.double();
+                let half = self.slices.last().is_some_and(|(last, _)| *last == number / 2);
+                if !half {
+                    self.slices.push((number / 2, new));
+                }
+            } else {
+                self.slices.push((number, new));
+            }
+        }
+        let last = self.slices.len() - 1;
+        let (number, counts) = &mut self.slices[last];
+        (*number, counts)
+    }
+
+    /// Makes one slice of every two.
+    fn double(&mut self) {
+        self.slices = self.sorted();
+        let mut joined: Vec<(u64, S)> = Vec::with_capacity(self.slices.len());
+        for (number, slice) in self.slices.drain(..) {
+            match joined.last_mut() {
+                Some((last, counts)) if *last == number / 2 => counts.join(&slice),
+                _ => joined.push((number / 2, slice)),
+            }
+        }
+        // Fewer than half of the slices may have become one with others.
+        self.slices = joined;
+        self.width = self.width().saturating_mul(2);
+        if self.slices.len() > MOST_SLICES / 2 && self.width < u64::MAX / 2 {
+            self.double();
+        }
+    }
+
+    /// All slices in the order of time, one for each number.
+    pub fn sorted(&self) -> Vec<(u64, S)> {
+        let mut all: Vec<&(u64, S)> = self.slices.iter().collect();
+        all.sort_by_key(|(number, _)| *number);
+        let mut sorted: Vec<(u64, S)> = Vec::with_capacity(all.len());
+        for (number, slice) in all {
+            match sorted.last_mut() {
+                Some((last, counts)) if last == number => counts.join(slice),
+                _ => sorted.push((*number, *slice)),
+            }
+        }
+        sorted
+    }
+
+    /// Adds the slices of the accesses that follow. Clocks go on; slices of accesses follow those that are there. Returns by
+    /// how many units later slices were moved.
+    pub fn append(&mut self, later: Slices<S>) -> u64 {
+        if self.unit.is_none() {
+            *self = later;
+            return 0;
+        }
+        let mut later = later;
+        while later.width() < self.width() {
+            later.double();
+        }
+        while self.width() < later.width() {
+            self.double();
+        }
+        let is_counted = self.unit() == SliceUnit::Accesses;
+        let shift = if is_counted { self.before.div_ceil(self.width()) } else { 0 };
+        for (number, slice) in later.slices {
+            let number = number.saturating_add(shift);
+            match self.slices.last_mut() {
+                Some((last, counts)) if *last == number => counts.join(&slice),
+                _ => self.slices.push((number, slice)),
+            }
+        }
+        self.before = match is_counted {
+            true => shift.saturating_mul(self.width()).saturating_add(later.before),
+            false => self.before.max(later.before),
+        };
+        let moved = shift.saturating_mul(self.width());
+        if self.slices.len() > MOST_SLICES {
+            self.double();
+        }
+        moved
+    }
+}

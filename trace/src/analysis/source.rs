@@ -1,0 +1,179 @@
+//! Opens a file of any kind that has accesses, and passes them on in the one form that analyses take.
+//!
+//! ```text
+//! capture  -> Trace::next_batch ----------.
+//! program  -> access_trace::ChunkReader ---+-> Part: Known, Batch, Gap, Restart -> Fold
+//! table    -> table::Reader --------------'
+//! ```
+//!
+//! The kind of a file is decided by its first bytes, and that of a table of text by its extension. Memories are numbered from 0
+//! in the order in which the file has their first accesses: each card is one, and so is a program. Invariant: memory does not
+//! grow with the file, and what could be read is passed on before the error that ended the reading ([`Ending::failure`]).
+
+mod capture;
+mod kind;
+mod memories;
+#[cfg(feature = "access-traces")]
+mod program;
+#[cfg(feature = "tables")]
+mod table;
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+use super::{Analysis, Batch, Fold, Gap, Known};
+pub use kind::Kind;
+pub use memories::MOST_MEMORIES;
+
+/// Why a file cannot be analysed, or not to its end.
+#[derive(Debug, thiserror::Error)]
+pub enum SourceError {
+    /// It cannot be opened or read.
+    #[error("cannot be read")]
+    File(#[from] std::io::Error),
+    /// It has no accesses.
+    #[error("{0}")]
+    NoAccesses(&'static str),
+    /// Neither its first bytes nor its extension say what it is.
+    #[error(
+        "is neither a capture, nor a trace of a program, nor a table: Parquet, or text with the extension \
+         csv, jsonl or trace"
+    )]
+    Unknown,
+    /// This program was built without a reader for this kind of file.
+    #[error("this program was built without the cargo feature `{0}`, which reads such files")]
+    NotBuilt(&'static str),
+    /// A capture cannot be read further.
+    #[error(transparent)]
+    Capture(#[from] crate::pcapng::ReadError),
+    /// A trace of a program cannot be read further.
+    #[cfg(feature = "access-traces")]
+    #[error(transparent)]
+    Program(#[from] crate::access_trace::ReadError),
+    /// A table cannot be read further.
+    #[cfg(feature = "tables")]
+    #[error(transparent)]
+    Table(#[from] crate::table::TableError),
+    /// It has more cards than are told apart.
+    #[error("has accesses of more than {MOST_MEMORIES} cards")]
+    Memories,
+}
+
+/// A part of what a source has, of one memory.
+#[derive(Clone, Copy, Debug)]
+pub enum Part<'a> {
+    /// What is known of the memory's accesses: before the first one, and again when more is known.
+    Known(&'a Known),
+    /// The next accesses.
+    Batch(Batch<'a>),
+    /// Accesses are missing here.
+    Gap(Gap),
+    /// The clock begins again at 0.
+    Restart,
+}
+
+/// What is known at the end of a source.
+#[derive(Debug, Default, Serialize)]
+pub struct Ending {
+    /// Accesses that were passed on.
+    pub accesses: u64,
+    /// What is known of each memory.
+    pub memories: Vec<Known>,
+    /// What is missing, for people: losses. Empty if nothing is.
+    pub missing: Vec<String>,
+    /// What else limits the results, for people.
+    pub notes: Vec<String>,
+    /// Why reading ended early.
+    #[serde(skip)]
+    pub failure: Option<SourceError>,
+}
+
+/// An open file.
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use hmtt::analysis::{Fold, source::Source, summary::Summary};
+///
+/// let path = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/worked.pcapng");
+/// let mut fold = Fold::new(Summary::default());
+/// let ending = Source::open(path)?.fold(0, &mut fold);
+/// assert!(ending.failure.is_none() && ending.missing.is_empty());
+/// let sums = hmtt::analysis::Analysis::result(&fold.finish());
+/// assert_eq!((sums.accesses, sums.writes, sums.duration_clocks), (4, 1, Some(132)));
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct Source {
+    kind: Kind,
+    path: PathBuf,
+    file: File,
+}
+
+impl Source {
+    /// Opens a file.
+    ///
+    /// # Errors
+    /// [`SourceError`]: it cannot be opened, or is nothing that has accesses.
+    pub fn open(path: impl AsRef<Path>) -> Result<Source, SourceError> {
+        let path = path.as_ref().to_path_buf();
+        let mut file = File::open(&path)?;
+        let kind = Kind::of(&path, &mut file)?;
+        if kind == Kind::TagLog {
+            return Err(SourceError::NoAccesses(
+                "is a log of tags, which has calls and no accesses; `hmtt tag report` evaluates it",
+            ));
+        }
+        Ok(Source { kind, path, file })
+    }
+
+    /// Reads a capture from an open file or pipe, such as standard input.
+    pub fn capture(file: File) -> Source {
+        Source { kind: Kind::Stream, path: PathBuf::new(), file }
+    }
+
+    /// What the file is.
+    pub fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// Reads the file to its end, and passes on its parts with the numbers of their memories.
+    pub fn read(self, add: &mut dyn FnMut(usize, Part<'_>)) -> Ending {
+        let Source { kind, path, file } = self;
+        let read = match kind {
+            Kind::Capture => capture::read(capture::open(&path), add),
+            Kind::Stream => capture::read(crate::Trace::from_file(file), add),
+            #[cfg(feature = "access-traces")]
+            Kind::Program => program::read(file, add),
+            #[cfg(feature = "tables")]
+            Kind::Csv | Kind::Jsonl | Kind::Hmtt6 | Kind::Parquet => table::read(kind, file, add),
+            _ => Err(SourceError::NotBuilt(kind.feature())),
+        };
+        read.unwrap_or_else(|error| Ending { failure: Some(error), ..Ending::default() })
+    }
+
+    /// Reads the file to its end into an analysis. `first`: the number of the file's first memory in the fold, which is that
+    /// of memories in the files before.
+    pub fn fold<A: Analysis + Clone>(self, first: usize, fold: &mut Fold<A>) -> Ending {
+        self.read(&mut |memory, part| fold.part(first + memory, part))
+    }
+}
+
+impl<A: Analysis + Clone> Fold<A> {
+    /// Passes on a part of a source.
+    pub fn part(&mut self, memory: usize, part: Part<'_>) {
+        match part {
+            Part::Known(known) => self.known(memory, known),
+            Part::Batch(batch) => self.add(memory, &batch),
+            Part::Gap(gap) => self.gap(memory, &gap),
+            Part::Restart => self.restart(memory),
+        }
+    }
+}
+
+/// A count with a noun, for people.
+fn counted(count: u64, one: &str, more: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { more })
+}

@@ -1,0 +1,158 @@
+//! Reads captures.
+
+use std::io::Read;
+use std::path::Path;
+
+use hmtt_format::Report;
+use hmtt_format::config::Granularity;
+
+use super::memories::Memories;
+use super::{Batch, Ending, Gap, Known, Part, SourceError, counted};
+use crate::analysis::AddressSpace;
+use crate::decode::{Counts, Item};
+use crate::identity::CardId;
+use crate::pcapng::ReadError;
+use crate::trace::Trace;
+
+/// Batches within which a card's first report is looked for, so that the clock's period is known before the first access.
+const BATCHES_AHEAD: usize = 64;
+
+/// A capture, and what the first reports in it say.
+pub struct Capture<R> {
+    trace: Trace<R>,
+    reports: Vec<(CardId, Known)>,
+}
+
+/// Opens a capture, and looks for reports.
+pub fn open(path: &Path) -> Result<Capture<std::fs::File>, ReadError> {
+    let mut ahead = Trace::open(path)?;
+    let mut reports: Vec<(CardId, Known)> = Vec::new();
+    for _ in 0..BATCHES_AHEAD {
+        // An error is found again where it matters.
+        let Ok(Some(batch)) = ahead.next_batch() else { break };
+        if let Some(Item::Report { report, .. }) = &batch.item
+            && reports.len() < super::MOST_MEMORIES
+            && reports.iter().all(|(card, _)| *card != batch.card)
+        {
+            reports.push((batch.card, of_report(report)));
+        }
+    }
+    Ok(Capture { trace: Trace::open(path)?, reports })
+}
+
+impl<R> From<Trace<R>> for Capture<R> {
+    fn from(trace: Trace<R>) -> Self {
+        Capture { trace, reports: Vec::new() }
+    }
+}
+
+/// What is known without a report.
+const NO_REPORT: Known = Known {
+    address_space: AddressSpace::Physical,
+    clocks: true,
+    tck_ps: None,
+    unit_bytes: None,
+    sizes: false,
+    threads: false,
+    instructions: false,
+    capacity_bytes: None,
+};
+
+/// What a report says.
+fn of_report(report: &Report) -> Known {
+    let memory = &report.memory;
+    let shifted = |number: u32, log2: u8| number.checked_shl(log2.into()).unwrap_or(0);
+    let unit_bytes = match report.granularity {
+        Granularity::Line => shifted(1, memory.line_log2),
+        // Each command may select its burst length; then sizes are not known.
+        Granularity::Burst => shifted(report.burst_length.unwrap_or(0).into(), memory.bus_log2),
+    };
+    Known {
+        tck_ps: Some(memory.tck_ps),
+        unit_bytes: Some(unit_bytes).filter(|bytes| *bytes > 0),
+        capacity_bytes: Some(memory.capacity()),
+        ..NO_REPORT
+    }
+}
+
+/// Reads a capture.
+pub fn read<R: Read>(
+    capture: Result<impl Into<Capture<R>>, ReadError>,
+    add: &mut dyn FnMut(usize, Part<'_>),
+) -> Result<Ending, SourceError> {
+    let Capture { mut trace, reports } = capture?.into();
+    let mut memories = Memories::new(add);
+    let failure = pass_on(&mut trace, &reports, &mut memories).err();
+    let mut ending = memories.finish();
+    // The error that is repeated here is the one above.
+    if let Ok(counts) = trace.counts() {
+        (ending.missing, ending.notes) = in_words(&counts.sum(), ending.accesses);
+    }
+    if let Some(offset) = trace.truncated_at() {
+        ending.missing.push(format!("the file ends within the block at offset {offset}"));
+    }
+    Ok(Ending { failure, ..ending })
+}
+
+fn pass_on<R: Read>(
+    trace: &mut Trace<R>,
+    reports: &[(CardId, Known)],
+    memories: &mut Memories<'_>,
+) -> Result<(), SourceError> {
+    while let Some(batch) = trace.next_batch()? {
+        let reported = || reports.iter().find(|(card, _)| *card == batch.card);
+        let memory =
+            memories.of(batch.card, || reported().map_or(NO_REPORT, |(_, known)| *known))?;
+        let unit = memories.now(memory).unit_bytes;
+        let columns = batch.accesses;
+        let accesses = Batch::new(columns.addresses, columns.writes).with_clocks(columns.clocks);
+        memories.batch(memory, accesses.with_unit(unit));
+        match batch.item {
+            Some(Item::Report { report, .. }) => {
+                let known = of_report(&report);
+                if known != memories.now(memory) {
+                    memories.known(memory, known);
+                }
+            }
+            Some(Item::Gap(gap)) if gap.is_loss() => memories.gap(
+                memory,
+                Gap {
+                    lost_accesses: gap.accesses,
+                    after_clock: gap.after.map(|clock| clock.0),
+                    before_clock: gap.before.map(|clock| clock.0),
+                },
+            ),
+            Some(Item::Restart) => memories.restart(memory),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// What counts say is missing, and what else limits results.
+fn in_words(counts: &Counts, accesses: u64) -> (Vec<String>, Vec<String>) {
+    let losses = [
+        (counts.lost_accesses, "access is missing", "accesses are missing"),
+        (counts.order.missing_frames, "frame is missing", "frames are missing"),
+        (counts.card_lost_records, "record was lost on the card", "records were lost on the card"),
+        (counts.malformed_frames, "frame is malformed", "frames are malformed"),
+        (counts.captures_mismatched, "count of bursts differs", "counts of bursts differ"),
+    ];
+    let lost = losses.into_iter().filter(|(count, ..)| *count > 0);
+    let missing = lost.map(|(count, one, more)| counted(count, one, more)).collect();
+    let mut notes = Vec::new();
+    let summed = counts.accesses.saturating_sub(accesses);
+    if summed > 0 {
+        notes.push(format!("{summed} accesses are known in sums only, or as tags, and left out"));
+    }
+    if counts.accesses_before_start > 0 {
+        let before = counts.accesses_before_start;
+        notes.push(format!("{before} accesses were made before the first frame"));
+    }
+    if counts.frames == 0 {
+        notes.push("no frame of a card is in it".to_owned());
+    } else if !counts.complete_tail {
+        notes.push("no end frame: what follows the last frame is not known".to_owned());
+    }
+    (missing, notes)
+}

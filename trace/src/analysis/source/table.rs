@@ -1,0 +1,159 @@
+//! Reads tables of traces, as `hmtt convert` writes them.
+
+use std::fs::File;
+use std::io::BufReader;
+
+use hmtt_format::{Direction, Event};
+
+use super::kind::Kind;
+use super::memories::Memories;
+use super::{Batch, Ending, Gap, Known, Part, SourceError, counted};
+use crate::analysis::AddressSpace;
+use crate::identity::CardId;
+use crate::table::csv::CsvReader;
+use crate::table::hmtt6::{Hmtt6Reader, MmioHole};
+use crate::table::jsonl::JsonlReader;
+#[cfg(feature = "parquet")]
+use crate::table::parquet::ParquetReader;
+use crate::table::{Card, Entry, Reader, Row};
+
+/// Bytes that are read at a time.
+const BUFFER_BYTES: usize = 1 << 20;
+/// Accesses that are passed on at once.
+const BATCH: usize = 4096;
+
+/// Accesses of one card that were not passed on yet.
+#[derive(Default)]
+struct Columns {
+    clocks: Vec<u64>,
+    addresses: Vec<u64>,
+    writes: Vec<bool>,
+}
+
+/// What a table says, and what is missing in it.
+struct Table<'a> {
+    memories: Memories<'a>,
+    described: Vec<(CardId, Known)>,
+    /// By memory.
+    columns: Vec<Columns>,
+    gaps: u64,
+    lost_accesses: u64,
+    others: u64,
+}
+
+fn known(card: Option<&Card>) -> Known {
+    Known {
+        address_space: AddressSpace::Physical,
+        clocks: true,
+        tck_ps: card.map(|card| card.tck_ps),
+        unit_bytes: card.map(|card| card.unit_bytes).filter(|bytes| *bytes > 0),
+        ..Known::default()
+    }
+}
+
+/// A table's reader, and the cards that it describes.
+type Opened = (Box<dyn Reader>, Vec<(CardId, Known)>);
+
+fn open(kind: Kind, file: File) -> Result<Opened, SourceError> {
+    let buffered = |file| BufReader::with_capacity(BUFFER_BYTES, file);
+    let reader: Box<dyn Reader> = match kind {
+        Kind::Csv => Box::new(CsvReader::new(buffered(file))?),
+        Kind::Jsonl => Box::new(JsonlReader::new(buffered(file))),
+        Kind::Hmtt6 => Box::new(Hmtt6Reader::new(buffered(file), MmioHole { base: 0 })),
+        #[cfg(feature = "parquet")]
+        Kind::Parquet => {
+            let reader = ParquetReader::new(file)?;
+            let cards = reader.cards().map(|(id, card)| (id, known(Some(card)))).collect();
+            return Ok((Box::new(reader), cards));
+        }
+        _ => return Err(SourceError::NotBuilt(kind.feature())),
+    };
+    Ok((reader, Vec::new()))
+}
+
+impl Table<'_> {
+    /// Passes on the accesses of a memory.
+    fn flush(&mut self, memory: usize) {
+        let Some(columns) = self.columns.get_mut(memory) else { return };
+        let unit = self.memories.now(memory).unit_bytes;
+        let batch = Batch::new(&columns.addresses, &columns.writes);
+        self.memories.batch(memory, batch.with_clocks(&columns.clocks).with_unit(unit));
+        columns.clocks.clear();
+        columns.addresses.clear();
+        columns.writes.clear();
+    }
+
+    fn row(&mut self, row: &Row) -> Result<(), SourceError> {
+        let described = self.described.iter().find(|(card, _)| *card == row.card);
+        let of_card = described.map_or_else(|| known(None), |(_, known)| *known);
+        let memory = self.memories.of(row.card, || of_card)?;
+        if self.columns.len() <= memory {
+            self.columns.resize_with(memory + 1, Columns::default);
+        }
+        match &row.entry {
+            Entry::Event(Event::Access(access)) => {
+                let columns = &mut self.columns[memory];
+                columns.clocks.push(access.clock.0);
+                columns.addresses.push(access.address.0);
+                columns.writes.push(access.direction == Direction::Write);
+                if columns.addresses.len() == BATCH {
+                    self.flush(memory);
+                }
+            }
+            Entry::Gap(gap) if gap.is_loss() => {
+                self.flush(memory);
+                self.gaps += 1;
+                let lost = gap.accesses.unwrap_or(0);
+                self.lost_accesses = self.lost_accesses.saturating_add(lost);
+                let [after_clock, before_clock] =
+                    [gap.after, gap.before].map(|clock| clock.map(|clock| clock.0));
+                let gap = Gap { lost_accesses: gap.accesses, after_clock, before_clock };
+                self.memories.gap(memory, gap);
+            }
+            Entry::Restart => {
+                self.flush(memory);
+                self.memories.restart(memory);
+            }
+            Entry::Event(Event::Page { .. } | Event::Slice { .. } | Event::Tag { .. }) => {
+                self.others += 1;
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn rows(&mut self, reader: &mut dyn Reader) -> Result<(), SourceError> {
+        while let Some(row) = reader.next_row()? {
+            self.row(&row)?;
+        }
+        Ok(())
+    }
+}
+
+/// Reads a table.
+pub fn read(
+    kind: Kind,
+    file: File,
+    add: &mut dyn FnMut(usize, Part<'_>),
+) -> Result<Ending, SourceError> {
+    let (mut reader, described) = open(kind, file)?;
+    let memories = Memories::new(add);
+    let columns = Vec::new();
+    let mut table = Table { memories, described, columns, gaps: 0, lost_accesses: 0, others: 0 };
+    let failure = table.rows(&mut *reader).err();
+    (0..table.columns.len()).for_each(|memory| table.flush(memory));
+    let Table { memories, gaps, lost_accesses, others, .. } = table;
+    let mut ending = memories.finish();
+    if gaps > 0 {
+        let accesses = counted(lost_accesses, "access is", "accesses are");
+        ending.missing.push(format!("{accesses} missing in {}", counted(gaps, "gap", "gaps")));
+    }
+    if others > 0 {
+        ending.notes.push(counted(
+            others,
+            "row is a sum of accesses or a tag, and left out",
+            "rows are sums of accesses or tags, and left out",
+        ));
+    }
+    Ok(Ending { failure, ..ending })
+}

@@ -1,0 +1,281 @@
+//! Streams: accesses whose addresses go on with the same stride.
+//!
+//! An access is *in a stream* if its stride, the distance from the access before it, is not 0 and equals the stride before
+//! it. "Before" is per instruction and thread, where instructions are known. Otherwise lines are looked up in a table of
+//! [`OPEN_STREAMS`] streams: the one whose next line it is, or else the nearest one within [`NEAR_LINES`] lines, or else the one
+//! that was used longest ago, which begins anew. The length of a stream is the number of its accesses, with the two before the
+//! first one that is in it.
+//!
+//! Memory: 80 to 160 bytes for each instruction, and at most [`MOST_STRIDES`] strides; accesses with further ones are counted
+//! together. In [`Analysis::append`] each stream that is open between the pieces ends, and begins anew with its third access.
+//! [`Analysis::merge`] adds all counts.
+
+use serde::{Deserialize, Serialize};
+
+use super::hash::Table;
+use super::histogram::{Histogram, limits};
+use super::{Analysis, Batch, LINE_LOG2};
+
+/// Open streams, where instructions are not known.
+pub const OPEN_STREAMS: usize = 16;
+/// Longest distance of a line from the stream that it continues with another stride.
+pub const NEAR_LINES: u64 = 64;
+/// Most strides that are told apart.
+pub const MOST_STRIDES: usize = 1 << 16;
+
+/// An open stream.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+struct Stream {
+    last: u64,
+    stride: i64,
+    /// Accesses before the next one: 0, 1, or 2 and more if there is a stride.
+    accesses: u64,
+    used: u64,
+}
+
+/// What was counted.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+struct Counts {
+    accesses: u64,
+    in_streams: u64,
+    repeated: u64,
+    other_strides: u64,
+    /// Accesses in streams by stride, as [`folded`].
+    strides: Table<u64>,
+    /// Lengths of streams that have ended.
+    lengths: Histogram,
+}
+
+/// A stride as a number whose lowest bit is its sign.
+const fn folded(stride: i64) -> u64 {
+    (stride << 1 ^ stride >> 63) as u64
+}
+
+const fn unfolded(number: u64) -> i64 {
+    (number >> 1) as i64 ^ -((number & 1) as i64)
+}
+
+impl Counts {
+    fn add_stride(&mut self, stride: u64, accesses: u64) {
+        let is_known = self.strides.len() < MOST_STRIDES || self.strides.get(stride).is_some();
+        if is_known && stride != u64::MAX {
+            *self.strides.entry(stride) += accesses;
+        } else {
+            self.other_strides += accesses;
+        }
+    }
+
+    fn end(&mut self, stream: &Stream) {
+        if stream.accesses > 2 && stream.stride != 0 {
+            self.lengths.add(stream.accesses);
+        }
+    }
+
+    /// Continues a stream, whose addresses are in units of 2^`log2` bytes.
+    #[inline]
+    fn follow(&mut self, stream: &mut Stream, address: u64, log2: u32) {
+        let stride = address.wrapping_sub(stream.last) as i64;
+        self.repeated += u64::from(stride == 0 && stream.accesses > 0);
+        if stream.accesses >= 2 && stride == stream.stride {
+            stream.accesses += 1;
+            if stride != 0 {
+                self.in_streams += 1;
+                self.add_stride(folded(stride << log2), 1);
+            }
+        } else {
+            self.end(stream);
+            (stream.accesses, stream.stride) = (1 + stream.accesses.min(1), stride);
+        }
+        stream.last = address;
+    }
+
+    fn merge(&mut self, other: &Counts) {
+        self.accesses = self.accesses.saturating_add(other.accesses);
+        self.in_streams = self.in_streams.saturating_add(other.in_streams);
+        self.repeated = self.repeated.saturating_add(other.repeated);
+        self.other_strides = self.other_strides.saturating_add(other.other_strides);
+        other.strides.iter().for_each(|(stride, accesses)| self.add_stride(stride, accesses));
+        self.lengths.merge(&other.lengths);
+    }
+}
+
+/// Accesses with a stride.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Stride {
+    /// Bytes from one access to the next.
+    pub stride_bytes: i64,
+    /// Accesses in streams with this stride.
+    pub accesses: u64,
+}
+
+/// Streams of some lengths.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Lengths {
+    /// Fewest accesses of a stream.
+    pub at_least: u64,
+    /// Most accesses.
+    pub at_most: u64,
+    /// Streams.
+    pub streams: u64,
+}
+
+/// What was found of streams.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Found {
+    /// Whether streams are those of instructions.
+    pub by_instruction: bool,
+    /// Accesses.
+    pub accesses: u64,
+    /// Accesses in streams.
+    pub stream_accesses: u64,
+    /// Accesses to the address before them, which are in no stream; without instructions, to its line.
+    pub repeated_accesses: u64,
+    /// Part of all accesses that are in streams; `None` without accesses.
+    pub stream_share: Option<f64>,
+    /// The strides with most accesses in streams.
+    pub strides: Vec<Stride>,
+    /// Accesses with strides that were not told apart.
+    pub other_strides: u64,
+    /// Streams by their lengths.
+    pub stream_lengths: Vec<Lengths>,
+}
+
+/// Finds streams.
+///
+/// ```
+/// use hmtt::analysis::{Analysis, Batch, streams::Streams};
+///
+/// let mut streams = Streams::new(1);
+/// let addresses: Vec<u64> = (0..100).map(|number| number * 128).collect();
+/// streams.add(&Batch::new(&addresses, &[false; 100]));
+/// let found = streams.result();
+/// assert_eq!((found.stream_accesses, found.strides[0].stride_bytes), (98, 128));
+/// ```
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Streams {
+    most: usize,
+    counts: Counts,
+    instructions: Table<Stream>,
+    open: [Stream; OPEN_STREAMS],
+    /// Accesses that were looked up in `open`.
+    looked_up: u64,
+}
+
+/// The key of an instruction of a thread.
+fn key(instruction: u64, thread: Option<u32>) -> u64 {
+    let thread = u64::from(thread.unwrap_or(0)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    (instruction ^ thread).min(u64::MAX - 1)
+}
+
+impl Streams {
+    /// Streams; as many as `most` strides are in the result.
+    pub fn new(most: usize) -> Self {
+        let (counts, instructions, open) = Default::default();
+        Streams { most, counts, instructions, open, looked_up: 0 }
+    }
+
+    /// Adds an access to a line, whose stream is not known.
+    fn look_up(&mut self, line: u64) {
+        self.looked_up += 1;
+        let is_next =
+            |one: &Stream| one.accesses >= 2 && one.last.wrapping_add(one.stride as u64) == line;
+        let distance = |one: &Stream| match one.accesses {
+            0 => u64::MAX,
+            _ => one.last.abs_diff(line),
+        };
+        let at = match self.open.iter().position(is_next) {
+            Some(at) => at,
+            None => {
+                let near = (0..OPEN_STREAMS).min_by_key(|at| distance(&self.open[*at]));
+                let near = near.filter(|at| distance(&self.open[*at]) <= NEAR_LINES);
+                near.unwrap_or_else(|| self.replace())
+            }
+        };
+        let stream = &mut self.open[at];
+        stream.used = self.looked_up;
+        if stream.accesses > 0 && stream.last == line {
+            // Accesses to a line in a row are one step of its stream.
+            self.counts.repeated += 1;
+        } else {
+            self.counts.follow(stream, line, LINE_LOG2);
+        }
+    }
+
+    /// Ends the stream that was used longest ago.
+    fn replace(&mut self) -> usize {
+        let oldest = (0..OPEN_STREAMS).min_by_key(|at| self.open[*at].used).unwrap_or(0);
+        let ended = std::mem::take(&mut self.open[oldest]);
+        self.counts.end(&ended);
+        oldest
+    }
+
+    /// The counts if all open streams end.
+    fn ended(&self) -> Counts {
+        let mut counts = self.counts.clone();
+        self.instructions.iter().for_each(|(_, stream)| counts.end(&stream));
+        self.open.iter().for_each(|stream| counts.end(stream));
+        counts
+    }
+
+    fn hottest(&self, counts: &Counts) -> Vec<Stride> {
+        let stride = |(stride, accesses)| Stride { stride_bytes: unfolded(stride), accesses };
+        let mut strides: Vec<Stride> = counts.strides.iter().map(stride).collect();
+        strides.sort_by_key(|one| (std::cmp::Reverse(one.accesses), one.stride_bytes));
+        strides.truncate(self.most);
+        strides
+    }
+}
+
+impl Analysis for Streams {
+    type Result = Found;
+
+    fn add(&mut self, batch: &Batch<'_>) {
+        self.counts.accesses += batch.len() as u64;
+        match batch.instructions() {
+            Some(instructions) => {
+                for (address, instruction) in batch.addresses().iter().zip(instructions) {
+                    let stream = self.instructions.entry(key(*instruction, batch.thread()));
+                    self.counts.follow(stream, *address, 0);
+                }
+            }
+            None => {
+                batch.addresses().iter().for_each(|address| self.look_up(address >> LINE_LOG2));
+            }
+        }
+    }
+
+    fn append(&mut self, later: Self) {
+        let counts = self.ended();
+        let before = std::mem::replace(self, later);
+        self.looked_up = self.looked_up.saturating_add(before.looked_up);
+        self.most = before.most;
+        self.counts.merge(&counts);
+    }
+
+    fn merge(&mut self, other: Self) {
+        self.counts.merge(&other.ended());
+        self.looked_up = self.looked_up.saturating_add(other.looked_up);
+    }
+
+    fn result(&self) -> Found {
+        let counts = self.ended();
+        let lengths =
+            counts.lengths.counts().iter().enumerate().filter(|(_, streams)| **streams > 0);
+        let accesses = counts.accesses;
+        Found {
+            by_instruction: self.looked_up == 0,
+            accesses,
+            stream_accesses: counts.in_streams,
+            repeated_accesses: counts.repeated,
+            stream_share: (accesses > 0).then(|| counts.in_streams as f64 / accesses as f64),
+            strides: self.hottest(&counts),
+            other_strides: counts.other_strides,
+            stream_lengths: lengths
+                .map(|(bucket, streams)| {
+                    let (at_least, at_most) = limits(bucket);
+                    Lengths { at_least: at_least.max(3), at_most, streams: *streams }
+                })
+                .collect(),
+        }
+    }
+}

@@ -1,0 +1,212 @@
+//! Sums: accesses, bytes, time, distinct pages and lines, losses.
+//!
+//! Memory: 32 to 64 bytes for each distinct page. [`Analysis::append`] is exact; only if the clock begins again within the
+//! later piece, the time between the pieces is left out. [`Analysis::merge`] adds all counts; the
+//! memories were used at the same time, so the time of all is the longest one.
+
+use std::collections::BTreeSet;
+
+use serde::{Deserialize, Serialize};
+
+use super::hash::Table;
+use super::runs::PAGE_LINES_LOG2;
+use super::{Analysis, Batch, Gap, Known, runs};
+
+/// The sums of accesses.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Sums {
+    /// Accesses.
+    pub accesses: u64,
+    /// Accesses that read.
+    pub reads: u64,
+    /// Accesses that write.
+    pub writes: u64,
+    /// Bytes of the accesses whose sizes are known.
+    pub access_bytes: u64,
+    /// Accesses whose sizes are not known.
+    pub unsized_accesses: u64,
+    /// Distinct pages of 4 KiB.
+    pub pages: u64,
+    /// Distinct lines of 64 bytes.
+    pub lines: u64,
+    /// Threads that have made the accesses, if they are known.
+    pub thread_count: Option<u64>,
+    /// Clocks from the first access to the last one, of all sessions; `None` if there are no clocks.
+    pub duration_clocks: Option<u64>,
+    /// The same in seconds; `None` if the period of the clock is not known.
+    pub duration_seconds: Option<f64>,
+    /// Accesses in a second.
+    pub accesses_per_second: Option<f64>,
+    /// Bytes in a second.
+    pub bytes_per_second: Option<f64>,
+    /// Places at which accesses are missing.
+    pub gap_count: u64,
+    /// Accesses that are missing there, as far as their numbers are known.
+    pub lost_accesses: u64,
+}
+
+/// The larger one of two numbers that may be there.
+fn longest<T: PartialOrd>(one: Option<T>, other: Option<T>) -> Option<T> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(if one < other { other } else { one }),
+        (one, other) => one.or(other),
+    }
+}
+
+impl Sums {
+    fn add(&mut self, other: &Sums) {
+        let add = |sum: &mut u64, more: u64| *sum = sum.saturating_add(more);
+        add(&mut self.accesses, other.accesses);
+        add(&mut self.reads, other.reads);
+        add(&mut self.writes, other.writes);
+        add(&mut self.access_bytes, other.access_bytes);
+        add(&mut self.unsized_accesses, other.unsized_accesses);
+        add(&mut self.pages, other.pages);
+        add(&mut self.lines, other.lines);
+        add(&mut self.gap_count, other.gap_count);
+        add(&mut self.lost_accesses, other.lost_accesses);
+        let threads = (self.thread_count, other.thread_count);
+        self.thread_count = match threads {
+            (Some(one), Some(more)) => Some(one.saturating_add(more)),
+            (one, more) => one.or(more),
+        };
+        self.duration_clocks = longest(self.duration_clocks, other.duration_clocks);
+        self.duration_seconds = longest(self.duration_seconds, other.duration_seconds);
+    }
+}
+
+/// Sums up accesses.
+///
+/// ```
+/// use hmtt::analysis::{Analysis, Batch, summary::Summary};
+///
+/// let mut summary = Summary::default();
+/// summary.add(&Batch::new(&[0x1000, 0x1040], &[false, true]).with_unit(Some(64)));
+/// let sums = summary.result();
+/// assert_eq!((sums.accesses, sums.writes, sums.access_bytes), (2, 1, 128));
+/// assert_eq!((sums.pages, sums.lines, sums.duration_clocks), (1, 2, None));
+/// ```
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Summary {
+    known: Known,
+    /// Without what is computed in the end.
+    own: Sums,
+    /// A bit for each touched line of a page.
+    pages: Table<u64>,
+    threads: BTreeSet<u32>,
+    /// Clocks of earlier sessions, and the first and the last clock of this one.
+    closed_clocks: u64,
+    session: Option<(u64, u64)>,
+    /// Sums over merged memories.
+    others: Sums,
+}
+
+impl Summary {
+    fn touch(&mut self, batch: &Batch<'_>) {
+        runs::each(batch, |found| {
+            let mut lines = [0u64; runs::TOGETHER];
+            for (line, run) in found.lines.iter().zip(found.run_of) {
+                lines[usize::from(*run)] |= 1 << (line & ((1 << PAGE_LINES_LOG2) - 1));
+            }
+            for (page, lines) in found.pages.iter().zip(lines) {
+                *self.pages.entry(*page) |= lines;
+            }
+        });
+    }
+
+    fn clocks(&mut self, clocks: &[u64]) {
+        let (Some(first), Some(last)) = (clocks.first(), clocks.last()) else { return };
+        let (earliest, latest) = self.session.unwrap_or((*first, *first));
+        self.session = Some((earliest.min(*first), latest.max(*last)));
+    }
+
+    fn sizes(&mut self, batch: &Batch<'_>) {
+        let count = batch.len() as u64;
+        let (bytes, unknown) = match (batch.sizes(), batch.unit_bytes()) {
+            (Some(sizes), _) => {
+                let bytes = sizes.iter().map(|size| u64::from(*size)).sum();
+                (bytes, sizes.iter().filter(|size| **size == 0).count() as u64)
+            }
+            (None, Some(unit)) => (count.saturating_mul(unit.into()), 0),
+            (None, None) => (0, count),
+        };
+        self.own.access_bytes = self.own.access_bytes.saturating_add(bytes);
+        self.own.unsized_accesses += unknown;
+    }
+
+    fn own_clocks(&self) -> Option<u64> {
+        let of_session = self.session.map(|(first, last)| last - first);
+        let is_known = self.known.clocks || of_session.is_some() || self.closed_clocks > 0;
+        is_known.then(|| self.closed_clocks.saturating_add(of_session.unwrap_or(0)))
+    }
+}
+
+impl Analysis for Summary {
+    type Result = Sums;
+
+    fn known(&mut self, known: &Known) {
+        self.known = *known;
+    }
+
+    fn add(&mut self, batch: &Batch<'_>) {
+        let count = batch.len() as u64;
+        let writes = batch.writes().iter().map(|is_write| u64::from(*is_write)).sum::<u64>();
+        self.own.accesses += count;
+        self.own.writes += writes;
+        self.own.reads += count - writes;
+        self.threads.extend(batch.thread());
+        self.clocks(batch.clocks().unwrap_or_default());
+        self.sizes(batch);
+        self.touch(batch);
+    }
+
+    fn gap(&mut self, gap: &Gap) {
+        self.own.gap_count += 1;
+        let lost = gap.lost_accesses.unwrap_or(0);
+        self.own.lost_accesses = self.own.lost_accesses.saturating_add(lost);
+    }
+
+    fn restart(&mut self) {
+        self.closed_clocks = self.own_clocks().unwrap_or(0);
+        self.session = None;
+    }
+
+    fn append(&mut self, later: Self) {
+        self.known = later.known;
+        self.own.add(&later.own);
+        self.others.add(&later.others);
+        later.pages.iter().for_each(|(page, lines)| *self.pages.entry(page) |= lines);
+        self.threads.extend(later.threads);
+        if later.closed_clocks > 0 {
+            // The later piece has restarts. Its first session, which may continue this one, is among its closed clocks.
+            self.restart();
+            self.closed_clocks = self.closed_clocks.saturating_add(later.closed_clocks);
+        }
+        self.session = match (self.session, later.session) {
+            (Some(one), Some(more)) => Some((one.0.min(more.0), one.1.max(more.1))),
+            (one, more) => one.or(more),
+        };
+    }
+
+    fn merge(&mut self, other: Self) {
+        let mut result = other.result();
+        (result.accesses_per_second, result.bytes_per_second) = (None, None);
+        self.others.add(&result);
+    }
+
+    fn result(&self) -> Sums {
+        let mut sums = self.own.clone();
+        sums.pages = self.pages.len() as u64;
+        sums.lines = self.pages.iter().map(|(_, lines)| u64::from(lines.count_ones())).sum();
+        sums.thread_count = (!self.threads.is_empty()).then_some(self.threads.len() as u64);
+        sums.duration_clocks = self.own_clocks();
+        sums.duration_seconds = sums.duration_clocks.and_then(|clocks| self.known.seconds(clocks));
+        sums.add(&self.others);
+        let seconds = sums.duration_seconds.filter(|seconds| *seconds > 0.0);
+        sums.accesses_per_second = seconds.map(|seconds| sums.accesses as f64 / seconds);
+        let has_bytes = sums.unsized_accesses == 0;
+        let bytes = sums.access_bytes as f64;
+        sums.bytes_per_second = seconds.filter(|_| has_bytes).map(|seconds| bytes / seconds);
+        sums
+    }
+}

@@ -1,0 +1,196 @@
+//! Reuse distances and miss-ratio curves, compared with lists and with simulated caches.
+
+use proptest::prelude::*;
+
+use super::{Accesses, accesses};
+use crate::analysis::mrc::{Curve, Mrc};
+use crate::analysis::reuse::{Reuse, Reuses};
+use crate::analysis::shards::Shards;
+use crate::analysis::{Analysis, Batch};
+
+/// The distance of each touch, by a list of lines; `None` for first ones.
+fn distances(units: &[u64]) -> Vec<Option<u64>> {
+    let mut list: Vec<u64> = Vec::new();
+    let mut all = Vec::new();
+    for unit in units {
+        let found = list.iter().rposition(|one| one == unit);
+        all.push(found.map(|at| (list.len() - 1 - at) as u64));
+        found.map(|at| list.remove(at));
+        list.push(*unit);
+    }
+    all
+}
+
+/// Checks buckets against distances, one by one.
+fn assert_buckets(found: &Reuses, expected: &[Option<u64>]) {
+    let first = expected.iter().filter(|distance| distance.is_none()).count();
+    assert_eq!((found.touches, found.first_touches), (expected.len() as u64, first as f64));
+    let (mut sum, mut next) = (0.0, 0);
+    for bucket in &found.distances {
+        assert_eq!(bucket.distance_at_least, next);
+        next = bucket.distance_at_most + 1;
+        let range = bucket.distance_at_least..=bucket.distance_at_most;
+        let inside = expected.iter().flatten().filter(|distance| range.contains(distance));
+        assert_eq!(bucket.touches, inside.count() as f64, "{range:?}");
+        sum += bucket.touches;
+    }
+    assert_eq!(sum + found.first_touches, found.touches as f64);
+}
+
+/// Misses of a fully associative LRU cache.
+fn misses(units: &[u64], lines: u64) -> u64 {
+    let mut cache: Vec<u64> = Vec::new();
+    let mut misses = 0;
+    for unit in units {
+        match cache.iter().position(|one| one == unit) {
+            Some(at) => drop(cache.remove(at)),
+            None => misses += 1,
+        }
+        cache.push(*unit);
+        if cache.len() as u64 > lines {
+            cache.remove(0);
+        }
+    }
+    misses
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn distances_of_lines_and_pages_are_those_of_a_list(all in accesses(1500)) {
+        for log2 in [6, 12] {
+            let mut reuse = Reuse::new(log2);
+            reuse.add(&all.batch(0..all.len()));
+            assert_buckets(&reuse.result(), &distances(&all.units(log2)));
+        }
+    }
+
+    #[test]
+    fn joined_pieces_have_the_distances_of_the_whole(
+        all in accesses(1500),
+        cuts in (0.0..1.0f64, 0.0..1.0f64),
+    ) {
+        let mut cuts = [cuts.0, cuts.1].map(|cut| (cut * all.len() as f64) as usize);
+        cuts.sort_unstable();
+        let piece = |rows| {
+            let mut reuse = Reuse::lines();
+            reuse.add(&all.batch(rows));
+            // A piece may come from another machine.
+            let text = serde_json::to_string(&reuse).unwrap();
+            serde_json::from_str::<Reuse>(&text).unwrap()
+        };
+        let pieces = [piece(0..cuts[0]), piece(cuts[0]..cuts[1]), piece(cuts[1]..all.len())];
+        let [mut first, second, third] = pieces.clone();
+        first.append(second);
+        first.append(third);
+        assert_buckets(&first.result(), &distances(&all.units(6)));
+        // In another order of joining, and continued after it.
+        let [mut first, mut second, third] = pieces;
+        second.append(third);
+        first.append(second);
+        first.add(&all.batch(0..all.len()));
+        let twice = [all.units(6), all.units(6)].concat();
+        assert_buckets(&first.result(), &distances(&twice));
+    }
+
+    #[test]
+    fn merged_memories_have_the_sums_of_both(one in accesses(800), other in accesses(800)) {
+        let of = |all: &Accesses| {
+            let mut reuse = Reuse::lines();
+            reuse.add(&all.batch(0..all.len()));
+            reuse
+        };
+        let mut both = of(&one);
+        both.merge(of(&other));
+        let expected = [distances(&one.units(6)), distances(&other.units(6))].concat();
+        assert_buckets(&both.result(), &expected);
+    }
+
+    #[test]
+    fn the_curve_is_that_of_simulated_caches(all in accesses(800)) {
+        let mut mrc = Mrc::Exact(Reuse::lines());
+        mrc.add(&all.batch(0..all.len()));
+        let (curve, units) = (mrc.result(), all.units(6));
+        for point in &curve.points {
+            let expected = misses(&units, point.lines) as f64 / units.len() as f64;
+            prop_assert!((point.miss_ratio - expected).abs() < 1e-9, "{:?}", point);
+            prop_assert_eq!(point.cache_bytes, point.lines * 64);
+        }
+        if let Some(last) = curve.points.last() {
+            // A larger cache does not help.
+            prop_assert_eq!(misses(&units, last.lines), misses(&units, 1 << 40));
+        }
+    }
+
+    #[test]
+    fn a_sample_of_all_lines_is_exact(all in accesses(800)) {
+        let (mut exact, mut sampled) = (Reuse::lines(), Shards::lines(1.0));
+        for batch in [all.batch(0..all.len()), all.plain()] {
+            exact.add(&batch);
+            sampled.add(&batch);
+            prop_assert_eq!(exact.result(), sampled.result());
+        }
+    }
+
+    #[test]
+    fn joined_samples_are_the_sample_of_the_whole(all in accesses(1500), cut in 0.0..1.0f64) {
+        let cut = (cut * all.len() as f64) as usize;
+        let of = |rows| {
+            let mut shards = Shards::lines(0.3);
+            shards.add(&all.batch(rows));
+            shards
+        };
+        let mut joined = of(0..cut);
+        joined.append(of(cut..all.len()));
+        prop_assert_eq!(joined.result(), of(0..all.len()).result());
+    }
+}
+
+/// The next random number, by xorshift (Marsaglia 2003).
+fn random(state: &mut u64) -> u64 {
+    *state ^= *state << 13;
+    *state ^= *state >> 7;
+    *state ^= *state << 17;
+    *state
+}
+
+/// 4 million accesses: a loop, two scans, and a skewed choice among 2^21 lines. No line has a large part of all accesses:
+/// whether it is sampled would decide.
+fn mixed() -> Vec<u64> {
+    let (mut state, mut scan) = (0x1234_5678_9abc_def1, 0u64);
+    let lines = (0..4_000_000u64).map(|at| match random(&mut state) % 8 {
+        0 | 1 => at % (1 << 19),
+        2 => (1 << 21) + at / 8 % (1 << 17),
+        3 => {
+            scan += 1;
+            (1 << 24) + scan
+        }
+        _ => {
+            // The product of two numbers: the lower ones are more frequent.
+            let parts = [0; 2].map(|_| (random(&mut state) >> 11) as f64 / (1u64 << 53) as f64);
+            (1 << 26) + (parts.iter().product::<f64>() * f64::from(1 << 21)) as u64
+        }
+    });
+    lines.map(|line| line << 6).collect()
+}
+
+#[test]
+fn the_curve_of_a_sample_of_one_percent_differs_by_less_than_one_percent() {
+    let addresses = mixed();
+    let writes = vec![false; addresses.len()];
+    let batch = Batch::new(&addresses, &writes);
+    let (mut exact, mut sampled) = (Reuse::lines(), Shards::lines(0.01));
+    exact.add(&batch);
+    sampled.add(&batch);
+    let (exact, sampled) = (Curve::new(&exact.result()), Curve::new(&sampled.result()));
+    assert_eq!(sampled.points.first().map(|point| point.lines), Some(128));
+    assert!(exact.points.len() > 15, "{exact:?}");
+    for point in exact.points.iter().filter(|point| point.lines >= 128) {
+        let found = sampled.at(point.lines).unwrap();
+        println!("{:>9} lines: {:.4}, sampled {found:.4}", point.lines, point.miss_ratio);
+        assert!((found - point.miss_ratio).abs() < 0.01, "{point:?} {found}");
+    }
+    // A wrong distance would be seen: the curve is not flat.
+    assert!(exact.at(128).unwrap() - exact.at(1 << 20).unwrap() > 0.3);
+}

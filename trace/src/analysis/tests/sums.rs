@@ -1,0 +1,205 @@
+//! Sums, pages, caches and checks, compared with maps and naive models.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use proptest::prelude::*;
+
+use super::{Accesses, accesses};
+use crate::analysis::check::{Check, Kind, MOST_PLACES};
+use crate::analysis::pages::Pages;
+use crate::analysis::summary::Summary;
+use crate::analysis::{Analysis, Batch, Known};
+
+fn counts(units: &[u64]) -> BTreeMap<u64, u64> {
+    let mut counts = BTreeMap::new();
+    units.iter().for_each(|unit| *counts.entry(*unit).or_default() += 1);
+    counts
+}
+
+/// Addresses and counts of the units with highest counts, equal ones by address.
+fn hottest(counts: &BTreeMap<u64, u64>, log2: u32, most: usize) -> Vec<(u64, u64)> {
+    let mut all: Vec<_> = counts.iter().map(|(unit, count)| (unit << log2, *count)).collect();
+    all.sort_by_key(|(address, count)| (std::cmp::Reverse(*count), *address));
+    all.truncate(most);
+    all
+}
+
+/// Lengths of runs of equal pages.
+fn runs(pages: &[u64]) -> Vec<u64> {
+    pages.chunk_by(|one, other| one == other).map(|run| run.len() as u64).collect()
+}
+
+/// Misses of a set-associative LRU cache with lines of 64 bytes.
+fn misses(all: &Accesses, sets: u64, ways: usize) -> u64 {
+    let mut cache: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
+    let mut misses = 0;
+    for line in all.units(6) {
+        let set = cache.entry(line % sets).or_default();
+        match set.iter().position(|one| *one == line) {
+            Some(at) => drop(set.remove(at)),
+            None => misses += 1,
+        }
+        set.push(line);
+        if set.len() > ways {
+            set.remove(0);
+        }
+    }
+    misses
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn sums_are_those_of_single_accesses(all in accesses(1500)) {
+        let mut summary = Summary::default();
+        summary.known(&Known { clocks: true, tck_ps: Some(1250), ..Known::default() });
+        summary.add(&all.batch(0..all.len()));
+        let sums = summary.result();
+        let writes = all.writes.iter().filter(|is_write| **is_write).count() as u64;
+        let bytes: u64 = all.sizes.iter().map(|size| u64::from(*size)).sum();
+        let distinct = |log2| all.units(log2).into_iter().collect::<BTreeSet<_>>().len() as u64;
+        let clocks = all.clocks.last().map_or(0, |last| last - all.clocks[0]);
+        prop_assert_eq!((sums.accesses, sums.writes), (all.len() as u64, writes));
+        prop_assert_eq!((sums.reads, sums.access_bytes), (all.len() as u64 - writes, bytes));
+        prop_assert_eq!((sums.pages, sums.lines), (distinct(12), distinct(6)));
+        prop_assert_eq!(sums.duration_clocks, Some(clocks));
+        let seconds = clocks as f64 * 1.25e-9;
+        prop_assert!((sums.duration_seconds.unwrap() - seconds).abs() < 1e-15);
+        if clocks > 0 {
+            let rate = sums.bytes_per_second.unwrap();
+            prop_assert!((rate * seconds - bytes as f64).abs() < 1e-3 * (1.0 + bytes as f64));
+        }
+    }
+
+    #[test]
+    fn pages_and_lines_are_those_of_a_map(all in accesses(1500), cut in 0.0..1.0f64) {
+        let cut = (cut * all.len() as f64) as usize;
+        let mut pages = Pages::new(7);
+        pages.add(&all.batch(0..cut));
+        pages.add(&all.batch(cut..all.len()));
+        let found = pages.result();
+        for (hot, log2) in [(&found.hot_pages, 12), (&found.hot_lines, 6)] {
+            // Pages are counted by the touches of their lines.
+            let units: Vec<u64> = all.units(6).iter().map(|line| line << 6 >> log2).collect();
+            let expected = hottest(&counts(&units), log2, 7);
+            let hot: Vec<_> = hot.iter().map(|one| (one.address, one.touches)).collect();
+            prop_assert_eq!(hot, expected);
+        }
+        let of_lines: Vec<u64> = all.units(6).iter().map(|line| line >> 6).collect();
+        let mut expected: Vec<u64> = counts(&of_lines).into_values().collect();
+        expected.sort_unstable_by_key(|count| std::cmp::Reverse(*count));
+        let total: u64 = expected.iter().sum();
+        prop_assert_eq!((found.touches, found.pages), (total, expected.len() as u64));
+        for one in &found.concentration {
+            let enough = |pages: u64| {
+                let sum: u64 = expected[..pages as usize].iter().sum();
+                100 * sum >= u64::from(one.share_percent) * total
+            };
+            prop_assert!(enough(one.pages) && (one.pages == 0 || !enough(one.pages - 1)));
+        }
+        let expected = runs(&of_lines);
+        for one in &found.page_runs {
+            let inside = expected.iter().filter(|run| (one.at_least..=one.at_most).contains(run));
+            prop_assert_eq!(one.runs, inside.count() as u64);
+        }
+        let sum: u64 = found.page_runs.iter().map(|one| one.runs).sum();
+        prop_assert_eq!(sum, expected.len() as u64);
+    }
+
+    #[cfg(feature = "caches")]
+    #[test]
+    fn misses_of_caches_are_those_of_lists(all in accesses(1200)) {
+        use crate::analysis::cache::Caches;
+        let mut small = Caches::new(&["2K,4,64,lru"]).unwrap();
+        small.add(&all.batch(0..all.len()));
+        let found = small.result();
+        prop_assert_eq!(found.caches[0].cache_misses, misses(&all, 8, 4));
+        let touches = all.units(6).len() as u64;
+        prop_assert_eq!(found.caches[0].cache_hits + found.caches[0].cache_misses, touches);
+        // Counts survive, caches begin anew.
+        let text = serde_json::to_string(&small).unwrap();
+        let mut read: Caches = serde_json::from_str(&text).unwrap();
+        prop_assert_eq!(read.result().caches, found.caches);
+        prop_assert_eq!(read.result().empty_caches, 2);
+        small.append(read.clone());
+        read.merge(small);
+        prop_assert_eq!(read.result().accesses, 3 * all.len() as u64);
+    }
+
+    #[test]
+    fn each_violation_is_counted_and_placed(
+        rows in prop::collection::vec((0u64..1 << 12, 0u64..100, 0u32..9), 0..200),
+        cut in 0.0..1.0f64,
+    ) {
+        let addresses: Vec<u64> = rows.iter().map(|row| row.0).collect();
+        let clocks: Vec<u64> = rows.iter().map(|row| row.1).collect();
+        let writes = vec![false; rows.len()];
+        let batch = Batch::new(&addresses, &writes).with_clocks(&clocks).with_unit(Some(8));
+        let known = Known { clocks: true, capacity_bytes: Some(3000), ..Known::default() };
+        let of = |rows| {
+            let mut check = Check::default();
+            check.known(&known);
+            check.add(&batch.rows(rows));
+            check
+        };
+        let whole = of(0..rows.len()).result();
+        let cut = (cut * rows.len() as f64) as usize;
+        let mut joined = of(0..cut);
+        joined.append(of(cut..rows.len()));
+        prop_assert_eq!(&joined.result().kinds, &whole.kinds);
+        let back: Vec<u64> = (1..rows.len()).filter(|at| clocks[*at] < clocks[at - 1])
+            .map(|at| at as u64 + 1).collect();
+        let beyond = addresses.iter().filter(|address| **address >= 3000).count() as u64;
+        let unaligned = addresses.iter().filter(|address| **address % 8 != 0).count() as u64;
+        let count = |kind| whole.kinds.iter().find(|of| of.kind == kind).unwrap().violations;
+        prop_assert_eq!(count(Kind::ClockBack), back.len() as u64);
+        prop_assert_eq!((count(Kind::BeyondMemory), count(Kind::Unaligned)), (beyond, unaligned));
+        let placed = whole.places.iter().filter(|place| place.kind == Kind::ClockBack);
+        let placed: Vec<u64> = placed.map(|place| place.access).collect();
+        prop_assert_eq!(placed, &back[..back.len().min(MOST_PLACES)]);
+    }
+}
+
+#[test]
+fn restarts_and_gaps_are_counted_apart() {
+    let (mut summary, mut check) = (Summary::default(), Check::default());
+    let gap = crate::analysis::Gap { lost_accesses: Some(5), ..Default::default() };
+    for clocks in [[100, 150], [3, 7]] {
+        let batch = Batch::new(&[0, 64], &[false, true]).with_clocks(&clocks);
+        summary.add(&batch);
+        check.add(&batch);
+        summary.gap(&gap);
+        check.gap(&gap);
+        Analysis::restart(&mut summary);
+        check.restart();
+    }
+    let sums = summary.result();
+    assert_eq!(sums.duration_clocks, Some(54));
+    assert_eq!((sums.gap_count, sums.lost_accesses), (2, 10));
+    let found = check.result();
+    assert!(!found.has_violations());
+    assert_eq!((found.gap_count, found.lost_accesses, found.restarts), (2, 10, 2));
+}
+
+#[test]
+fn memories_are_summed_and_their_pages_kept_apart() {
+    let (mut one, mut other) = (Pages::new(10), Pages::new(10));
+    one.add(&Batch::new(&[0x1000], &[false]));
+    other.add(&Batch::new(&[0x1000, 0x1040], &[false; 2]));
+    one.merge(other);
+    let hot = one.result().hot_pages;
+    let hot: Vec<_> = hot.iter().map(|hot| (hot.source, hot.address, hot.touches)).collect();
+    assert_eq!(hot, [(2, 0x1000, 2), (1, 0x1000, 1)]);
+    let of = |clocks: &[u64], tck_ps| {
+        let mut summary = Summary::default();
+        summary.known(&Known { clocks: true, tck_ps: Some(tck_ps), ..Known::default() });
+        summary.add(&Batch::new(&[0x1000, 0x1000], &[false; 2]).with_clocks(clocks));
+        summary
+    };
+    let mut sum = of(&[0, 10], 1000);
+    sum.merge(of(&[0, 8], 2000));
+    let sums = sum.result();
+    assert_eq!((sums.accesses, sums.pages, sums.lines), (4, 2, 2));
+    assert!((sums.duration_seconds.unwrap() - 16e-9).abs() < 1e-18);
+}

@@ -1,0 +1,146 @@
+//! Slices, working sets and phases, compared with maps.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use proptest::prelude::*;
+
+use super::accesses;
+use crate::analysis::frequency::Frequency;
+use crate::analysis::phases::Phases;
+use crate::analysis::slices::{SliceLength, SliceUnit};
+use crate::analysis::working_set::WorkingSet;
+use crate::analysis::{Analysis, Batch, Known};
+
+const LENGTH: SliceLength = SliceLength { ns: 100, accesses: 37 };
+const CLOCKED: Known = Known {
+    address_space: crate::analysis::AddressSpace::Physical,
+    clocks: true,
+    tck_ps: Some(1250),
+    unit_bytes: None,
+    sizes: false,
+    threads: false,
+    instructions: false,
+    capacity_bytes: None,
+};
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn slices_are_those_of_a_map(
+        all in accesses(1500),
+        is_clocked in any::<bool>(),
+        cut in 0.0..1.0f64,
+    ) {
+        let cut = (cut * all.len() as f64) as usize;
+        let (mut frequency, mut working) = (Frequency::new(LENGTH), WorkingSet::new(LENGTH));
+        let known = Known { clocks: is_clocked, ..CLOCKED };
+        frequency.known(&known);
+        working.known(&known);
+        for rows in [0..cut, cut..all.len()] {
+            frequency.add(&all.batch(rows.clone()));
+            working.add(&all.batch(rows));
+        }
+        let (mut slices, mut pages) = (BTreeMap::new(), BTreeMap::new());
+        for at in 0..all.len() {
+            let slice = if is_clocked { all.clocks[at] / 80 } else { at as u64 / 37 };
+            let counts: &mut [u64; 2] = slices.entry(slice).or_default();
+            counts[usize::from(all.writes[at])] += 1;
+            let of_slice: &mut BTreeSet<u64> = pages.entry(slice).or_default();
+            let last = all.addresses[at] + u64::from(all.sizes[at]) - 1;
+            of_slice.extend(all.addresses[at] >> 12..=last >> 12);
+        }
+        let found = frequency.result().remove(0);
+        let rates: BTreeMap<u64, [u64; 2]> =
+            found.slices.iter().map(|one| (one.slice, [one.reads, one.writes])).collect();
+        prop_assert_eq!(&rates, &slices);
+        let unit = if is_clocked { SliceUnit::Clocks } else { SliceUnit::Accesses };
+        prop_assert_eq!((found.slice_unit, found.slice_length), (unit, if is_clocked { 80 } else { 37 }));
+        let mut seen = BTreeSet::new();
+        let found = working.result().remove(0).slices;
+        prop_assert_eq!(found.len(), pages.len());
+        for (one, (slice, of_slice)) in found.iter().zip(&pages) {
+            let new = of_slice.difference(&seen).count() as u64;
+            seen.extend(of_slice);
+            let expected = (*slice, slices[slice].iter().sum(), of_slice.len() as u64, new);
+            prop_assert_eq!((one.slice, one.accesses, one.pages, one.new_pages), expected);
+        }
+    }
+
+    #[test]
+    fn joined_slices_of_clocks_are_those_of_the_whole(all in accesses(1500), cut in 0.0..1.0f64) {
+        let cut = (cut * all.len() as f64) as usize;
+        let of = |rows| {
+            let mut frequency = Frequency::new(LENGTH);
+            frequency.known(&CLOCKED);
+            frequency.add(&all.batch(rows));
+            frequency
+        };
+        let mut joined = of(0..cut);
+        joined.append(of(cut..all.len()));
+        prop_assert_eq!(joined.result(), of(0..all.len()).result());
+    }
+}
+
+#[test]
+fn time_goes_on_after_a_restart() {
+    let mut frequency = Frequency::new(LENGTH);
+    frequency.known(&CLOCKED);
+    let batch = Batch::new(&[0; 2], &[false; 2]);
+    frequency.add(&batch.with_clocks(&[10, 170]));
+    frequency.restart();
+    frequency.add(&batch.with_clocks(&[10, 170]));
+    let slices: Vec<u64> = frequency.result()[0].slices.iter().map(|one| one.slice).collect();
+    assert_eq!(slices, [0, 2, 3, 5]);
+}
+
+#[test]
+fn slices_become_longer_before_they_are_too_many() {
+    let count = 3 << 20;
+    let clocks: Vec<u64> = (0..count).map(|at| at * 80).collect();
+    let (addresses, writes) = (vec![0; count as usize], vec![true; count as usize]);
+    let mut frequency = Frequency::new(LENGTH);
+    frequency.known(&CLOCKED);
+    frequency.add(&Batch::new(&addresses, &writes).with_clocks(&clocks));
+    let found = frequency.result().remove(0);
+    assert_eq!(found.slice_length, 4 * 80);
+    assert_eq!(found.slices.len() as u64, count / 4);
+    assert!(found.slices.iter().all(|one| (one.reads, one.writes) == (0, 4)));
+}
+
+#[test]
+fn changes_of_rate_and_of_working_set_are_found_where_they_are() {
+    let mut phases = Phases::new(SliceLength { ns: 1000, accesses: 1 });
+    phases.known(&CLOCKED);
+    // 800 clocks are a slice. For 20 slices 100 accesses in each to 2 pages, then 20 with 300, then 20 to 60 pages.
+    let mut all = super::Accesses::default();
+    for slice in 0..60u64 {
+        let (count, pages) = match slice / 20 {
+            0 => (100, 2),
+            1 => (300, 2),
+            _ => (300, 60),
+        };
+        for at in 0..count {
+            all.addresses.push(at % pages << 12);
+            all.writes.push(false);
+            all.clocks.push(slice * 800 + at);
+        }
+    }
+    phases.add(&all.plain());
+    let found = phases.result().remove(0).phases;
+    let found: Vec<_> = found
+        .iter()
+        .map(|one| (one.first_slice, one.last_slice, one.slice_accesses, one.slice_pages))
+        .collect();
+    let expected = [(0, 19, 100.0, 2.0), (20, 39, 300.0, 2.0), (40, 59, 300.0, 60.0)];
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn even_accesses_are_one_phase() {
+    let mut phases = Phases::new(SliceLength { ns: 1000, accesses: 100 });
+    let addresses: Vec<u64> = (0..10_000).map(|at| at % 7 << 12).collect();
+    phases.add(&Batch::new(&addresses, &vec![false; 10_000]));
+    let found = phases.result().remove(0).phases;
+    assert_eq!((found.len(), found[0].accesses, found[0].new_pages), (1, 10_000, 7));
+}

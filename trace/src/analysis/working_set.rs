@@ -1,0 +1,168 @@
+//! The working set over time: accesses and distinct pages of each slice.
+//!
+//! Memory: 32 to 64 bytes for each distinct page, and 32 bytes for each slice ([`slices`](super::slices)). In
+//! [`Analysis::append`], the pages of a slice that both pieces have accesses of are counted in each piece, and the larger
+//! number is kept: a bound from below. So it is with slices that become one. Pages that are new in both are counted twice. All
+//! else is exact. [`Analysis::merge`] keeps the slices of each memory apart.
+
+use serde::{Deserialize, Serialize};
+
+use super::hash::Table;
+use super::slices::{Slice, SliceLength, SliceUnit, Slices};
+use super::{Analysis, Batch, Known, PAGE_LOG2};
+
+/// Accesses and pages of a slice.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counts {
+    /// Accesses.
+    pub accesses: u64,
+    /// Distinct pages.
+    pub pages: u64,
+    /// Pages that no earlier slice has.
+    pub new_pages: u64,
+}
+
+impl Slice for Counts {
+    fn join(&mut self, next: &Self) {
+        self.accesses = self.accesses.saturating_add(next.accesses);
+        self.pages = self.pages.max(next.pages);
+        self.new_pages = self.new_pages.saturating_add(next.new_pages);
+    }
+}
+
+/// The working set of a slice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Working {
+    /// Number of the slice, from 0: it begins at this multiple of the length.
+    pub slice: u64,
+    /// Accesses.
+    pub accesses: u64,
+    /// Distinct pages of 4 KiB.
+    pub pages: u64,
+    /// Pages that no earlier slice has.
+    pub new_pages: u64,
+}
+
+/// The working sets of a memory.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct WorkingSets {
+    /// Number of the memory, from 1.
+    pub source: u64,
+    /// What slices are measured in.
+    pub slice_unit: SliceUnit,
+    /// Length of a slice in its unit.
+    pub slice_length: u64,
+    /// The length in seconds, if slices are of clocks.
+    pub slice_seconds: Option<f64>,
+    /// Slices with accesses.
+    pub slices: Vec<Working>,
+}
+
+/// The slices of one memory.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Memory {
+    known: Known,
+    slices: Slices<Counts>,
+    /// Where the last slice of each page begins, in the slices' unit, plus 1.
+    last: Table<u64>,
+}
+
+/// Working sets in slices.
+///
+/// ```
+/// use hmtt::analysis::{Analysis, Batch, slices::SliceLength, working_set::WorkingSet};
+///
+/// let mut working = WorkingSet::new(SliceLength { ns: 1, accesses: 2 });
+/// working.add(&Batch::new(&[0x1000, 0x2000, 0x1000, 0x1008], &[false; 4]));
+/// let slices = &working.result()[0].slices;
+/// assert_eq!((slices[0].pages, slices[1].pages, slices[1].new_pages), (2, 1, 0));
+/// ```
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct WorkingSet {
+    memories: Vec<Memory>,
+}
+
+impl WorkingSet {
+    /// Slices of this length.
+    pub fn new(length: SliceLength) -> Self {
+        let slices = Slices::new(length);
+        let memory = Memory { known: Known::default(), slices, last: Table::default() };
+        WorkingSet { memories: vec![memory] }
+    }
+}
+
+impl Memory {
+    fn add(&mut self, batch: &Batch<'_>) {
+        let Memory { slices, last, .. } = self;
+        let width = slices.width();
+        slices.split(batch, Counts::default(), |rows, slice, counts| {
+            counts.accesses += rows.len() as u64;
+            let (mut before, begin) = (None, slice.saturating_mul(width).saturating_add(1));
+            batch.rows(rows).each_unit(PAGE_LOG2, |page| {
+                if before == Some(page) {
+                    return;
+                }
+                before = Some(page);
+                let place = last.entry(page);
+                counts.new_pages += u64::from(*place == 0);
+                counts.pages += u64::from(*place != begin);
+                *place = begin;
+            });
+        });
+    }
+
+    fn result(&self, source: u64) -> WorkingSets {
+        let Memory { known, slices, .. } = self;
+        let is_time = slices.unit() == SliceUnit::Clocks;
+        let working = |(slice, counts): (u64, Counts)| {
+            let Counts { accesses, pages, new_pages } = counts;
+            Working { slice, accesses, pages, new_pages }
+        };
+        WorkingSets {
+            source,
+            slice_unit: slices.unit(),
+            slice_length: slices.width(),
+            slice_seconds: known.seconds(slices.width()).filter(|_| is_time),
+            slices: slices.sorted().into_iter().map(working).collect(),
+        }
+    }
+}
+
+impl Analysis for WorkingSet {
+    type Result = Vec<WorkingSets>;
+
+    fn known(&mut self, known: &Known) {
+        if let Some(memory) = self.memories.first_mut() {
+            memory.known = *known;
+            memory.slices.known(known);
+        }
+    }
+
+    fn add(&mut self, batch: &Batch<'_>) {
+        self.memories.first_mut().into_iter().for_each(|memory| memory.add(batch));
+    }
+
+    fn restart(&mut self) {
+        self.memories.first_mut().into_iter().for_each(|memory| memory.slices.restart());
+    }
+
+    fn append(&mut self, later: Self) {
+        let mut later = later.memories.into_iter();
+        if let (Some(own), Some(more)) = (self.memories.first_mut(), later.next()) {
+            own.known = more.known;
+            let moved = own.slices.append(more.slices);
+            for (page, begin) in more.last.iter() {
+                *own.last.entry(page) = begin.saturating_add(moved);
+            }
+        }
+        self.memories.extend(later);
+    }
+
+    fn merge(&mut self, other: Self) {
+        self.memories.extend(other.memories);
+    }
+
+    fn result(&self) -> Vec<WorkingSets> {
+        self.memories.iter().zip(1..).map(|(memory, source)| memory.result(source)).collect()
+    }
+}
