@@ -12,6 +12,8 @@ macro_rules! report {
     }};
 }
 
+#[cfg(feature = "analysis")]
+mod accesses;
 mod analysis;
 mod capture_file;
 mod completions;
@@ -58,6 +60,9 @@ enum Command {
     Analysis(analysis::Arguments),
     Convert(convert::Arguments),
     Merge(merge::Arguments),
+    #[cfg(feature = "analysis")]
+    #[command(flatten)]
+    Accesses(accesses::Command),
     #[cfg(feature = "tag")]
     Tag(Box<tag::Arguments>),
     #[cfg(feature = "tag")]
@@ -77,6 +82,8 @@ fn main() -> ExitCode {
         Command::Analysis(arguments) => analysis::run(&arguments),
         Command::Convert(arguments) => convert::run(&arguments),
         Command::Merge(arguments) => merge::run(&arguments),
+        #[cfg(feature = "analysis")]
+        Command::Accesses(command) => accesses::run(&command),
         #[cfg(feature = "tag")]
         Command::Tag(arguments) => tag::run(&arguments),
         #[cfg(feature = "tag")]

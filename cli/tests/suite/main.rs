@@ -1,6 +1,8 @@
 //! Tests the commands as programs: captures, tables, logs and programs as input, and the output and files that they
 //! produce.
 
+#[cfg(feature = "analysis")]
+mod accesses;
 mod built;
 mod callgrind;
 mod command_line;

@@ -1,0 +1,44 @@
+//! Commands that analyse the accesses of captures, of programs and of tables.
+//!
+//! Each command is one file. [`input`] reads the files into an analysis, [`options`] has what the commands have in common,
+//! [`output`] prints the verdict, JSON and CSV, and [`figures`] numbers with their units.
+
+mod check;
+mod figures;
+mod hot;
+mod input;
+mod mrc;
+mod options;
+mod output;
+mod phases;
+mod reuse;
+mod stats;
+mod streams;
+
+use anyhow::Result;
+use clap::Subcommand;
+
+/// The commands.
+#[derive(Subcommand)]
+pub enum Command {
+    Stats(stats::Arguments),
+    Hot(hot::Arguments),
+    Reuse(reuse::Arguments),
+    Mrc(mrc::Arguments),
+    Streams(streams::Arguments),
+    Phases(phases::Arguments),
+    Check(check::Arguments),
+}
+
+/// Runs a command. Returns whether something is missing in its files.
+pub fn run(command: &Command) -> Result<bool> {
+    match command {
+        Command::Stats(arguments) => stats::run(arguments),
+        Command::Hot(arguments) => hot::run(arguments),
+        Command::Reuse(arguments) => reuse::run(arguments),
+        Command::Mrc(arguments) => mrc::run(arguments),
+        Command::Streams(arguments) => streams::run(arguments),
+        Command::Phases(arguments) => phases::run(arguments),
+        Command::Check(arguments) => check::run(arguments),
+    }
+}

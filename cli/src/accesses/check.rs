@@ -1,0 +1,95 @@
+//! `hmtt check`: whether clocks, addresses and sizes are what they can be.
+
+use std::io::{self, Write};
+
+use anyhow::{Result, bail};
+use hmtt::analysis::Analysis;
+use hmtt::analysis::check::{Check, Checked, Kind, Place};
+use serde_json::json;
+
+use super::figures::counted;
+use super::input::analyse;
+use super::options::Options;
+use super::output::{Forms, line, optional, write};
+
+/// Check that clocks do not go back, addresses are in memory, and accesses have sizes and are aligned
+#[derive(clap::Args)]
+#[command(
+    after_help = "The exit status is 1 if anything is violated. What a file does not know is not checked."
+)]
+pub struct Arguments {
+    #[command(flatten)]
+    options: Options,
+}
+
+/// Runs the command. Returns whether something is missing.
+pub fn run(arguments: &Arguments) -> Result<bool> {
+    let (found, files) = analyse(&arguments.options, Check::default())?;
+    let found = found.result();
+    let rows = |output: &mut dyn Write| {
+        found.places.iter().try_for_each(|Place { kind, source, access, clock, address }| {
+            let (kind, clock) = (name(*kind), optional(*clock));
+            writeln!(output, "{kind},{source},{access},{clock},{address:x}")
+        })
+    };
+    let text = |output: &mut dyn Write| write_text(&found, output);
+    let heading = "kind,source,access,clock,address";
+    let json = json!(found);
+    let forms = Forms { name: "check", json, heading, rows: &rows, text: &text };
+    let incomplete = write(&arguments.options, files, forms)?;
+    let violations = found.kinds.iter().fold(0u64, |sum, of| sum.saturating_add(of.violations));
+    if found.has_violations() {
+        bail!("{} violated", counted(violations, "check"));
+    }
+    Ok(incomplete)
+}
+
+/// The name of a kind, as in JSON.
+fn name(kind: Kind) -> &'static str {
+    match kind {
+        Kind::ClockBack => "clock_back",
+        Kind::BeyondMemory => "beyond_memory",
+        Kind::Unaligned => "unaligned",
+        Kind::BeyondEnd => "beyond_end",
+        Kind::NoSize => "no_size",
+    }
+}
+
+/// What must hold, for people.
+fn what(kind: Kind) -> &'static str {
+    match kind {
+        Kind::ClockBack => "clocks ascend",
+        Kind::BeyondMemory => "addresses in memory",
+        Kind::Unaligned => "addresses aligned",
+        Kind::BeyondEnd => "accesses end in space",
+        Kind::NoSize => "sizes are known",
+    }
+}
+
+fn write_text(found: &Checked, output: &mut dyn Write) -> io::Result<()> {
+    line(output, "accesses", &found.accesses.to_string())?;
+    for of in &found.kinds {
+        let value = match (of.checked, of.violations) {
+            (false, _) => "not checked: the input does not know it".to_owned(),
+            (true, 0) => "yes".to_owned(),
+            (true, count) => format!("NO: {}", counted(count, "violation")),
+        };
+        line(output, what(of.kind), &value)?;
+    }
+    line(output, "restarts", &found.restarts.to_string())?;
+    let lost = counted(found.lost_accesses, "access");
+    line(output, "gaps", &format!("{}, with {lost} whose number is known", found.gap_count))?;
+    if !found.places.is_empty() {
+        writeln!(
+            output,
+            "\n{:<14}  {:>6}  {:>14}  {:>20}  {:>16}",
+            "violation", "source", "access", "clock", "address"
+        )?;
+    }
+    for Place { kind, source, access, clock, address } in &found.places {
+        let (kind, clock) =
+            (name(*kind), clock.map_or_else(|| "-".into(), |clock| clock.to_string()));
+        writeln!(output, "{kind:<14}  {source:>6}  {access:>14}  {clock:>20}  {address:>16x}")?;
+    }
+    Ok(())
+}

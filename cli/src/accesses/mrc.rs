@@ -1,0 +1,90 @@
+//! `hmtt mrc`: the miss-ratio curve, exact or of a sample, and modelled caches beside it.
+
+use std::io::{self, Write};
+
+use anyhow::Result;
+use hmtt::analysis::Analysis;
+use hmtt::analysis::cache::{CacheCounts, Caches};
+use hmtt::analysis::mrc::{Curve, Mrc, Point};
+use hmtt::analysis::reuse::Reuse;
+use hmtt::analysis::shards::Shards;
+use serde_json::{Value, json};
+
+use super::figures::{percent, power_of_two, share};
+use super::input::analyse;
+use super::options::{Distances, Options};
+use super::output::{Forms, line, write};
+use super::reuse::write_sample;
+
+/// Print which part of accesses an LRU cache of each size misses
+#[derive(clap::Args)]
+#[command(
+    after_help = "The curve is that of fully associative caches of 2^n lines. With several files, each has caches of its own."
+)]
+pub struct Arguments {
+    #[command(flatten)]
+    options: Options,
+    #[command(flatten)]
+    distances: Distances,
+    /// Model this cache, too, with its sets; after another one it is the next level: 32K,8,64,lru
+    #[arg(long, value_name = "SIZE,WAYS,LINE,REPLACEMENT")]
+    cache: Vec<String>,
+}
+
+/// Runs the command. Returns whether something is missing.
+pub fn run(arguments: &Arguments) -> Result<bool> {
+    let Arguments { options, distances, cache } = arguments;
+    let log2 = distances.unit_log2();
+    let mrc = match distances.sample {
+        None => Mrc::Exact(Reuse::new(log2)),
+        Some(rate) => Mrc::Sampled(Shards::new(log2, rate)),
+    };
+    let caches = if cache.is_empty() { None } else { Some(Caches::new(cache)?) };
+    let (found, files) = analyse(options, (mrc, caches))?;
+    let (curve, caches) = found.result();
+    let mut json = json!(curve);
+    if let (Value::Object(json), Some(caches)) = (&mut json, &caches) {
+        json.insert("modelled".to_owned(), json!(caches));
+    }
+    let rows = |output: &mut dyn Write| {
+        curve.points.iter().try_for_each(|Point { lines, cache_bytes, miss_ratio }| {
+            writeln!(output, "{lines},{cache_bytes},{miss_ratio}")
+        })
+    };
+    let text = |output: &mut dyn Write| {
+        write_curve(&curve, output)?;
+        caches.iter().try_for_each(|caches| write_caches(caches, cache, output))
+    };
+    let heading = "lines,cache_bytes,miss_ratio";
+    write(options, files, Forms { name: "mrc", json, heading, rows: &rows, text: &text })
+}
+
+fn write_curve(curve: &Curve, output: &mut dyn Write) -> io::Result<()> {
+    write_sample(curve.sampling_rate, curve.sampled_touches, curve.touches, output)?;
+    line(output, "unit", &format!("{} bytes", curve.unit_bytes))?;
+    line(output, "touches of units", &curve.touches.to_string())?;
+    if curve.points.is_empty() {
+        return Ok(());
+    }
+    writeln!(output, "\n{:>12}  {:>14}  {:>9}", "cache", "units in it", "misses")?;
+    for Point { lines, cache_bytes, miss_ratio } in &curve.points {
+        let size = power_of_two(*cache_bytes);
+        writeln!(output, "{size:>12}  {lines:>14}  {:>9}", percent(*miss_ratio))?;
+    }
+    Ok(())
+}
+
+fn write_caches(found: &CacheCounts, names: &[String], output: &mut dyn Write) -> io::Result<()> {
+    writeln!(
+        output,
+        "\n{:>32}  {:>14}  {:>14}  {:>9}",
+        "modelled cache", "lines wanted", "misses", "of wanted"
+    )?;
+    for (cache, name) in found.caches.iter().zip(names) {
+        let wanted = cache.cache_hits.saturating_add(cache.cache_misses);
+        let part = share(cache.cache_misses as f64, wanted);
+        writeln!(output, "{name:>32}  {wanted:>14}  {:>14}  {part:>9}", cache.cache_misses)?;
+    }
+    line(output, "lines from memory", &found.line_reads.to_string())?;
+    line(output, "lines to memory", &found.line_writes.to_string())
+}

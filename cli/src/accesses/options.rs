@@ -1,0 +1,98 @@
+//! Options that several commands have.
+
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, ensure};
+use hmtt::analysis::slices::SliceLength;
+use hmtt::analysis::{LINE_LOG2, PAGE_LOG2};
+
+/// What is read, and how results are printed.
+#[derive(clap::Args)]
+pub struct Options {
+    /// Captures, traces of programs, or tables of captures; - is a capture on standard input
+    #[arg(value_name = "FILE", required = true)]
+    pub files: Vec<PathBuf>,
+    /// Print one JSON object
+    #[arg(long, conflicts_with = "csv")]
+    pub json: bool,
+    /// Print comma-separated values; the verdict is then on standard error
+    #[arg(long)]
+    pub csv: bool,
+}
+
+/// How long slices are.
+#[derive(clap::Args)]
+pub struct Slicing {
+    /// Length of slices where the time of accesses is known, from 1us to 1s
+    #[arg(long, value_name = "TIME", value_parser = parse_ns)]
+    slice: Option<u64>,
+    /// Length of slices in accesses, where their time is not known
+    #[arg(long, value_name = "ACCESSES", value_parser = clap::value_parser!(u64).range(1..))]
+    slice_accesses: Option<u64>,
+}
+
+impl Slicing {
+    /// Whether a length is given.
+    pub fn is_given(&self) -> bool {
+        self.slice.is_some() || self.slice_accesses.is_some()
+    }
+
+    /// The lengths, of which the default ones are 1 ms and 2^20 accesses.
+    pub fn length(&self) -> SliceLength {
+        let usual = SliceLength::default();
+        SliceLength {
+            ns: self.slice.unwrap_or(usual.ns),
+            accesses: self.slice_accesses.unwrap_or(usual.accesses),
+        }
+    }
+}
+
+/// Which distances are found, and how exactly.
+#[derive(clap::Args)]
+pub struct Distances {
+    /// Use this part of all lines, chosen by a hash, instead of all (SHARDS); 0.01 is usual
+    #[arg(long, value_name = "RATE", value_parser = parse_rate)]
+    pub sample: Option<f64>,
+    /// Use pages of 4 KiB instead of lines of 64 bytes
+    #[arg(long)]
+    pub pages: bool,
+}
+
+impl Distances {
+    /// Binary logarithm of the bytes of a line or page.
+    pub fn unit_log2(&self) -> u32 {
+        if self.pages { PAGE_LOG2 } else { LINE_LOG2 }
+    }
+}
+
+fn parse_ns(text: &str) -> Result<u64> {
+    let units = [("us", 1_000), ("ms", 1_000_000), ("s", 1_000_000_000)];
+    let found = units.iter().find_map(|(unit, ns)| Some((text.strip_suffix(unit)?, ns)));
+    let (number, ns) = found.context("expected a number with us, ms or s")?;
+    let number: u64 = number.trim().parse().context("expected a whole number of us, ms or s")?;
+    let length = number.saturating_mul(*ns);
+    ensure!((1_000..=1_000_000_000).contains(&length), "slices are of 1us to 1s");
+    Ok(length)
+}
+
+fn parse_rate(text: &str) -> Result<f64> {
+    let rate: f64 = text.parse().context("expected a number")?;
+    ensure!((1e-6..=1.0).contains(&rate), "a rate is from 0.000001 to 1");
+    Ok(rate)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lengths_have_units_and_limits() {
+        assert_eq!(parse_ns("1us").unwrap(), 1_000);
+        assert_eq!(parse_ns("250 ms").unwrap(), 250_000_000);
+        assert_eq!(parse_ns("1s").unwrap(), 1_000_000_000);
+        for wrong in ["", "5", "1.5ms", "0us", "2s", "1001ms", "-1us", "99999999999999999999s"] {
+            assert!(parse_ns(wrong).is_err(), "{wrong}");
+        }
+        assert!(parse_rate("0").is_err() && parse_rate("nan").is_err() && parse_rate("1").is_ok());
+    }
+}

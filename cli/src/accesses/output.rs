@@ -1,0 +1,164 @@
+//! Prints results: the verdict and a table of text, or a JSON object, or CSV.
+
+use std::io::{self, Write};
+
+use anyhow::{Result, anyhow};
+use hmtt::analysis::Known;
+use hmtt_format::escape;
+use serde_json::{Value, json};
+
+use super::figures::counted;
+use super::input::Read;
+use super::options::Options;
+use crate::standard_io::print;
+
+/// Width of the names in front of values.
+const NAME_WIDTH: usize = 22;
+
+/// A result in the forms in which it can be printed.
+pub struct Forms<'a> {
+    /// Its name in the JSON object.
+    pub name: &'static str,
+    pub json: Value,
+    /// The names of the columns, and writes the rows.
+    pub heading: &'static str,
+    pub rows: &'a dyn Fn(&mut dyn Write) -> io::Result<()>,
+    pub text: &'a dyn Fn(&mut dyn Write) -> io::Result<()>,
+}
+
+/// Whether something is missing in a file.
+fn is_incomplete(read: &Read) -> bool {
+    !read.ending.missing.is_empty() || read.ending.failure.is_some()
+}
+
+/// The verdict: whether all was there, and what was not.
+fn verdict(files: &[Read]) -> String {
+    let accesses = files.iter().map(|read| read.ending.accesses).sum();
+    let memories = files.iter().map(|read| read.ending.memories.len() as u64).sum();
+    let of = format!(
+        "{} to {}",
+        counted(accesses, "access"),
+        match memories {
+            1 => "1 memory".to_owned(),
+            more => format!("{more} memories"),
+        }
+    );
+    let incomplete = files.iter().filter(|read| is_incomplete(read)).count();
+    match incomplete {
+        0 => format!("complete: {of}, nothing is missing"),
+        _ => format!("INCOMPLETE: {of}, and not all: see `missing`"),
+    }
+}
+
+/// What is known of each memory.
+fn sources(files: &[Read]) -> impl Iterator<Item = (&Read, &Known)> {
+    files.iter().flat_map(|read| read.ending.memories.iter().map(move |known| (read, known)))
+}
+
+/// Prints a name and its value.
+pub fn line(output: &mut dyn Write, name: &str, value: &str) -> io::Result<()> {
+    writeln!(output, "{name:<NAME_WIDTH$} {value}")
+}
+
+fn write_verdict(files: &[Read], output: &mut dyn Write) -> io::Result<()> {
+    writeln!(output, "{}", verdict(files))?;
+    let with_name = |read: &Read, what: &str| match files {
+        [_] => what.to_owned(),
+        _ => format!("{}: {what}", escape::message(&read.name)),
+    };
+    for read in files {
+        for what in &read.ending.missing {
+            line(output, "missing", &with_name(read, what))?;
+        }
+        if let Some(error) = &read.ending.failure {
+            let what = format!("what follows this error: {error}");
+            line(output, "missing", &with_name(read, &escape::message(&what).to_string()))?;
+        }
+        for note in &read.ending.notes {
+            line(output, "note", &with_name(read, note))?;
+        }
+    }
+    if files.len() > 1 {
+        for ((read, _), number) in sources(files).zip(1..) {
+            let what = format!("{} ({})", escape::message(&read.name), read.kind);
+            line(output, &format!("source {number}"), &what)?;
+        }
+    }
+    let mut absent: Vec<&str> = sources(files).flat_map(|(_, known)| known.absent()).collect();
+    absent.sort_unstable();
+    absent.dedup();
+    if !absent.is_empty() {
+        line(output, "not known", &absent.join(", "))?;
+    }
+    Ok(())
+}
+
+fn to_json(files: &[Read], name: &str, result: Value) -> Value {
+    let texts = |of: fn(&Read) -> &Vec<String>| {
+        files.iter().flat_map(|read| of(read).clone()).collect::<Vec<_>>()
+    };
+    let failures = files.iter().filter_map(|read| read.ending.failure.as_ref());
+    let mut missing = texts(|read| &read.ending.missing);
+    missing.extend(failures.map(ToString::to_string));
+    let source = |((read, known), number): ((&Read, &Known), u64)| {
+        json!({
+            "source": number,
+            "file": read.name,
+            "kind": read.kind,
+            "address_space": known.address_space,
+            "tck_ps": known.tck_ps,
+            "unit_bytes": known.unit_bytes,
+            "capacity_bytes": known.capacity_bytes,
+            "absent": known.absent(),
+        })
+    };
+    let mut object = json!({
+        "complete": !files.iter().any(is_incomplete),
+        "missing": missing,
+        "notes": texts(|read| &read.ending.notes),
+        "sources": sources(files).zip(1..).map(source).collect::<Vec<_>>(),
+    });
+    if let Some(object) = object.as_object_mut() {
+        object.insert(name.to_owned(), result);
+    }
+    object
+}
+
+/// Prints a result. Returns whether something is missing in the files.
+///
+/// # Errors
+/// Standard output cannot be written, or a file could not be read to its end.
+pub fn write(options: &Options, files: Vec<Read>, forms: Forms<'_>) -> Result<bool> {
+    let Forms { name, json, heading, rows, text } = forms;
+    if options.json {
+        let object = to_json(&files, name, json);
+        print(|output| {
+            serde_json::to_writer(&mut *output, &object)?;
+            writeln!(output)
+        })?;
+    } else if options.csv {
+        print(|output| {
+            writeln!(output, "{heading}")?;
+            rows(output)
+        })?;
+        let mut stated = Vec::new();
+        write_verdict(&files, &mut stated)?;
+        report!("{}", String::from_utf8_lossy(&stated).trim_end());
+    } else {
+        print(|output| {
+            write_verdict(&files, output)?;
+            text(output)
+        })?;
+    }
+    let incomplete = files.iter().any(is_incomplete);
+    let failed = files.into_iter().find_map(|read| Some((read.name, read.ending.failure?)));
+    match failed {
+        Some((name, error)) => Err(anyhow!(error).context(name)),
+        None => Ok(incomplete),
+    }
+}
+
+/// A number that may not be known, in CSV.
+pub fn optional(value: Option<impl ToString>) -> String {
+    value.map(|value| value.to_string()).unwrap_or_default()
+}

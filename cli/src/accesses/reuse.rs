@@ -1,0 +1,99 @@
+//! `hmtt reuse`: reuse distances, exact or of a sample.
+
+use std::io::{self, Write};
+
+use anyhow::Result;
+use hmtt::analysis::Analysis;
+use hmtt::analysis::reuse::{Bucket, Reuse, Reuses};
+use hmtt::analysis::shards::Shards;
+use serde_json::json;
+
+use super::figures::{bytes, percent, share};
+use super::input::analyse;
+use super::options::{Distances, Options};
+use super::output::{Forms, line, write};
+
+/// Print how many other lines were accessed between two accesses to a line
+#[derive(clap::Args)]
+#[command(
+    after_help = "Distances are those of an LRU stack. An access touches each line that it has bytes of."
+)]
+pub struct Arguments {
+    #[command(flatten)]
+    options: Options,
+    #[command(flatten)]
+    distances: Distances,
+}
+
+/// Runs the command. Returns whether something is missing.
+pub fn run(arguments: &Arguments) -> Result<bool> {
+    let Arguments { options, distances } = arguments;
+    let log2 = distances.unit_log2();
+    let (found, files) = match distances.sample {
+        None => {
+            let (found, files) = analyse(options, Reuse::new(log2))?;
+            (found.result(), files)
+        }
+        Some(rate) => {
+            let (found, files) = analyse(options, Shards::new(log2, rate))?;
+            (found.result(), files)
+        }
+    };
+    let rows = |output: &mut dyn Write| {
+        found.distances.iter().try_for_each(|bucket| {
+            let Bucket { distance_at_least, distance_at_most, touches } = bucket;
+            writeln!(output, "{distance_at_least},{distance_at_most},{touches}")
+        })
+    };
+    let text = |output: &mut dyn Write| write_text(&found, output);
+    let heading = "distance_at_least,distance_at_most,touches";
+    let json = json!(found);
+    write(options, files, Forms { name: "reuse", json, heading, rows: &rows, text: &text })
+}
+
+/// What was sampled, and how far it is from what was expected.
+pub fn write_sample(
+    rate: f64,
+    sampled: u64,
+    touches: u64,
+    output: &mut dyn Write,
+) -> io::Result<()> {
+    if rate >= 1.0 {
+        return line(output, "method", "exact");
+    }
+    let expected = touches as f64 * rate;
+    let more = sampled as f64 - expected;
+    let word = if more < 0.0 { "fewer" } else { "more" };
+    let more = share(more.abs(), expected as u64);
+    line(output, "method", &format!("estimated from {} of all lines (SHARDS-adj)", percent(rate)))?;
+    line(output, "sampled touches", &format!("{sampled} ({more} {word} than expected)"))
+}
+
+fn write_text(found: &Reuses, output: &mut dyn Write) -> io::Result<()> {
+    write_sample(found.sampling_rate, found.sampled_touches, found.touches, output)?;
+    line(output, "unit", &format!("{} bytes", found.unit_bytes))?;
+    line(output, "touches of units", &found.touches.to_string())?;
+    let first = found.first_touches.max(0.0).round();
+    let part = share(first, found.touches);
+    let size = bytes((first as u64).saturating_mul(found.unit_bytes));
+    line(output, "first touches", &format!("{first:.0} ({part}): {size}"))?;
+    if found.distances.is_empty() {
+        return Ok(());
+    }
+    writeln!(
+        output,
+        "\n{:>32}  {:>14}  {:>9}  {:>9}",
+        "distance in units", "touches", "of all", "up to it"
+    )?;
+    let mut sum = 0.0;
+    for Bucket { distance_at_least, distance_at_most, touches } in &found.distances {
+        sum += touches;
+        let range = match distance_at_least == distance_at_most {
+            true => distance_at_least.to_string(),
+            false => format!("{distance_at_least} to {distance_at_most}"),
+        };
+        let [part, up_to] = [*touches, sum].map(|count| share(count, found.touches));
+        writeln!(output, "{range:>32}  {touches:>14.0}  {part:>9}  {up_to:>9}")?;
+    }
+    Ok(())
+}

@@ -1,0 +1,257 @@
+//! Tests the commands that analyse accesses: on recordings with independent truth, on all kinds of files, with losses.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use hmtt_test_support::names::assert_json_documented;
+use hmtt_test_support::programs::transcript;
+use serde_json::Value;
+
+use crate::card::Card;
+use crate::command_line::check;
+use crate::{capture, capture_file, hmtt, scratch, skipped};
+
+const COMMANDS: [&[&str]; 9] = [
+    &["stats"],
+    &["stats", "--slice", "10us", "--slice-accesses", "1000"],
+    &["hot", "--top", "3"],
+    &["reuse"],
+    &["reuse", "--pages", "--sample", "0.5"],
+    &["mrc", "--cache", "2K,4,64,lru"],
+    &["streams"],
+    &["phases", "--working-set"],
+    &["check"],
+];
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+/// The part of a command's JSON object with its result.
+fn result(words: &[&str], file: &Path) -> Value {
+    let output = hmtt(&[words, &["--json", text(file)]].concat());
+    let object: Value = serde_json::from_slice(&output.stdout).unwrap();
+    object[words[0]].clone()
+}
+
+/// Clock, direction and address of each access of a recording; `None` if there is no gzip.
+fn truth(name: &str) -> Option<Vec<(u64, bool, u64)>> {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/vectors").join(name);
+    let unpacked = Command::new("gzip").arg("-dc").arg(file).stderr(Stdio::inherit()).output();
+    let Ok(output) = unpacked else {
+        skipped("gzip");
+        return None;
+    };
+    let text = String::from_utf8(output.stdout).unwrap();
+    let lines = text.lines().filter(|line| !line.starts_with('#'));
+    let access = |line: &str| {
+        let fields: Vec<&str> = line.split_whitespace().collect();
+        let address = u64::from_str_radix(fields[2], 16).unwrap();
+        (fields[0].parse().unwrap(), fields[1] == "W", address)
+    };
+    Some(lines.map(access).collect())
+}
+
+/// Writes accesses as a table.
+fn table(name: &str, accesses: &[(u64, bool, u64)]) -> PathBuf {
+    let mut rows = String::from("clock,direction,address\n");
+    for (clock, is_write, address) in accesses {
+        let direction = if *is_write { 'W' } else { 'R' };
+        rows += &format!("{clock},{direction},{address:x}\n");
+    }
+    let file = scratch(name);
+    std::fs::write(&file, rows).unwrap();
+    file
+}
+
+fn counts(units: impl Iterator<Item = u64>) -> BTreeMap<u64, u64> {
+    let mut counts = BTreeMap::new();
+    units.for_each(|unit| *counts.entry(unit).or_default() += 1);
+    counts
+}
+
+/// The distance of each access, by a list of lines.
+fn distances(lines: &[u64]) -> Vec<Option<usize>> {
+    let mut list: Vec<u64> = Vec::new();
+    let mut all = Vec::new();
+    for line in lines {
+        let found = list.iter().rposition(|one| one == line);
+        all.push(found.map(|at| list.len() - 1 - at));
+        found.map(|at| list.remove(at));
+        list.push(*line);
+    }
+    all
+}
+
+#[test]
+fn results_of_recordings_are_those_of_their_truth() {
+    for name in ["v01_ddr1_tiny_open", "v08_ddr1_litedram", "v10_ddr3_open", "v18_ddr4_open"] {
+        let Some(all) = truth(&format!("{name}.truth.gz")) else { return };
+        let file = table(&format!("accesses-{name}.csv"), &all);
+        let stats = result(&["stats"], &file);
+        let writes = all.iter().filter(|access| access.1).count();
+        assert_eq!((&stats["accesses"], &stats["writes"]), (&all.len().into(), &writes.into()));
+        let distinct =
+            |log2| all.iter().map(|access| access.2 >> log2).collect::<BTreeSet<u64>>().len();
+        assert_eq!((&stats["pages"], &stats["lines"]), (&distinct(12).into(), &distinct(6).into()));
+        let clocks = all[all.len() - 1].0 - all[0].0;
+        assert_eq!(stats["duration_clocks"], clocks);
+
+        let hot = result(&["hot", "--top", "1"], &file);
+        for (log2, list) in [(12, "hot_pages"), (6, "hot_lines")] {
+            let counts = counts(all.iter().map(|access| access.2 >> log2));
+            let most = counts.iter().rev().max_by_key(|(_, count)| **count).unwrap();
+            assert_eq!(hot[list][0]["touches"], *most.1);
+            assert_eq!(hot[list][0]["address"], format!("{:x}", most.0 << log2), "{name} {list}");
+        }
+
+        let lines: Vec<u64> = all.iter().map(|access| access.2 >> 6).collect();
+        let distances = distances(&lines);
+        let reuse = result(&["reuse"], &file);
+        let first = distances.iter().filter(|one| one.is_none()).count();
+        assert_eq!(reuse["first_touches"], first as f64);
+        for bucket in reuse["distances"].as_array().unwrap() {
+            let [least, most] = ["distance_at_least", "distance_at_most"]
+                .map(|name| bucket[name].as_u64().unwrap() as usize);
+            let inside = distances.iter().flatten().filter(|one| (least..=most).contains(one));
+            assert_eq!(bucket["touches"], inside.count() as f64, "{name}: {bucket}");
+        }
+        let curve = result(&["mrc"], &file);
+        for point in curve["points"].as_array().unwrap() {
+            let lines = point["lines"].as_u64().unwrap() as usize;
+            let hits = distances.iter().flatten().filter(|one| **one < lines).count();
+            let expected = 1.0 - hits as f64 / all.len() as f64;
+            assert!((point["miss_ratio"].as_f64().unwrap() - expected).abs() < 1e-9, "{point}");
+        }
+        let sets = result(&["phases"], &file);
+        let sum = |of: &Value| of["accesses"].as_u64().unwrap();
+        let phases = sets[0]["phases"].as_array().unwrap();
+        assert_eq!(phases.iter().map(sum).sum::<u64>(), all.len() as u64);
+        let kinds = result(&["check"], &file)["kinds"].clone();
+        assert!(kinds.as_array().unwrap().iter().all(|kind| kind["violations"] == 0), "{kinds}");
+    }
+}
+
+/// A capture of three frames with data, of which one may be missing.
+fn with_loss(name: &str, is_lossy: bool) -> PathBuf {
+    let mut frames = Card::new().session(4, 300).0;
+    if is_lossy {
+        frames.remove(3);
+    }
+    capture_file(name, &frames)
+}
+
+#[test]
+fn results_are_readable_and_their_names_are_documented() {
+    let file = with_loss("accesses-text.pcapng", true);
+    let mut shown = String::new();
+    for words in COMMANDS {
+        let output = hmtt(&[words, &[text(&file)]].concat());
+        shown += &format!("$ hmtt {}\n{}\n", words.join(" "), transcript(&output));
+        assert_json_documented(&words.join(" "), &{
+            let output = hmtt(&[words, &["--json", text(&file)]].concat());
+            assert_eq!(output.status.code(), Some(3));
+            serde_json::from_slice(&output.stdout).unwrap()
+        });
+        let csv = hmtt(&[words, &["--csv", text(&file)]].concat());
+        let csv = String::from_utf8(csv.stdout).unwrap();
+        let columns = |line: &str| line.split(',').count();
+        let heading = csv.lines().next().unwrap();
+        hmtt_test_support::names::assert_documented("CSV", heading.split(','));
+        // Nothing is violated, so that no place is listed.
+        assert_eq!(csv.lines().count() > 1, words != ["check"], "{words:?}");
+        assert!(csv.lines().all(|line| columns(line) == columns(heading)), "{csv}");
+    }
+    assert!(shown.lines().all(|line| line.chars().count() <= 100), "{shown}");
+    check("accesses", &shown);
+}
+
+#[test]
+fn a_capture_and_its_tables_have_the_same_results() {
+    let file = with_loss("accesses-same.pcapng", true);
+    for extension in ["csv", "jsonl", "parquet"] {
+        let table = scratch(&format!("accesses-same.{extension}"));
+        let converted = hmtt(&["convert", "-f", text(&file), text(&table)]);
+        assert_eq!(converted.status.code(), Some(3));
+        for words in [&["hot"][..], &["reuse"], &["mrc"], &["streams"]] {
+            assert_eq!(result(words, &file), result(words, &table), "{words:?} {extension}");
+        }
+        let [one, other] = [&file, &table].map(|file| result(&["stats"], file));
+        for name in ["accesses", "writes", "pages", "lines", "duration_clocks", "gap_count"] {
+            assert_eq!(one[name], other[name], "{name} {extension}");
+        }
+        assert_eq!(hmtt(&["stats", text(&table)]).status.code(), Some(3));
+    }
+}
+
+#[test]
+fn several_files_are_several_memories() {
+    let one = with_loss("accesses-one.pcapng", false);
+    let other = with_loss("accesses-other.pcapng", true);
+    let alone = [&one, &other].map(|file| result(&["stats"], file));
+    let output = hmtt(&["stats", "--json", text(&one), text(&other)]);
+    assert_eq!(output.status.code(), Some(3));
+    let both: Value = serde_json::from_slice(&output.stdout).unwrap();
+    for name in ["accesses", "reads", "pages", "lines", "access_bytes"] {
+        let sum: u64 = alone.iter().map(|of| of[name].as_u64().unwrap()).sum();
+        assert_eq!(both["stats"][name], sum, "{name}");
+    }
+    assert_eq!(both["sources"].as_array().unwrap().len(), 2);
+    assert_eq!(hmtt(&["stats", text(&one)]).status.code(), Some(0));
+}
+
+#[test]
+fn standard_input_is_a_capture() {
+    let bytes = capture(&Card::new().session(4, 300).0);
+    let file = scratch("accesses-stdin.pcapng");
+    std::fs::write(&file, bytes).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_hmtt"));
+    command.args(["stats", "--csv", "-"]).stdin(std::fs::File::open(&file).unwrap());
+    let piped = command.output().unwrap();
+    assert_eq!(piped.stdout, hmtt(&["stats", "--csv", text(&file)]).stdout);
+    assert_eq!(piped.status.code(), Some(0));
+}
+
+#[test]
+fn files_without_accesses_are_errors_with_a_reason() {
+    let tags = scratch("accesses.tags");
+    std::fs::write(&tags, b"hmtt-tag and more").unwrap();
+    let other = scratch("accesses-other-kind");
+    std::fs::write(&other, b"something").unwrap();
+    let missing = scratch("accesses-missing.pcapng");
+    for (file, words) in [
+        (&tags, "is a log of tags, which has calls and no accesses"),
+        (&other, "is neither a capture, nor a trace of a program, nor a table"),
+        (&missing, "cannot be read"),
+    ] {
+        let output = hmtt(&["stats", text(file)]);
+        let complaint = String::from_utf8(output.stderr).unwrap();
+        assert!(complaint.contains(words), "{complaint}");
+        assert_eq!((output.status.code(), output.stdout.len()), (Some(1), 0));
+    }
+}
+
+#[test]
+fn what_precedes_an_error_is_analysed() {
+    let all: Vec<_> = (0..10).map(|at| (at, false, at * 64)).collect();
+    let file = table("accesses-damaged.csv", &all);
+    let rows = std::fs::read_to_string(&file).unwrap() + "10,X,0\n";
+    std::fs::write(&file, rows).unwrap();
+    let output = hmtt(&["stats", "--json", text(&file)]);
+    assert_eq!(output.status.code(), Some(1));
+    let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((&found["complete"], &found["stats"]["accesses"]), (&false.into(), &10.into()));
+    assert!(String::from_utf8(output.stderr).unwrap().contains("line 12"));
+}
+
+#[test]
+fn violations_are_listed_and_end_with_an_error() {
+    let file = table("accesses-back.csv", &[(5, false, 0), (4, true, 64), (9, false, 0)]);
+    let output = hmtt(&["check", text(&file)]);
+    assert_eq!(output.status.code(), Some(1));
+    let shown = String::from_utf8(output.stdout).unwrap();
+    assert!(shown.contains("clocks ascend          NO: 1 violation\n"), "{shown}");
+    let place = result(&["check"], &file)["places"][0].clone();
+    assert_eq!((&place["kind"], &place["access"]), (&"clock_back".into(), &2.into()));
+}
