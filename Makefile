@@ -53,6 +53,7 @@ bench:
 	cargo build --quiet --release -p hmtt-sim -p hmtt-host -p hmtt-cli -p hmtt-tests --bins
 	cargo run --quiet --release -p hmtt-tests --bin bench_receive
 	cargo run --quiet --release -p hmtt-tests --bin bench_decode
+	cargo bench --quiet -p hmtt --bench analyses
 	cargo run --quiet --release -p hmtt-tests --bin bench_forged
 	cargo run --quiet --release -p hmtt-tests --bin bench_tags
 	cargo run --quiet --release -p hmtt-tests --bin bench_tagged

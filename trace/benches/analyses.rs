@@ -1,24 +1,27 @@
 //! Measures how many accesses a second analyses add, on one core: `cargo bench -p hmtt --bench analyses [FILE]`.
 //!
-//! Accesses are in memory, in batches of 4096, as sources pass them on: a mix of loops, scans and a skewed choice among pages,
-//! and, as the worst case, a random choice among 2^20 lines. With a file, that is also read. Each figure is the best of three,
+//! Accesses are in memory, in batches of 4096, as sources pass them on: loops and scans; a mix of these with a skewed choice among
+//! pages; and, as the worst case, a random choice among 2^20 lines. A capture of as many accesses is read, too, and a file that is
+//! given. Each figure is the best of three,
 //! in processor time.
 
 use std::hint::black_box;
 
 use hmtt::analysis::frequency::Frequency;
 use hmtt::analysis::pages::Pages;
-use hmtt::analysis::reuse::Reuse;
-use hmtt::analysis::shards::Shards;
 use hmtt::analysis::slices::SliceLength;
 use hmtt::analysis::source::Source;
 use hmtt::analysis::summary::Summary;
 use hmtt::analysis::{Analysis, Batch, Fold, Known, registry};
+use hmtt_test_support::captures::capture;
+use hmtt_test_support::card::Card;
 use rustix::time::{ClockId, clock_gettime};
 
 const ACCESSES: usize = 1 << 24;
 const BATCH: usize = 4096;
 const RUNS: usize = 3;
+/// Accesses of a frame.
+const FRAME: u64 = 370;
 
 /// The next random number, by xorshift (Marsaglia 2003).
 fn random(state: &mut u64) -> u64 {
@@ -35,14 +38,13 @@ fn processor_seconds() -> f64 {
 }
 
 struct Columns {
-    name: &'static str,
     addresses: Vec<u64>,
     writes: Vec<bool>,
     clocks: Vec<u64>,
 }
 
 impl Columns {
-    fn new(name: &'static str, mut address: impl FnMut(u64, u64) -> u64) -> Self {
+    fn new(mut address: impl FnMut(u64, u64) -> u64) -> Self {
         let mut state = 0x9e37_79b9_7f4a_7c15;
         let addresses = (0..ACCESSES as u64).map(|at| address(at, random(&mut state))).collect();
         let writes = (0..ACCESSES).map(|_| random(&mut state).is_multiple_of(3)).collect();
@@ -51,7 +53,7 @@ impl Columns {
             clock += random(&mut state) % 16;
             clock
         };
-        Columns { name, addresses, writes, clocks: (0..ACCESSES).map(|_| next()).collect() }
+        Columns { addresses, writes, clocks: (0..ACCESSES).map(|_| next()).collect() }
     }
 
     /// Millions of accesses a second that a set of analyses adds.
@@ -108,7 +110,7 @@ fn row(name: &str, figures: impl Iterator<Item = f64>) {
 }
 
 /// Reads a file into the analyses of `three`.
-fn read(path: &str) -> Result<f64, Box<dyn std::error::Error>> {
+fn read(path: &std::path::Path) -> Result<f64, Box<dyn std::error::Error>> {
     let mut best = f64::MAX;
     let mut accesses = 0;
     for _ in 0..RUNS {
@@ -126,28 +128,35 @@ fn read(path: &str) -> Result<f64, Box<dyn std::error::Error>> {
     Ok(accesses as f64 / best / 1e6)
 }
 
+/// Writes a capture of full frames, whose accesses are 37 lines from each other.
+fn write_capture(path: &std::path::Path) -> std::io::Result<()> {
+    let mut card = Card::new();
+    let mut frames = vec![card.info()];
+    frames.extend((0..ACCESSES as u64 / FRAME).map(|_| card.data(FRAME).0));
+    frames.push(card.end());
+    std::fs::write(path, capture(&frames))
+}
+
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let mixed = Columns::new("mixed", |at, random| match at / 64 % 4 {
-        0 => at % (1 << 16) << 6,
-        1 => (1 << 30) + (at << 6),
-        _ => {
-            let page = (random % 1024) * (random >> 20 & 1023) >> 4;
-            (1 << 28) + (page << 12) + (random >> 40 & 63 << 6)
+    let scan = |at: u64| {
+        if (at / 64).is_multiple_of(2) { at % (1 << 16) << 6 } else { (1 << 30) + (at << 6) }
+    };
+    let scans = Columns::new(|at, _| scan(at));
+    let mixed = Columns::new(|at, random| {
+        if (at / 128).is_multiple_of(2) {
+            return scan(at);
         }
+        let page = (random % 1024) * (random >> 20 & 1023) >> 4;
+        (1 << 28) + (page << 12) + (random >> 40 & 63 << 6)
     });
-    let random = Columns::new("random", |_, random| random % (1 << 20) << 6);
-    let inputs = [&mixed, &random];
-    println!("| analyses | {} | {} |\n|---|---|---|", inputs[0].name, inputs[1].name);
+    let random = Columns::new(|_, random| random % (1 << 20) << 6);
+    let inputs = [&scans, &mixed, &random];
+    println!("| analyses | scans | mixed | random |\n|---|---:|---:|---:|");
     row(
         "`summary`, `frequency` and `pages`",
         inputs.iter().map(|input| input.measure(three, add_three)),
     );
-    let reuse = |input: &&Columns| input.measure(Reuse::lines, |reuse, batch| reuse.add(batch));
-    row("`reuse`, exact", inputs.iter().map(reuse));
-    let shards =
-        |input: &&Columns| input.measure(|| Shards::lines(0.01), |shards, batch| shards.add(batch));
-    row("`shards`, 1 %", inputs.iter().map(shards));
-    for entry in registry::ALL.iter().filter(|entry| !["reuse", "shards"].contains(&entry.name)) {
+    for entry in registry::ALL {
         let of = |input: &&Columns| {
             let new = || {
                 let mut one = (entry.new)();
@@ -158,9 +167,13 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         };
         row(&format!("`{}`", entry.name), inputs.iter().map(of));
     }
+    let folder = tempfile::tempdir()?;
+    let path = folder.path().join("capture.pcapng");
+    write_capture(&path)?;
+    println!("the first three, from a capture: {:.1} M accesses/s", read(&path)?);
     // Cargo passes an option of its own.
     for path in std::env::args().skip(1).filter(|argument| !argument.starts_with('-')) {
-        println!("{path}: {:.1} M accesses/s", read(&path)?);
+        println!("the first three, from {path}: {:.1} M accesses/s", read(path.as_ref())?);
     }
     Ok(())
 }
