@@ -255,3 +255,24 @@ fn violations_are_listed_and_end_with_an_error() {
     let place = result(&["check"], &file)["places"][0].clone();
     assert_eq!((&place["kind"], &place["access"]), (&"clock_back".into(), &2.into()));
 }
+
+#[cfg(feature = "tag")]
+#[test]
+fn sums_of_a_program_are_those_of_hmtt_info() {
+    let file = scratch("accesses-true.acc");
+    let traced = hmtt(&["trace", "run", "--overwrite", "-o", text(&file), "--", "true"]);
+    assert_eq!(traced.status.code(), Some(0), "{traced:?}");
+    let stats = result(&["stats"], &file);
+    let info = hmtt(&["info", "--json", text(&file)]);
+    let info: Value = serde_json::from_slice(&info.stdout).unwrap();
+    let number = |of: &Value, name: &str| of[name].as_u64().unwrap();
+    assert!(number(&stats, "accesses") > 1000, "{stats}");
+    for name in ["pages", "lines"] {
+        assert_eq!(stats[name], info[name], "{name}");
+    }
+    let known = number(&info, "accesses") - number(&info, "unknown_addresses");
+    assert_eq!(number(&stats, "accesses"), known);
+    assert_eq!(stats["thread_count"], 1);
+    let streams = result(&["streams"], &file);
+    assert_eq!((&streams["by_instruction"], &streams["accesses"]), (&true.into(), &known.into()));
+}
