@@ -36,6 +36,12 @@ pub struct Ending {
 }
 
 impl Ending {
+    /// The sums of a file that is not cut, with what its last chunk states.
+    pub fn completed(self, dropped: u64, cut_threads: u64) -> Self {
+        // What a program writes need not be what it has dropped.
+        Ending { dropped: dropped.max(self.dropped), cut_threads, is_cut: false, ..self }
+    }
+
     /// Whether accesses are missing.
     pub fn has_loss(&self) -> bool {
         self.dropped > 0 || self.cut_threads > 0 || self.invalid_chunks > 0 || self.is_cut
@@ -136,14 +142,10 @@ pub fn visit(input: impl Read, mut visitor: impl Visitor) -> Result<Ending, Read
                 decoder.units(thread, &bytes, &mut visitor);
             }
             Content::Gap { nanoseconds } => {
-                decoder.sums.native_ns = decoder.sums.native_ns.saturating_add(nanoseconds);
-                visitor.gap(Gap::Native { nanoseconds });
+                decoder.add_native(nanoseconds, &mut visitor);
             }
             Content::End { dropped, cut_threads } => {
-                let sums = decoder.ending();
-                // What a program writes need not be what it has dropped.
-                let dropped = dropped.max(sums.dropped);
-                return Ok(Ending { dropped, cut_threads, is_cut: false, ..sums });
+                return Ok(decoder.ending().completed(dropped, cut_threads));
             }
         }
     }
@@ -198,6 +200,12 @@ impl Decoder {
     /// Adds the next blocks and paths, whose numbers follow those before.
     pub fn add_blocks(&mut self, blocks: impl IntoIterator<Item = BlockAccesses>) {
         self.numbers.add(blocks);
+    }
+
+    /// Adds a time for which the program ran natively.
+    pub fn add_native(&mut self, nanoseconds: u64, visitor: &mut impl Visitor) {
+        self.sums.native_ns = self.sums.native_ns.saturating_add(nanoseconds);
+        visitor.gap(Gap::Native { nanoseconds });
     }
 
     /// Sets the base of the segment `fs` of a thread.

@@ -102,6 +102,14 @@ impl Visitor for Columns<'_, '_> {
         }
         self.instruction.push(made);
     }
+
+    fn gap(&mut self, gap: access_trace::Gap) {
+        if matches!(gap, access_trace::Gap::Dropped { .. }) {
+            self.end_instruction();
+            self.pass_on();
+            self.memories.gap(self.memory, Gap::default());
+        }
+    }
 }
 
 /// Reads a trace of a program.
@@ -127,7 +135,8 @@ pub fn read(file: File, add: &mut dyn FnMut(usize, Part<'_>)) -> Result<Ending, 
         Err((found, error)) => (found, Some(error.into())),
     };
     let unknown = columns.unknown;
-    if found.has_loss() {
+    // Gaps of dropped words are where they are.
+    if (Found { dropped: 0, ..found }).has_loss() {
         memories.gap(memory, Gap::default());
     }
     let mut ending = memories.finish();
@@ -138,6 +147,10 @@ pub fn read(file: File, add: &mut dyn FnMut(usize, Part<'_>)) -> Result<Ending, 
             "access has an address that is not known, and is left out",
             "accesses have addresses that are not known, and are left out",
         ));
+    }
+    if found.native_ns > 0 {
+        let seconds = found.native_ns as f64 / 1e9;
+        ending.notes.push(format!("the program ran natively for {seconds:.3} s, as was asked for"));
     }
     if is_chosen {
         ending.notes.push("only some of the accesses were to be recorded".to_owned());
@@ -158,14 +171,16 @@ fn pass_on(
             Ok(None) => return Ok(decoder.ending()),
             Ok(Some(Content::Functions(functions))) => decoder.add_functions(functions),
             Ok(Some(Content::Blocks(blocks))) => decoder.add_blocks(blocks),
-            Ok(Some(Content::Units { thread, bytes })) => {
+            Ok(Some(Content::Units { thread, fs, bytes })) => {
                 columns.thread = thread;
+                decoder.set_base(thread, fs);
                 decoder.units(thread, &bytes, columns);
                 columns.end_instruction();
                 columns.pass_on();
             }
+            Ok(Some(Content::Gap { nanoseconds })) => decoder.add_native(nanoseconds, columns),
             Ok(Some(Content::End { dropped, cut_threads })) => {
-                return Ok(Found { dropped, cut_threads, is_cut: false, ..decoder.ending() });
+                return Ok(decoder.ending().completed(dropped, cut_threads));
             }
             Err(error) => return Err((decoder.ending(), error)),
         }

@@ -103,9 +103,8 @@ fn make_trace(mut chunks: ChunkReader<Bytes>, session: &mut Session) -> Result<E
                 decoder.units(thread, &bytes, &mut each);
             }
             Some(Content::End { dropped, cut_threads }) => {
-                let sums = decoder.ending();
-                let dropped = dropped.max(sums.dropped);
-                return Ok(Ending { dropped, cut_threads, is_cut: false, is_chosen, ..sums });
+                let sums = decoder.ending().completed(dropped, cut_threads);
+                return Ok(Ending { is_chosen, ..sums });
             }
             None => return Ok(Ending { is_chosen, ..decoder.ending() }),
         }
