@@ -6,6 +6,7 @@
 //! burst ([`crate::MemoryDescription::follow_mode_register`]). A command is [`DEFAULT_COUNT`] consecutive accesses to
 //! one register, and the data that they read or write is ignored. Accesses outside the registers may come in between.
 //! An access to another register, or a pause longer than the timeout, begins a new count.
+//! [`crate::control`] has the accesses of each command.
 
 /// Number of accesses that are a command.
 pub const DEFAULT_COUNT: u8 = 32;

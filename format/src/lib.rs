@@ -16,6 +16,7 @@ pub mod block;
 pub mod block_list;
 pub mod command;
 pub mod config;
+pub mod control;
 pub mod escape;
 pub mod event;
 pub mod fault;

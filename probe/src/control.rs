@@ -104,6 +104,7 @@ pub use shared::counts::ThreadCounts;
 pub use shared::log::LogOutput;
 pub use shared::marks::MarkOutput;
 pub use shared::memory::Memory;
+pub use shared::registers::CardRegisters;
 pub use shared::untrusted::Untrusted;
 pub use shared::window::CardWindow;
 pub use shared::writer::LogSummary;

@@ -152,6 +152,9 @@ pub enum WindowError {
     /// The file cannot be opened.
     #[error("cannot open {}", .0.display())]
     Open(PathBuf, #[source] io::Error),
+    /// The file cannot be mapped.
+    #[error("cannot map {}", .0.display())]
+    Map(PathBuf, #[source] io::Error),
     /// The window does not begin at a page.
     #[error("{}: a window begins at a multiple of {PAGE_BYTES}, not at {offset}", .path.display())]
     Offset {
@@ -161,11 +164,11 @@ pub enum WindowError {
         offset: u64,
     },
     /// The window is too small.
-    #[error("{}: {needed} bytes are needed for so many functions, {found} are there", .path.display())]
+    #[error("{}: {needed} bytes are needed, {found} are there", .path.display())]
     TooSmall {
         /// Path of the file.
         path: PathBuf,
-        /// Bytes that the events need.
+        /// Bytes that the events or registers need.
         needed: u64,
         /// Bytes of the window.
         found: u64,

@@ -18,6 +18,7 @@ pub(crate) mod drain;
 pub mod log;
 pub mod marks;
 pub mod memory;
+pub mod registers;
 pub mod slots;
 #[cfg(test)]
 mod tests;

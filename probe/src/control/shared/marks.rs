@@ -1,26 +1,20 @@
 //! Makes marks on the memory bus at regular intervals: moments that are both in the card's trace and in the log.
 //!
-//! A mark is a fixed number of reads of one of the card's configuration registers, as the card's configuration unit
-//! expects them (docs/format.md). Each read goes past the caches, even where the memory is cached. Successive marks use
-//! successive registers for free use, so that a mark that is missing on either side is noticed.
+//! [`CardRegisters`] makes the accesses of a mark. Successive marks use successive registers for free use, so that a mark
+//! that is missing on either side is noticed.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
-use hmtt_format::config::{
-    DEFAULT_COUNT, DEFAULT_STRIDE_LOG2, MARK_FREE_FIRST, MARK_FREE_LAST, REGISTERS_LOG2,
-    register_address,
-};
+use hmtt_format::config::MARK_FREE_FIRST;
+use hmtt_format::control::{Control, Registers};
 use hmtt_format::tag_log::Mark;
 
 use super::clock;
-use super::memory::Memory;
-use super::window::{self, CardWindow};
+use super::registers::CardRegisters;
+use super::window::CardWindow;
 use crate::control::TagError;
-
-/// Bytes of all registers.
-const BYTES: u64 = 1 << (REGISTERS_LOG2 + DEFAULT_STRIDE_LOG2);
 
 /// Where and how often marks are made.
 #[derive(Clone, Debug)]
@@ -42,22 +36,19 @@ impl MarkThread {
     /// Starts the thread. The first mark has been made on return.
     ///
     /// # Errors
-    /// [`TagError::Window`] if the window cannot be used, [`TagError::Log`] if it cannot be mapped or the thread cannot
-    /// be started.
+    /// [`TagError::Window`] if the window cannot be used or mapped, [`TagError::Log`] if the thread cannot be started.
     pub fn start(
         output: &MarkOutput,
         mut on_mark: impl FnMut(Mark) + Send + 'static,
     ) -> Result<Self, TagError> {
         let MarkOutput { window, every } = output;
-        let file = window::open(window)?;
-        window::check(window, &file, BYTES)?;
         let (operation, path) = ("make marks in", &output.window.path);
         let failed = |source| TagError::Log { operation, path: path.clone(), source };
-        let memory = Memory::map_at(&file, BYTES, window.offset).map_err(failed)?;
+        let registers = CardRegisters::map(window, Registers::DEFAULT)?;
         let (stop, stopped) = channel();
         let every = *every;
-        on_mark(mark(&memory, MARK_FREE_FIRST));
-        let run = move || run(&memory, every, &stopped, on_mark);
+        on_mark(mark(&registers, 0));
+        let run = move || run(&registers, every, &stopped, on_mark);
         let thread = Builder::new().spawn(run).map_err(failed)?;
         Ok(MarkThread { stop, thread })
     }
@@ -70,25 +61,27 @@ impl MarkThread {
     }
 }
 
-fn run(memory: &Memory, every: Duration, stopped: &Receiver<()>, mut on_mark: impl FnMut(Mark)) {
-    for register in (MARK_FREE_FIRST..=MARK_FREE_LAST).cycle().skip(1) {
+fn run(
+    registers: &CardRegisters,
+    every: Duration,
+    stopped: &Receiver<()>,
+    mut on_mark: impl FnMut(Mark),
+) {
+    for number in (0..=u8::MAX).cycle().skip(1) {
         let is_last = stopped.recv_timeout(every) != Err(RecvTimeoutError::Timeout);
-        on_mark(mark(memory, register));
+        on_mark(mark(registers, number));
         if is_last {
             return;
         }
     }
 }
 
-/// Makes a mark.
-fn mark(memory: &Memory, register: u16) -> Mark {
-    let address = register_address(register, DEFAULT_STRIDE_LOG2);
+/// Makes a mark for free use.
+fn mark(registers: &CardRegisters, number: u8) -> Mark {
     let tsc_before = clock::tsc();
-    for _ in 0..DEFAULT_COUNT {
-        // The reads matter, not their values.
-        std::hint::black_box(memory.read_past_caches(address));
-    }
-    Mark { register: register.into(), tsc_before, tsc_after: clock::tsc_behind() }
+    registers.send(Control::Mark(number));
+    let register = u32::from(MARK_FREE_FIRST) + u32::from(number);
+    Mark { register, tsc_before, tsc_after: clock::tsc_behind() }
 }
 
 #[cfg(test)]
@@ -96,6 +89,8 @@ mod tests {
     use std::sync::{Arc, Mutex};
 
     use super::*;
+
+    const BYTES: u64 = Registers::DEFAULT.bytes();
 
     fn window(bytes: u64, offset: u64) -> (tempfile::NamedTempFile, MarkOutput) {
         let file = tempfile::NamedTempFile::new().unwrap();
