@@ -1,4 +1,5 @@
-//! Parses the header of a vector file into a memory description and the range of the recording.
+//! Parses the header of a vector file into a memory description and the range of the recording, and prints headers and
+//! lines.
 //!
 //! The caller passes the lines one by one, up to the line `---`, and adds the file name and the line number to errors.
 
@@ -7,6 +8,12 @@ use core::fmt;
 use crate::address_map::{Axis, MapBuilder, MapError};
 use crate::command::Generation;
 use crate::memory::{MemoryDescription, MemoryError, tck_of_rate};
+
+mod line;
+mod text;
+
+pub use line::Line;
+pub use text::{HeaderText, LAST_CLOCK};
 
 /// First line of every vector file.
 pub const MAGIC: &str = "# ddr command-bus vector 1";

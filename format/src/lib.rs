@@ -32,6 +32,7 @@ pub mod tag_log;
 #[cfg(feature = "tag-map")]
 pub mod tag_map;
 pub mod tally;
+pub mod timing;
 #[cfg(feature = "toml")]
 pub mod toml_memory;
 pub mod truth;

@@ -3,7 +3,7 @@
 use core::fmt;
 
 use crate::address_map::{AddressMap, Axis};
-use crate::command::Generation;
+use crate::command::{Command, Generation, Pins, encode_to, mirror};
 use crate::config;
 use crate::record::{NUMBER_BITS, SEGMENT_BITS};
 
@@ -22,6 +22,9 @@ pub const DEFAULT_LINE_LOG2: u8 = 6;
 
 /// Shortest clock period in picoseconds; with it, the clocks of a second still fit in 32 bits.
 pub const MIN_TCK_PS: u32 = 250;
+
+/// Ranks whose address pins are never mirrored, one bit for each.
+const EVEN_RANKS: u8 = 0b0101;
 
 /// A memory description: generation, geometry, address map, timing, and the card's parameters that depend on them. It
 /// is read from TOML ([`crate::toml_memory`]) or from a vector's header ([`crate::header`]).
@@ -258,6 +261,16 @@ impl MemoryDescription {
     /// Number of ranks: 1, 2 or 4.
     pub fn ranks(&self) -> u8 {
         1 << self.map.bits(Axis::Rank)
+    }
+
+    /// The slot's levels of a command to some ranks. The pins of mirrored ranks are swapped, if all of `ranks` (one bit
+    /// for each rank) are mirrored; commands to others as well may not depend on these pins.
+    pub fn pins(&self, command: Command, ranks: u8) -> Pins {
+        let mut pins = encode_to(self.generation, command, ranks);
+        if self.mirror_odd_ranks && ranks & EVEN_RANKS == 0 {
+            (pins.ba, pins.a) = mirror(self.generation, self.bits(Axis::Bank), pins.ba, pins.a);
+        }
+        pins
     }
 
     /// Size of a burst in bytes, with the stated burst length.

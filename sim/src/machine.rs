@@ -4,7 +4,6 @@
 //! accesses    text, such as that of valgrind's lackey -> accesses of a program
 //! pages       virtual addresses                       -> physical addresses
 //! cache       accesses                                -> lines that are read from memory and written to it (of `hmtt`)
-//! timing      a memory description                    -> distances between commands
 //! controller  lines                                   -> commands, each with its clock
 //! recording   commands                                -> a recording, and the list of its accesses
 //! ```
@@ -24,7 +23,6 @@ pub mod controller;
 pub mod pages;
 #[cfg(feature = "card")]
 pub mod recording;
-pub mod timing;
 
 pub use hmtt::cache;
 

@@ -3,7 +3,7 @@
 //! Opens and closes rows as needed, keeps JEDEC's distances, and records the accesses as the truth.
 
 use hmtt_format::address_map::Axis;
-use hmtt_format::command::{A10, column_pins, encode_to, mirror};
+use hmtt_format::command::{A10, column_pins};
 use hmtt_format::config::register_address;
 use hmtt_format::{
     Access, Command, CommandKind, Coordinates, Cycles, Direction, MemoryDescription, PhysAddr, Pins,
@@ -197,11 +197,7 @@ impl Traffic {
     /// Issues a command at the first free clock not before `from`.
     fn command(&mut self, kind: CommandKind, from: u64, ranks: u8, ba: u8, a: u32) -> u64 {
         let clock = self.next.max(from);
-        let generation = self.memory.generation;
-        let mut pins = encode_to(generation, Command { kind, ba, a }, ranks);
-        if self.memory.mirror_odd_ranks && ranks & 0b0101 == 0 {
-            (pins.ba, pins.a) = mirror(generation, self.memory.bits(Axis::Bank), pins.ba, pins.a);
-        }
+        let pins = self.memory.pins(Command { kind, ba, a }, ranks);
         self.commands.push((clock, pins));
         self.next = clock + 1;
         clock

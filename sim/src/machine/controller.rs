@@ -22,13 +22,13 @@
 //! pauses cost only their refreshes.
 
 use hmtt_format::address_map::Axis;
-use hmtt_format::command::{A10, ALL_RANKS, column_pins, encode_to, mirror};
+use hmtt_format::command::{A10, ALL_RANKS, column_pins};
 use hmtt_format::{
     Access, Command, CommandKind, Coordinates, Cycles, Direction, Generation, MemoryDescription,
     PhysAddr, Pins,
 };
 
-use super::timing::Timing;
+use hmtt_format::timing::Timing;
 
 mod banks;
 mod bursts;
@@ -331,21 +331,20 @@ impl Controller {
 
     /// Precharges all banks, if one is open, and refreshes all ranks.
     fn refresh<S: CommandSink>(&mut self, sink: &mut S) -> Result<(), S::Error> {
-        let place = Coordinates::default();
         let ranks = (1 << self.memory.ranks()) - 1;
         let due = self.now.max(self.refresh_due);
         if let Some(from) = self.banks.precharge_all_from() {
             let clock = due.max(from);
             self.banks.precharge_all(clock);
             let command = Command { kind: CommandKind::PrechargeAll, ba: 0, a: A10 };
-            self.issue_to(ranks, clock, command, place, None, sink)?;
+            self.issue_to(ranks, clock, command, None, sink)?;
         }
         let clock = due.max(self.banks.refresh_from());
         self.banks.refresh(clock);
         self.refresh_due += self.timing.trefi;
         self.counts.refreshes += 1;
         let command = Command { kind: CommandKind::Refresh, ba: 0, a: 0 };
-        self.issue_to(ranks, clock, command, place, None, sink)
+        self.issue_to(ranks, clock, command, None, sink)
     }
 
     fn issue<S: CommandSink>(
@@ -358,7 +357,7 @@ impl Controller {
         sink: &mut S,
     ) -> Result<(), S::Error> {
         let command = Command { kind, ba: place.bank as u8, a };
-        self.issue_to(1 << place.rank, clock, command, place, access, sink)
+        self.issue_to(1 << place.rank, clock, command, access, sink)
     }
 
     fn issue_to<S: CommandSink>(
@@ -366,23 +365,12 @@ impl Controller {
         ranks: u8,
         clock: u64,
         command: Command,
-        place: Coordinates,
         access: Option<Access>,
         sink: &mut S,
     ) -> Result<(), S::Error> {
         self.now = clock + 1;
         self.counts.commands += 1;
-        let pins = pins(&self.memory, command, ranks, place.rank);
+        let pins = self.memory.pins(command, ranks);
         sink.issue(Issued { clock: Cycles(clock), pins, access })
     }
-}
-
-/// Encodes a command to some ranks, with the pins of a mirrored rank swapped. `rank`: one of them.
-fn pins(memory: &MemoryDescription, command: Command, ranks: u8, rank: u32) -> Pins {
-    let generation = memory.generation;
-    let mut pins = encode_to(generation, command, ranks);
-    if memory.mirror_odd_ranks && !rank.is_multiple_of(2) {
-        (pins.ba, pins.a) = mirror(generation, memory.bits(Axis::Bank), pins.ba, pins.a);
-    }
-    pins
 }

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use hmtt_format::command::ALL_RANKS;
+use hmtt_format::header::{HeaderText, Line};
 use hmtt_format::record::CLOCK_MASK;
 use hmtt_format::{Cycles, MemoryDescription};
 
@@ -22,7 +22,8 @@ use crate::output::partial::Partial;
 
 use super::controller::{CommandSink, Issued, PagePolicy};
 
-pub mod header;
+#[cfg(test)]
+mod tests;
 
 /// First line of a list of accesses.
 const LIST_HEADER: &str = "# clock R|W physical_byte_address_hex\n";
@@ -148,8 +149,6 @@ pub struct RecordingWriter {
     policy: PagePolicy,
     commands: TextFile,
     truth: TextFile,
-    /// The current line.
-    line: Vec<u8>,
 }
 
 impl RecordingWriter {
@@ -164,13 +163,12 @@ impl RecordingWriter {
         overwrite: bool,
     ) -> Result<Self, RecordingError> {
         let compressed = paths.compressed;
-        let header = header::text(memory, policy, CLOCK_MASK);
+        let header = header(memory, policy, CLOCK_MASK);
         Ok(RecordingWriter {
             memory: memory.clone(),
             policy,
             commands: TextFile::create(&paths.commands, &header, compressed, overwrite)?,
             truth: TextFile::create(&paths.truth, LIST_HEADER, compressed, overwrite)?,
-            line: Vec::new(),
         })
     }
 
@@ -182,7 +180,7 @@ impl RecordingWriter {
     pub fn finish(self, clocks: Cycles) -> Result<(), RecordingError> {
         let last = clocks.0.saturating_sub(1);
         within_range(last)?;
-        let header = header::text(&self.memory, self.policy, last);
+        let header = header(&self.memory, self.policy, last);
         let truth = self.truth.end(None)?;
         let commands = self.commands.end(Some(&header))?;
         truth.finish()?;
@@ -200,58 +198,16 @@ impl CommandSink for RecordingWriter {
     fn issue(&mut self, issued: Issued) -> Result<(), RecordingError> {
         let Issued { clock, pins, access } = issued;
         within_range(clock.0)?;
-        let line = &mut self.line;
-        line.clear();
-        decimal(line, clock.0);
-        let ranks = ALL_RANKS >> (ALL_RANKS.count_ones() - u32::from(self.memory.ranks()));
-        let mut field = |value: u32| {
-            line.push(b' ');
-            hexadecimal(line, value.into());
-        };
-        field((pins.cke & ranks).into());
-        field((pins.cs_n & ranks).into());
-        let act = self.memory.generation.has_act_n();
-        if act {
-            field(pins.act_n.into());
-        }
-        for level in [pins.ras_n, pins.cas_n, pins.we_n] {
-            field(level.into());
-        }
-        field(pins.ba.into());
-        // During ACTIVATE of DDR4, A14 to A16 are the strobes.
-        field(if act && !pins.act_n { pins.a & 0x2_3fff } else { pins.a });
-        line.push(b'\n');
-        self.commands.write(line)?;
+        self.commands.write(Line::of_command(&self.memory, clock.0, &pins).as_bytes())?;
         if let Some(access) = access {
-            line.clear();
-            decimal(line, access.clock.0);
-            line.extend([b' ', access.direction.letter() as u8, b' ']);
-            hexadecimal(line, access.address.0);
-            line.push(b'\n');
-            self.truth.write(line)?;
+            self.truth.write(Line::of_access(&access).as_bytes())?;
         }
         Ok(())
     }
 }
 
-/// Appends a number in decimal.
-fn decimal(line: &mut Vec<u8>, number: u64) {
-    digits(line, number, 10);
-}
-
-/// Appends a number in lower-case hexadecimal.
-fn hexadecimal(line: &mut Vec<u8>, number: u64) {
-    digits(line, number, 16);
-}
-
-fn digits(line: &mut Vec<u8>, mut number: u64, base: u64) {
-    let start = line.len();
-    loop {
-        line.push(b"0123456789abcdef"[(number % base) as usize]);
-        number /= base;
-        if number == 0 {
-            break;
-        }
-    }
-    line[start..].reverse();
+/// Returns the header of a recording.
+fn header(memory: &MemoryDescription, policy: PagePolicy, last_clock: u64) -> String {
+    let page_policy = format!("{} page, precharge-all before refresh", policy.name());
+    HeaderText { memory, page_policy: &page_policy, last_clock }.to_string()
 }

@@ -4,11 +4,11 @@ use std::collections::VecDeque;
 
 use hmtt_format::address_map::Axis;
 use hmtt_format::command::mirror;
+use hmtt_format::timing::Timing;
 use hmtt_format::{
     Access, Command, CommandKind, Coordinates, Cycles, Direction, Generation, MemoryDescription,
     PhysAddr, Pins,
 };
-use hmtt_sim::machine::timing::Timing;
 
 /// Shortest distances in clocks, with JEDEC's names. Those of `_l` are within a bank group.
 #[derive(Clone, Copy, Debug)]

@@ -2,7 +2,7 @@
 
 use hmtt_format::{Coordinates, Direction, Generation, MemoryDescription};
 
-use super::super::timing::Timing;
+use hmtt_format::timing::Timing;
 
 /// Number of banks of a rank for which state is kept, whatever the memory has.
 const BANKS: usize = 16;

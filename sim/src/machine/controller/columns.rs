@@ -2,8 +2,8 @@
 
 use hmtt_format::{Coordinates, Direction, Generation, MemoryDescription};
 
-use super::super::timing::{RANK_GAP, Timing};
 use super::banks::group;
+use hmtt_format::timing::{RANK_GAP, Timing};
 
 /// Bank groups of a rank for which state is kept, whatever the memory has.
 const GROUPS: usize = 4;

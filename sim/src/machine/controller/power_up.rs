@@ -8,8 +8,8 @@ use hmtt_format::address_map::Axis;
 use hmtt_format::command::A10;
 use hmtt_format::{Command, CommandKind, Generation, MemoryDescription, Pins};
 
-use super::super::timing::Timing;
-use super::{ControllerError, pins};
+use super::ControllerError;
+use hmtt_format::timing::Timing;
 
 /// Clocks with CKE low at the begin.
 const LOW_CLOCKS: u64 = 16;
@@ -92,16 +92,16 @@ impl Script<'_> {
     /// Adds a command to all ranks, and the clocks until the next one.
     fn all(&mut self, kind: CommandKind, a: u32, wait: u64) {
         let ranks = (1 << self.memory.ranks()) - 1;
-        let pins = pins(self.memory, Command { kind, ba: 0, a }, ranks, 0);
+        let pins = self.memory.pins(Command { kind, ba: 0, a }, ranks);
         self.pins.push((self.next, pins));
         self.next += wait;
     }
 
     /// Sets a mode register of each rank, since the address pins of some are mirrored.
     fn mode(&mut self, register: u8, a: u32, wait: u64) {
-        for rank in 0..u32::from(self.memory.ranks()) {
+        for rank in 0..self.memory.ranks() {
             let command = Command { kind: CommandKind::ModeRegisterSet, ba: register, a };
-            self.pins.push((self.next, pins(self.memory, command, 1 << rank, rank)));
+            self.pins.push((self.next, self.memory.pins(command, 1 << rank)));
             self.next += wait;
         }
     }

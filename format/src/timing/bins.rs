@@ -7,7 +7,7 @@
 //! (DDR4). Those of DDR2-667, DDR3-800, -1600, -1866, DDR4-1866, -2400 and -3200 were compared with the configurations
 //! of DRAMSim2 and DRAMsim3, which are those of Micron's data sheets.
 
-use hmtt_format::Generation;
+use crate::Generation;
 
 /// Times of one speed bin.
 #[derive(Clone, Copy, Debug)]

@@ -5,8 +5,8 @@
 //! the description's own. Devices have eight data pins, which determines their density and so tRFC, and pages of 1 KiB,
 //! which determines tRRD and tFAW. The additive latency is 0.
 
-use hmtt_format::address_map::Axis;
-use hmtt_format::{Generation, MemoryDescription};
+use crate::address_map::Axis;
+use crate::{Generation, MemoryDescription};
 
 pub mod bins;
 
@@ -205,10 +205,10 @@ fn density_log2(memory: &MemoryDescription) -> u32 {
     cells.map(|axis| u32::from(memory.bits(axis))).sum::<u32>() + 3
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "toml"))]
 mod tests {
     use super::*;
-    use hmtt_format::toml_memory;
+    use crate::toml_memory;
 
     fn timing(generation: &str, tck_ns: f64, burst: u32, rows: &str) -> Timing {
         let text = format!(
