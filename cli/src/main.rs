@@ -1,4 +1,5 @@
-//! The command `hmtt`: decodes, converts, merges and describes captures, and tags and monitors programs.
+//! The command `hmtt`: decodes, converts, merges and describes captures, controls cards, and tags and monitors
+//! programs.
 
 // `eprintln!` panics if standard error cannot be written; `report!` does not.
 #![deny(clippy::print_stderr)]
@@ -18,6 +19,8 @@ mod analysis;
 mod capture_file;
 mod completions;
 mod convert;
+#[cfg(feature = "tag")]
+mod ctl;
 mod decode;
 mod format;
 mod info;
@@ -64,6 +67,8 @@ enum Command {
     #[command(flatten)]
     Accesses(accesses::Command),
     #[cfg(feature = "tag")]
+    Ctl(ctl::Arguments),
+    #[cfg(feature = "tag")]
     Tag(Box<tag::Arguments>),
     #[cfg(feature = "tag")]
     Monitor(monitor::Arguments),
@@ -84,6 +89,8 @@ fn main() -> ExitCode {
         Command::Merge(arguments) => merge::run(&arguments),
         #[cfg(feature = "analysis")]
         Command::Accesses(command) => accesses::run(&command),
+        #[cfg(feature = "tag")]
+        Command::Ctl(arguments) => ctl::run(&arguments),
         #[cfg(feature = "tag")]
         Command::Tag(arguments) => tag::run(&arguments),
         #[cfg(feature = "tag")]

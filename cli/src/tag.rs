@@ -21,7 +21,7 @@ mod program;
 pub mod rules;
 mod run;
 mod symbols;
-mod values;
+pub mod values;
 pub mod warnings;
 
 use anyhow::Result;

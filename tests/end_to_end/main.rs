@@ -3,6 +3,7 @@
 mod analysis;
 mod captures;
 mod configuration;
+mod control;
 mod demo;
 mod dissector;
 mod engines;

@@ -70,6 +70,7 @@ fn help_lists_commands_and_options() {
     check("help-hmtt-decode", &transcript(&hmtt(&["decode", "--help"])));
     check("help-hmtt-convert", &transcript(&hmtt(&["convert", "--help"])));
     check("help-hmtt-info", &transcript(&hmtt(&["info", "--help"])));
+    check("help-hmtt-ctl", &transcript(&hmtt(&["ctl", "--help"])));
 }
 
 #[test]

@@ -8,6 +8,7 @@ mod callgrind;
 mod command_line;
 mod completions;
 mod convert;
+mod ctl;
 mod dissector;
 mod escapes;
 mod exit_status;
