@@ -83,6 +83,7 @@ const KNOWN: Known = Known {
     threads: false,
     instructions: false,
     capacity_bytes: None,
+    bus_bytes: None,
 };
 
 fn frequency() -> Frequency {

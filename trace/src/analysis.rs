@@ -15,9 +15,13 @@ mod batch;
 #[cfg(feature = "caches")]
 pub mod cache;
 pub mod check;
+mod clock;
+pub mod columns;
+pub mod distribution;
 mod fold;
 pub mod frequency;
 pub mod hash;
+pub mod heat_map;
 pub mod histogram;
 mod known;
 pub mod mrc;
@@ -35,6 +39,7 @@ pub mod streams;
 pub mod summary;
 #[cfg(test)]
 mod tests;
+pub mod timeline;
 pub mod working_set;
 
 pub use batch::{Batch, LINE_LOG2, MOST_TOUCHED_BYTES, PAGE_LOG2};

@@ -34,6 +34,8 @@ pub struct Known {
     pub instructions: bool,
     /// Bytes of memory: all addresses are lower.
     pub capacity_bytes: Option<u64>,
+    /// Bytes that the memory's data bus transfers at once: on each edge of the clock.
+    pub bus_bytes: Option<u32>,
 }
 
 impl Known {
@@ -48,6 +50,12 @@ impl Known {
             (!self.instructions, "instructions"),
         ];
         all.into_iter().filter_map(|(is_absent, what)| is_absent.then_some(what)).collect()
+    }
+
+    /// Most bytes in a second that the data bus can transfer: two transfers in each clock.
+    pub fn bus_bytes_per_second(&self) -> Option<f64> {
+        let seconds = self.seconds(1).filter(|seconds| *seconds > 0.0)?;
+        Some(2.0 * f64::from(self.bus_bytes?) / seconds)
     }
 
     /// Seconds of clocks, if the period is known.

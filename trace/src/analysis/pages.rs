@@ -28,7 +28,10 @@ pub struct Hot {
     pub address: u64,
 }
 
-fn hexadecimal<S: serde::Serializer>(address: &u64, serializer: S) -> Result<S::Ok, S::Error> {
+pub(super) fn hexadecimal<S: serde::Serializer>(
+    address: &u64,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
     serializer.collect_str(&format_args!("{address:x}"))
 }
 

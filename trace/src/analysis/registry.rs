@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::frequency::Frequency;
+use super::heat_map::HeatMap;
 use super::pages::Pages;
 use super::phases::Phases;
 use super::reuse::Reuse;
@@ -10,6 +11,7 @@ use super::shards::Shards;
 use super::slices::SliceLength;
 use super::streams::Streams;
 use super::summary::Summary;
+use super::timeline::Timeline;
 use super::working_set::WorkingSet;
 use super::{Analysis, Batch, Gap, Known, check::Check, mrc::Mrc};
 
@@ -119,5 +121,7 @@ pub const ALL: &[Entry] = &[
     Entry { name: "streams", about: "strides and streams", new: || Box::new(Streams::new(LISTED)) },
     Entry { name: "working_set", about: "pages in slices of 1 ms", new: || Box::new(WorkingSet::new(SliceLength::default())) },
     Entry { name: "phases", about: "changes of rate and working set", new: || Box::new(Phases::new(SliceLength::default())) },
+    Entry { name: "timeline", about: "reads, writes, pages and gaps over time", new: || Box::new(Timeline::default()) },
+    Entry { name: "heat_map", about: "accesses by address and time", new: || Box::new(HeatMap::default()) },
     Entry { name: "check", about: "clocks, addresses and sizes", new: || Box::new(Check::default()) },
 ];

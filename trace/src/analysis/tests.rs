@@ -5,6 +5,7 @@ mod pieces;
 mod streams;
 mod sums;
 mod time;
+mod timeline;
 
 use proptest::prelude::*;
 

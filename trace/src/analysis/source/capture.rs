@@ -56,6 +56,7 @@ const NO_REPORT: Known = Known {
     threads: false,
     instructions: false,
     capacity_bytes: None,
+    bus_bytes: None,
 };
 
 /// What a report says.
@@ -71,6 +72,7 @@ fn of_report(report: &Report) -> Known {
         tck_ps: Some(memory.tck_ps),
         unit_bytes: Some(unit_bytes).filter(|bytes| *bytes > 0),
         capacity_bytes: Some(memory.capacity()),
+        bus_bytes: Some(shifted(1, memory.bus_log2)).filter(|bytes| *bytes > 0),
         ..NO_REPORT
     }
 }

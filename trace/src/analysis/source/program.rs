@@ -28,6 +28,7 @@ const KNOWN: Known = Known {
     threads: true,
     instructions: true,
     capacity_bytes: None,
+    bus_bytes: None,
 };
 
 /// Collects the accesses of a thread as columns.

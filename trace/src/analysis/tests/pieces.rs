@@ -15,6 +15,7 @@ const KNOWN: Known = Known {
     threads: false,
     instructions: true,
     capacity_bytes: None,
+    bus_bytes: None,
 };
 
 /// Analyses whose joined pieces are those of the whole, as their files promise.

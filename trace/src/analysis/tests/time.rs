@@ -21,6 +21,7 @@ const CLOCKED: Known = Known {
     threads: false,
     instructions: false,
     capacity_bytes: None,
+    bus_bytes: None,
 };
 
 proptest! {

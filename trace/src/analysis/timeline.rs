@@ -1,0 +1,261 @@
+//! All that changes over time, in a bounded number of slices: reads, writes, bytes, the working set and gaps.
+//!
+//! Slices are the columns of [`columns`](super::columns): they become longer with the accesses, so that a trace of any length
+//! has some hundred. Each slice counts touches of pages by the highest bit in which their time differs from that of the page's
+//! last touch: the page is new in the slice if this bit is above those within a slice. So the distinct pages of slices that
+//! have become one are exact, too.
+//!
+//! Memory: 32 to 64 bytes for each distinct page, and at most 400 KiB for the slices. [`Analysis::append`] is exact if slices
+//! are of clocks, apart from the pages: one that both pieces touch counts as new in the later one, a bound from above.
+//! [`Analysis::merge`] keeps the slices of each memory apart.
+
+use serde::{Deserialize, Serialize};
+
+use super::clock::Clock;
+use super::columns::{Column, Columns};
+use super::hash::Table;
+use super::slices::SliceUnit;
+use super::working_set::{Working, WorkingSets};
+use super::{Analysis, Batch, Gap, Known, PAGE_LOG2};
+
+/// Most gaps of a memory that are listed.
+pub const MOST_GAPS: usize = 100;
+/// Counts of touches: one for each highest bit in which two times differ, 0 if they do not, and one for first touches.
+const DIFFERENCES: usize = u64::BITS as usize + 2;
+
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+struct Counts {
+    reads: u64,
+    writes: u64,
+    access_bytes: u64,
+    unsized_accesses: u64,
+    gap_count: u64,
+    lost_accesses: u64,
+    /// Touches of pages, by the bits of the difference of the times; empty without accesses.
+    touches: Vec<u64>,
+}
+
+impl Column for Counts {
+    fn join(&mut self, later: &Self) {
+        let add = |sum: &mut u64, more: u64| *sum = sum.saturating_add(more);
+        add(&mut self.reads, later.reads);
+        add(&mut self.writes, later.writes);
+        add(&mut self.access_bytes, later.access_bytes);
+        add(&mut self.unsized_accesses, later.unsized_accesses);
+        add(&mut self.gap_count, later.gap_count);
+        add(&mut self.lost_accesses, later.lost_accesses);
+        self.touches.resize(DIFFERENCES, 0);
+        self.touches.iter_mut().zip(&later.touches).for_each(|(sum, more)| add(sum, *more));
+    }
+}
+
+/// What happened in a slice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct TimeSlice {
+    /// Number of the slice, from 0: it begins at this multiple of the length.
+    pub slice: u64,
+    /// Accesses that read.
+    pub reads: u64,
+    /// Accesses that write.
+    pub writes: u64,
+    /// Bytes of the accesses whose sizes are known.
+    pub access_bytes: u64,
+    /// Accesses whose sizes are not known.
+    pub unsized_accesses: u64,
+    /// Distinct pages of 4 KiB.
+    pub pages: u64,
+    /// Pages that no earlier slice has.
+    pub new_pages: u64,
+    /// Places at which accesses are missing.
+    pub gap_count: u64,
+    /// Accesses that are missing there, as far as their numbers are known.
+    pub lost_accesses: u64,
+}
+
+/// The slices of a memory.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct MemoryTime {
+    /// Number of the memory, from 1.
+    pub source: u64,
+    /// What slices are measured in.
+    pub slice_unit: SliceUnit,
+    /// Length of a slice in its unit: a power of two.
+    pub slice_length: u64,
+    /// The length in seconds, if slices are of clocks whose period is known.
+    pub slice_seconds: Option<f64>,
+    /// Slices with accesses or gaps.
+    pub slices: Vec<TimeSlice>,
+    /// The first gaps, at most [`MOST_GAPS`].
+    pub gaps: Vec<Gap>,
+}
+
+impl MemoryTime {
+    /// The working sets of the slices with accesses, in which phases can be found.
+    pub fn working_sets(&self) -> WorkingSets {
+        let working = |one: &TimeSlice| {
+            let TimeSlice { slice, reads, writes, pages, new_pages, .. } = *one;
+            let accesses = reads.saturating_add(writes);
+            (accesses > 0).then_some(Working { slice, accesses, pages, new_pages })
+        };
+        WorkingSets {
+            source: self.source,
+            slice_unit: self.slice_unit,
+            slice_length: self.slice_length,
+            slice_seconds: self.slice_seconds,
+            slices: self.slices.iter().filter_map(working).collect(),
+        }
+    }
+}
+
+/// The slices of one memory.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+struct Memory {
+    clock: Clock,
+    columns: Columns<Counts>,
+    /// Time of the last touch of each page, plus 1.
+    last: Table<u64>,
+    gaps: Vec<Gap>,
+}
+
+impl Memory {
+    fn add(&mut self, batch: &Batch<'_>) {
+        let Memory { clock, columns, last, .. } = self;
+        let (writes, sizes, unit) = (batch.writes(), batch.sizes(), batch.unit_bytes());
+        clock.each(batch, |row, at| {
+            let counts = columns.at(at);
+            counts.touches.resize(DIFFERENCES, 0);
+            let is_write = u64::from(writes[row]);
+            counts.writes += is_write;
+            counts.reads += 1 - is_write;
+            let size = sizes.map_or(unit, |sizes| Some(sizes[row])).unwrap_or(0);
+            counts.access_bytes = counts.access_bytes.saturating_add(size.into());
+            counts.unsized_accesses += u64::from(size == 0);
+            batch.rows(row..row + 1).each_unit(PAGE_LOG2, |page| {
+                let before = last.entry(page);
+                let bits = match before.checked_sub(1) {
+                    Some(before) => (u64::BITS - (before ^ at).leading_zeros()) as usize,
+                    None => DIFFERENCES - 1,
+                };
+                counts.touches[bits] += 1;
+                *before = at.saturating_add(1);
+            });
+        });
+    }
+
+    fn gap(&mut self, gap: &Gap) {
+        let counts = self.columns.at(self.clock.of_gap(gap));
+        counts.gap_count += 1;
+        let lost = gap.lost_accesses.unwrap_or(0);
+        counts.lost_accesses = counts.lost_accesses.saturating_add(lost);
+        if self.gaps.len() < MOST_GAPS {
+            self.gaps.push(*gap);
+        }
+    }
+
+    fn append(&mut self, later: Memory) {
+        let shift = self.clock.shift();
+        self.columns.append(later.columns, shift);
+        for (page, at) in later.last.iter() {
+            *self.last.entry(page) = at.saturating_add(shift);
+        }
+        self.clock.append(&later.clock);
+        let left = MOST_GAPS.saturating_sub(self.gaps.len());
+        self.gaps.extend(later.gaps.into_iter().take(left));
+    }
+
+    fn result(&self, source: u64) -> MemoryTime {
+        let log2 = self.columns.log2();
+        let slice = |(slice, counts): (u64, &Counts)| {
+            let Counts { reads, writes, access_bytes, unsized_accesses, .. } = *counts;
+            let touches = counts.touches.iter().skip(log2 as usize + 1);
+            TimeSlice {
+                slice,
+                reads,
+                writes,
+                access_bytes,
+                unsized_accesses,
+                pages: touches.fold(0, |sum, more| sum.saturating_add(*more)),
+                new_pages: counts.touches.get(DIFFERENCES - 1).copied().unwrap_or(0),
+                gap_count: counts.gap_count,
+                lost_accesses: counts.lost_accesses,
+            }
+        };
+        let is_used = |one: &TimeSlice| one.reads > 0 || one.writes > 0 || one.gap_count > 0;
+        MemoryTime {
+            source,
+            slice_unit: self.clock.unit(),
+            slice_length: 1 << log2,
+            slice_seconds: self.clock.seconds(1 << log2),
+            slices: self.columns.iter().map(slice).filter(is_used).collect(),
+            gaps: self.gaps.clone(),
+        }
+    }
+}
+
+/// Accesses over time.
+///
+/// ```
+/// use hmtt::analysis::{Analysis, Batch, timeline::Timeline};
+///
+/// let mut timeline = Timeline::default();
+/// // 1024 accesses to two pages in turn: slices of two accesses, each with both pages.
+/// let addresses: Vec<u64> = (0..1024).map(|at| at % 2 << 12).collect();
+/// timeline.add(&Batch::new(&addresses, &[true; 1024]));
+/// let found = &timeline.result()[0];
+/// assert_eq!((found.slice_length, found.slices.len()), (2, 512));
+/// assert!(found.slices.iter().all(|slice| (slice.writes, slice.pages) == (2, 2)));
+/// ```
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Timeline {
+    memories: Vec<Memory>,
+}
+
+impl Default for Timeline {
+    fn default() -> Self {
+        Timeline { memories: vec![Memory::default()] }
+    }
+}
+
+impl Timeline {
+    fn own(&mut self, change: impl FnOnce(&mut Memory)) {
+        if let Some(memory) = self.memories.first_mut() {
+            change(memory);
+        }
+    }
+}
+
+impl Analysis for Timeline {
+    type Result = Vec<MemoryTime>;
+
+    fn known(&mut self, known: &Known) {
+        self.own(|memory| memory.clock.known(known));
+    }
+
+    fn add(&mut self, batch: &Batch<'_>) {
+        self.own(|memory| memory.add(batch));
+    }
+
+    fn gap(&mut self, gap: &Gap) {
+        self.own(|memory| memory.gap(gap));
+    }
+
+    fn restart(&mut self) {
+        self.own(|memory| memory.clock.restart(memory.columns.end()));
+    }
+
+    fn append(&mut self, later: Self) {
+        let mut later = later.memories.into_iter();
+        if let (Some(own), Some(more)) = (self.memories.first_mut(), later.next()) {
+            own.append(more);
+        }
+        self.memories.extend(later);
+    }
+
+    fn merge(&mut self, other: Self) {
+        self.memories.extend(other.memories);
+    }
+
+    fn result(&self) -> Vec<MemoryTime> {
+        self.memories.iter().zip(1..).map(|(memory, source)| memory.result(source)).collect()
+    }
+}
