@@ -99,6 +99,8 @@ pub struct Summary {
     session: Option<(u64, u64)>,
     /// Sums over merged memories.
     others: Sums,
+    /// Whether one of them has accesses whose time is not known in seconds.
+    is_timeless: bool,
 }
 
 impl Summary {
@@ -175,6 +177,7 @@ impl Analysis for Summary {
         self.known = later.known;
         self.own.add(&later.own);
         self.others.add(&later.others);
+        self.is_timeless |= later.is_timeless;
         later.pages.iter().for_each(|(page, lines)| *self.pages.entry(page) |= lines);
         self.threads.extend(later.threads);
         if later.closed_clocks > 0 {
@@ -190,6 +193,8 @@ impl Analysis for Summary {
 
     fn merge(&mut self, other: Self) {
         let mut result = other.result();
+        self.is_timeless |= other.is_timeless;
+        self.is_timeless |= result.accesses > 0 && result.duration_seconds.is_none();
         (result.accesses_per_second, result.bytes_per_second) = (None, None);
         self.others.add(&result);
     }
@@ -201,8 +206,11 @@ impl Analysis for Summary {
         sums.thread_count = (!self.threads.is_empty()).then_some(self.threads.len() as u64);
         sums.duration_clocks = self.own_clocks();
         sums.duration_seconds = sums.duration_clocks.and_then(|clocks| self.known.seconds(clocks));
+        // Accesses whose time is not known have no part in a rate.
+        let is_own_timeless = sums.accesses > 0 && sums.duration_seconds.is_none();
+        let is_timeless = self.is_timeless || is_own_timeless;
         sums.add(&self.others);
-        let seconds = sums.duration_seconds.filter(|seconds| *seconds > 0.0);
+        let seconds = sums.duration_seconds.filter(|seconds| *seconds > 0.0 && !is_timeless);
         sums.accesses_per_second = seconds.map(|seconds| sums.accesses as f64 / seconds);
         let has_bytes = sums.unsized_accesses == 0;
         let bytes = sums.access_bytes as f64;

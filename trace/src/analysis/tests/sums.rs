@@ -202,4 +202,14 @@ fn memories_are_summed_and_their_pages_kept_apart() {
     let sums = sum.result();
     assert_eq!((sums.accesses, sums.pages, sums.lines), (4, 2, 2));
     assert!((sums.duration_seconds.unwrap() - 16e-9).abs() < 1e-18);
+    assert!((sums.accesses_per_second.unwrap() - 4.0 / 16e-9).abs() < 1.0);
+    // A rate needs the time of all.
+    let mut timeless = Summary::default();
+    timeless.add(&Batch::new(&[0], &[true]));
+    for (mut one, other) in [(sum.clone(), timeless.clone()), (timeless, sum)] {
+        one.merge(other);
+        let sums = one.result();
+        assert_eq!((sums.accesses, sums.accesses_per_second), (5, None));
+        assert!(sums.duration_seconds.is_some());
+    }
 }
