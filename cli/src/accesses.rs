@@ -11,6 +11,7 @@ mod mrc;
 mod options;
 mod output;
 mod phases;
+mod report;
 mod reuse;
 mod stats;
 mod streams;
@@ -28,6 +29,7 @@ pub enum Command {
     Streams(streams::Arguments),
     Phases(phases::Arguments),
     Check(check::Arguments),
+    Report(report::Arguments),
 }
 
 /// Runs a command. Returns whether something is missing in its files.
@@ -40,5 +42,6 @@ pub fn run(command: &Command) -> Result<bool> {
         Command::Streams(arguments) => streams::run(arguments),
         Command::Phases(arguments) => phases::run(arguments),
         Command::Check(arguments) => check::run(arguments),
+        Command::Report(arguments) => report::run(arguments),
     }
 }

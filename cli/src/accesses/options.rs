@@ -75,7 +75,8 @@ fn parse_ns(text: &str) -> Result<u64> {
     Ok(length)
 }
 
-fn parse_rate(text: &str) -> Result<f64> {
+/// A part of all lines.
+pub fn parse_rate(text: &str) -> Result<f64> {
     let rate: f64 = text.parse().context("expected a number")?;
     ensure!((1e-6..=1.0).contains(&rate), "a rate is from 0.000001 to 1");
     Ok(rate)

@@ -60,12 +60,17 @@ pub fn line(output: &mut dyn Write, name: &str, value: &str) -> io::Result<()> {
     writeln!(output, "{name:<NAME_WIDTH$} {value}")
 }
 
-fn write_verdict(files: &[Read], output: &mut dyn Write) -> io::Result<()> {
-    writeln!(output, "{}", verdict(files))?;
-    let with_name = |read: &Read, what: &str| match files {
+/// A text on a file, with its name if there are several.
+fn with_name(files: &[Read], read: &Read, what: &str) -> String {
+    match files {
         [_] => what.to_owned(),
         _ => format!("{}: {what}", escape::message(&read.name)),
-    };
+    }
+}
+
+fn write_verdict(files: &[Read], output: &mut dyn Write) -> io::Result<()> {
+    writeln!(output, "{}", verdict(files))?;
+    let with_name = |read: &Read, what: &str| with_name(files, read, what);
     for read in files {
         for what in &read.ending.missing {
             line(output, "missing", &with_name(read, what))?;
@@ -93,13 +98,16 @@ fn write_verdict(files: &[Read], output: &mut dyn Write) -> io::Result<()> {
     Ok(())
 }
 
-fn to_json(files: &[Read], name: &str, result: Value) -> Value {
+/// The verdict, what is known of each memory, and the result under its name.
+pub fn to_json(files: &[Read], name: &str, result: Value) -> Value {
     let texts = |of: fn(&Read) -> &Vec<String>| {
-        files.iter().flat_map(|read| of(read).clone()).collect::<Vec<_>>()
+        let all = files.iter().flat_map(|read| of(read).iter().map(move |what| (read, what)));
+        all.map(|(read, what)| with_name(files, read, what)).collect::<Vec<_>>()
     };
-    let failures = files.iter().filter_map(|read| read.ending.failure.as_ref());
+    let failure =
+        |read: &Read| Some(with_name(files, read, &read.ending.failure.as_ref()?.to_string()));
     let mut missing = texts(|read| &read.ending.missing);
-    missing.extend(failures.map(ToString::to_string));
+    missing.extend(files.iter().filter_map(failure));
     let source = |((read, known), number): ((&Read, &Known), u64)| {
         json!({
             "source": number,
@@ -109,6 +117,8 @@ fn to_json(files: &[Read], name: &str, result: Value) -> Value {
             "tck_ps": known.tck_ps,
             "unit_bytes": known.unit_bytes,
             "capacity_bytes": known.capacity_bytes,
+            "bus_bytes": known.bus_bytes,
+            "bus_bytes_per_second": known.bus_bytes_per_second(),
             "absent": known.absent(),
         })
     };

@@ -75,7 +75,8 @@ fn write_slices(of: &Rates, output: &mut dyn Write) -> io::Result<()> {
     })
 }
 
-fn write_sums(sums: &Sums, output: &mut dyn Write) -> io::Result<()> {
+/// The sums, each with its unit.
+pub fn write_sums(sums: &Sums, output: &mut dyn Write) -> io::Result<()> {
     let all = sums.accesses;
     let of_all = |part: u64| format!("{part} ({})", share(part as f64, all));
     line(output, "accesses", &all.to_string())?;

@@ -192,12 +192,15 @@ fn several_files_are_several_memories() {
     let alone = [&one, &other].map(|file| result(&["stats"], file));
     let output = hmtt(&["stats", "--json", text(&one), text(&other)]);
     assert_eq!(output.status.code(), Some(3));
+    let is_of_other = |what: &Value| what.as_str().unwrap().contains("accesses-other.pcapng: ");
     let both: Value = serde_json::from_slice(&output.stdout).unwrap();
     for name in ["accesses", "reads", "pages", "lines", "access_bytes"] {
         let sum: u64 = alone.iter().map(|of| of[name].as_u64().unwrap()).sum();
         assert_eq!(both["stats"][name], sum, "{name}");
     }
     assert_eq!(both["sources"].as_array().unwrap().len(), 2);
+    let missing = both["missing"].as_array().unwrap().iter();
+    assert!(missing.clone().count() > 0 && missing.into_iter().all(is_of_other), "{both}");
     assert_eq!(hmtt(&["stats", text(&one)]).status.code(), Some(0));
 }
 

@@ -18,6 +18,8 @@ mod merge;
 mod monitor;
 mod names;
 mod python;
+#[cfg(feature = "analysis")]
+mod report;
 mod standard;
 mod tag;
 mod tag_auto;

@@ -1,0 +1,93 @@
+//! Writes the page to its file, whole or not at all.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{ErrorKind, Write};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+
+/// Refuses a page that exists, unless it is to be overwritten; and a directory.
+pub fn check(path: &Path, force: bool) -> Result<()> {
+    match path.symlink_metadata() {
+        Ok(_) if path.is_dir() => bail!("{} is a directory; name a file in it", path.display()),
+        Ok(_) if !force => bail!("{} exists; give -f to overwrite it", path.display()),
+        Err(error) if error.kind() != ErrorKind::NotFound => {
+            Err(error).with_context(|| path.display().to_string())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// A new file beside the page.
+fn beside(path: &Path) -> Result<(PathBuf, File)> {
+    let name = path.file_name().context("the page has no name")?;
+    for number in 0..100 {
+        let mut hidden = std::ffi::OsString::from(".");
+        hidden.push(name);
+        hidden.push(format!(".{}-{number}", std::process::id()));
+        let beside = path.with_file_name(hidden);
+        match OpenOptions::new().write(true).create_new(true).open(&beside) {
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+            opened => {
+                let file = opened.with_context(|| format!("cannot create {}", beside.display()))?;
+                return Ok((beside, file));
+            }
+        }
+    }
+    bail!("cannot create a file beside {}", path.display())
+}
+
+/// Writes the page. Another file that has appeared under its name stays, unless it is to be overwritten. What is no ordinary
+/// file, such as a pipe or a link, is written to and not replaced.
+///
+/// # Errors
+/// The page could not be written. Nothing half written is left.
+pub fn write(path: &Path, page: &[u8], force: bool) -> Result<()> {
+    let failed = || format!("cannot write {}", path.display());
+    if path.symlink_metadata().is_ok_and(|found| force && !found.is_file()) {
+        return fs::write(path, page).with_context(failed);
+    }
+    let (beside, mut file) = beside(path)?;
+    let written = file.write_all(page).and_then(|()| match force {
+        true => fs::rename(&beside, path),
+        // Unlike a renamed file, a link never replaces another one.
+        false => fs::hard_link(&beside, path).or_else(|error| match error.kind() {
+            ErrorKind::AlreadyExists => Err(error),
+            _ if path.symlink_metadata().is_ok() => Err(error),
+            // A file system without links.
+            _ => fs::rename(&beside, path),
+        }),
+    });
+    // After a rename it is not there any more.
+    let _ = fs::remove_file(&beside);
+    written.with_context(failed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_is_whole_and_replaces_nothing_unasked() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("page.html");
+        write(&path, b"one", false).unwrap();
+        assert!(write(&path, b"other", false).is_err() && check(&path, false).is_err());
+        assert_eq!(fs::read(&path).unwrap(), b"one");
+        write(&path, b"other", true).unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"other");
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1);
+        assert!(check(directory.path(), true).is_err());
+    }
+
+    #[test]
+    fn a_link_is_written_through() {
+        let directory = tempfile::tempdir().unwrap();
+        let (link, page) = (directory.path().join("link"), directory.path().join("page"));
+        std::os::unix::fs::symlink(&page, &link).unwrap();
+        assert!(check(&link, false).is_err());
+        write(&link, b"one", true).unwrap();
+        assert_eq!(fs::read(&page).unwrap(), b"one");
+        assert!(link.symlink_metadata().unwrap().is_symlink());
+    }
+}

@@ -1,0 +1,151 @@
+//! Makes the HTML page: the verdict as text, the data as JSON, and the script that draws the charts.
+//!
+//! Names of files and messages come from outside. In the text they are escaped, and in the data `<` is, so that neither can
+//! end its element. The page's policy forbids all requests.
+
+use hmtt_format::escape;
+use serde_json::Value;
+
+const PAGE: &str = include_str!("page.html");
+const STYLE: &str = include_str!("page.css");
+const SCRIPT: [&str; 8] = [
+    include_str!("numbers.js"),
+    include_str!("chart.js"),
+    include_str!("kinds.js"),
+    include_str!("heat_map.js"),
+    include_str!("tables.js"),
+    include_str!("all_memories.js"),
+    include_str!("over_time.js"),
+    include_str!("page.js"),
+];
+/// Most memories whose charts over time are on the page.
+pub const MOST_MEMORIES: usize = 6;
+
+/// Text in which nothing has a meaning in HTML, or controls a terminal.
+fn text(raw: &str) -> String {
+    let mut escaped = String::new();
+    for letter in escape::message(raw).to_string().chars() {
+        match letter {
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '"' => escaped.push_str("&quot;"),
+            other => escaped.push(other),
+        }
+    }
+    escaped
+}
+
+/// The texts of a list in JSON.
+fn texts<'a>(data: &'a Value, name: &str) -> impl Iterator<Item = &'a str> {
+    data[name].as_array().into_iter().flatten().filter_map(Value::as_str)
+}
+
+fn verdict(data: &Value) -> String {
+    let is_complete = data["complete"] == true;
+    let (class, words) = match is_complete {
+        true => ("verdict", "Complete: nothing is missing."),
+        false => ("verdict incomplete", "INCOMPLETE: accesses are missing."),
+    };
+    let mut items: Vec<String> =
+        texts(data, "missing").map(|what| format!("missing: {what}")).collect();
+    items.extend(texts(data, "notes").map(|note| format!("note: {note}")));
+    for source in data["sources"].as_array().into_iter().flatten() {
+        let of = |name: &str| source[name].as_str().unwrap_or_default();
+        let absent: Vec<&str> = texts(source, "absent").collect();
+        let absent = match absent.is_empty() {
+            true => String::new(),
+            false => format!("; not known: {}", absent.join(", ")),
+        };
+        let number = &source["source"];
+        items.push(format!("source {number}: {} ({}){absent}", of("file"), of("kind")));
+    }
+    let items: String = items.iter().map(|item| format!("<li>{}</li>\n", text(item))).collect();
+    format!("<div class=\"{class}\"><strong>{words}</strong>\n<ul>\n{items}</ul></div>")
+}
+
+/// Leaves out the charts over time of all but the first memories, and says so.
+fn bound(data: &mut Value) {
+    let timeline = data["report"]["timeline"].as_array().map_or(0, Vec::len);
+    if timeline <= MOST_MEMORIES {
+        return;
+    }
+    for name in ["timeline", "heat_map", "phases"] {
+        if let Some(list) = data["report"][name].as_array_mut() {
+            list.truncate(MOST_MEMORIES);
+        }
+    }
+    if let Some(notes) = data["notes"].as_array_mut() {
+        let more = timeline - MOST_MEMORIES;
+        notes.push(format!("charts over time of {more} further memories are left out").into());
+    }
+}
+
+/// The page. `names`: those of the files. `data`: what `--json` prints.
+pub fn html(names: &str, mut data: Value) -> String {
+    bound(&mut data);
+    let title = text(&format!("Memory accesses of {names}"));
+    let verdict = verdict(&data);
+    let json = data.to_string().replace('<', "\\u003c");
+    let script = SCRIPT.concat();
+    // In one pass: what is put in is not searched again.
+    let mut page = String::with_capacity(PAGE.len() + json.len() + script.len() + STYLE.len());
+    for (at, part) in PAGE.split('@').enumerate() {
+        page.push_str(match part {
+            _ if at % 2 == 0 => part,
+            "TITLE" => &title,
+            "STYLE" => STYLE,
+            "VERDICT" => &verdict,
+            "VERSION" => env!("CARGO_PKG_VERSION"),
+            "LICENCE" => env!("CARGO_PKG_LICENSE"),
+            "DATA" => &json,
+            "SCRIPT" => &script,
+            other => other,
+        });
+    }
+    page
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_comes_from_outside_cannot_end_its_element() {
+        let hostile = "</script><script>alert(1)</script>@STYLE@\u{1b}[2J";
+        let data = json!({
+            "complete": false, "missing": [hostile], "notes": [],
+            "sources": [{ "source": 1, "file": hostile, "kind": "x", "absent": [] }],
+            "report": { "timeline": [] },
+        });
+        let page = html(hostile, data);
+        assert_eq!(page.matches("<script").count(), 2);
+        assert_eq!(page.matches("</script").count(), 2);
+        assert!(
+            !page.contains('\u{1b}') && page.contains("@STYLE@") && page.contains("INCOMPLETE")
+        );
+    }
+
+    #[test]
+    fn the_page_names_no_network() {
+        let sources = [PAGE, STYLE].into_iter().chain(SCRIPT);
+        let all: String = sources.collect();
+        for name in ["http:", "https:", "@import", "url(\"", "fetch(", "XMLHttpRequest", "import "]
+        {
+            let found = all.matches(name).count();
+            // The name of the SVG elements is no address.
+            assert_eq!(found, usize::from(name == "http:"), "{name}");
+        }
+    }
+
+    #[test]
+    fn charts_over_time_are_bounded_and_the_rest_is_stated() {
+        let many: Vec<u8> = vec![0; MOST_MEMORIES + 2];
+        let mut data = json!({ "notes": [], "report": { "timeline": many, "heat_map": many } });
+        bound(&mut data);
+        assert_eq!(data["report"]["timeline"].as_array().unwrap().len(), MOST_MEMORIES);
+        assert_eq!(data["notes"][0], "charts over time of 2 further memories are left out");
+    }
+}
