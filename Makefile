@@ -46,7 +46,7 @@ bitstream: setup
 	done; exit $$status
 
 # Measures the receiver compared with tcpdump and dumpcap, decoding, forged frames, tag logs, tagged and monitored
-# programs compared with other tools, selective traces with full ones, and the simulated card. The receiver's part writes
+# programs compared with other tools, traced programs, selective traces with full ones, and the simulated card. The receiver's part writes
 # 10 GB to target/bench and removes them.
 bench:
 	@sh tools/setup.sh bench
@@ -59,6 +59,7 @@ bench:
 	cargo run --quiet --release -p hmtt-tests --bin bench_tagged
 	cargo run --quiet --release -p hmtt-tests --bin bench_monitored
 	cargo run --quiet --release -p hmtt-tests --bin bench_starts
+	cargo run --quiet --release -p hmtt-tests --bin bench_traced
 	cargo run --quiet --release -p hmtt-tests --bin bench_queue
 	cargo run --quiet --release -p hmtt-tests --bin bench_selected
 	cargo run --quiet --release -p hmtt-tests --bin bench
