@@ -55,6 +55,10 @@ impl<V: Visitor> Visitor for Chosen<V> {
             _ => self.visitor.gap(gap),
         }
     }
+
+    fn end(&mut self) {
+        self.visitor.end();
+    }
 }
 
 /// Reads a trace to its end. `path`: that of the file, for messages. `thread`: the only one that is wanted.

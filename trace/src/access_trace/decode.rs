@@ -130,6 +130,12 @@ pub fn read(input: impl Read, add: impl FnMut(ThreadAccess)) -> Result<Ending, R
 /// # Errors
 /// [`ReadError`] if it is another file, is damaged or cannot be read.
 pub fn visit(input: impl Read, mut visitor: impl Visitor) -> Result<Ending, ReadError> {
+    let ending = visit_chunks(input, &mut visitor);
+    visitor.end();
+    ending
+}
+
+fn visit_chunks(input: impl Read, mut visitor: impl Visitor) -> Result<Ending, ReadError> {
     let mut chunks = ChunkReader::new(input)?;
     let mut decoder = Decoder::default();
     decoder.sums.is_chosen = chunks.is_chosen();

@@ -8,8 +8,8 @@ use hmtt_format::access_trace::BlockAccesses;
 #[derive(Clone, Debug, Default)]
 pub struct Numbers {
     described: Vec<Described>,
-    /// For each number from 1 on, which description it has, and up to which part.
-    by_number: Vec<(u32, u32)>,
+    /// For each number from 1 on, what it stands for.
+    by_number: Vec<UpTo>,
 }
 
 /// A description, with what follows from it.
@@ -20,6 +20,16 @@ struct Described {
     accesses: Vec<Range<usize>>,
     /// Whether its parts are blocks that were described before it.
     is_valid: bool,
+}
+
+/// A description up to a part.
+#[derive(Clone, Copy, Debug)]
+struct UpTo {
+    described: u32,
+    part: u32,
+    /// How many instructions and slots there are up to its end.
+    instructions: u16,
+    slots: u16,
 }
 
 /// What a number stands for.
@@ -53,7 +63,10 @@ impl Numbers {
     pub fn add(&mut self, blocks: impl IntoIterator<Item = BlockAccesses>) {
         for block in blocks {
             let (index, first) = (self.described.len() as u32, self.by_number.len() as u32 + 1);
-            self.by_number.extend((0..block.numbers() as u32).map(|part| (index, part)));
+            self.by_number.extend((0..block.numbers()).map(|part| {
+                let (instructions, slots) = block.up_to(part);
+                UpTo { described: index, part: part as u32, instructions, slots }
+            }));
             let mut from = 0;
             let accesses = block.parts.iter().map(|part| {
                 let start = from;
@@ -71,12 +84,12 @@ impl Numbers {
 
     /// What a number stands for. `None` if nothing is described, or if that is a path with parts that are no blocks.
     pub fn get(&self, number: u32) -> Option<Numbered<'_>> {
-        let (index, part) = *self.by_number.get((number as usize).checked_sub(1)?)?;
-        let Described { block, accesses, is_valid } = self.described.get(index as usize)?;
+        let index = (number as usize).checked_sub(1)?;
+        let UpTo { described, part, instructions, slots } = *self.by_number.get(index)?;
+        let Described { block, accesses, is_valid } = self.described.get(described as usize)?;
         if !is_valid {
             return None;
         }
-        let (instructions, slots) = block.up_to(part as usize);
         let accesses = accesses.get(..=part as usize).unwrap_or_default();
         Some(Numbered { block, instructions, slots, accesses })
     }

@@ -14,6 +14,8 @@ const PAGE_LOG2: u32 = 12;
 const LINE_LOG2: u32 = 6;
 /// Most pages that are told apart: 16 GiB.
 const MOST_PAGES: usize = 1 << 22;
+/// Places for pages that were accessed recently.
+const RECENT: usize = 1 << 10;
 /// Most pages, besides the first one of each access, that are looked at.
 const MOST_STEPS: u64 = 1 << 32;
 
@@ -47,20 +49,31 @@ impl Sums {
     }
 }
 
+impl std::ops::AddAssign for Sums {
+    fn add_assign(&mut self, other: Self) {
+        self.blocks = self.blocks.saturating_add(other.blocks);
+        self.reads = self.reads.saturating_add(other.reads);
+        self.writes = self.writes.saturating_add(other.writes);
+        self.bytes = self.bytes.saturating_add(other.bytes);
+    }
+}
+
 /// The memory that was accessed.
 #[derive(Clone, Debug)]
 struct Touched {
     /// A bit for each cache line of a page, by number of the page.
     lines: HashMap<u64, u64>,
-    /// The last page, and its lines.
-    last: (u64, u64),
+    /// Pages that were accessed recently, and the lines of them that are known, by the lowest bits of their numbers. A page
+    /// without lines is none.
+    recent: Box<[(u64, u64); RECENT]>,
     steps: u64,
     is_limited: bool,
 }
 
 impl Default for Touched {
     fn default() -> Self {
-        Touched { lines: HashMap::new(), last: (0, 0), steps: MOST_STEPS, is_limited: false }
+        let recent = Box::new([(0, 0); RECENT]);
+        Touched { lines: HashMap::new(), recent, steps: MOST_STEPS, is_limited: false }
     }
 }
 
@@ -83,7 +96,8 @@ impl Touched {
     }
 
     fn add_lines(&mut self, page: u64, lines: u64) {
-        if self.last.0 == page && self.last.1 & lines == lines {
+        let recent = &mut self.recent[page as usize % RECENT];
+        if recent.0 == page && recent.1 & lines == lines {
             return;
         }
         let is_full = self.lines.len() == MOST_PAGES;
@@ -96,7 +110,7 @@ impl Touched {
             None => self.lines.entry(page).or_default(),
         };
         *known |= lines;
-        self.last = (page, *known);
+        *recent = (page, *known);
     }
 }
 
@@ -117,6 +131,9 @@ impl Touched {
 #[derive(Clone, Debug, Default)]
 pub struct Summary {
     threads: BTreeMap<u32, Sums>,
+    /// Sums of the thread and the function, by its number, of the current block since there was another one before it.
+    open: Sums,
+    place: (u32, u32),
     /// By number; the first one stands for accesses of no known function.
     functions: Vec<(Option<Function>, Sums)>,
     touched: Touched,
@@ -149,13 +166,22 @@ impl Summary {
         sums
     }
 
+    /// Adds the open sums to those of their thread and function.
+    fn close(&mut self) {
+        let (open, (thread, function)) = (std::mem::take(&mut self.open), self.place);
+        if open.blocks > 0 {
+            *self.threads.entry(thread).or_default() += open;
+            if let Some((_, sums)) = self.functions.get_mut(function as usize) {
+                *sums += open;
+            }
+        }
+    }
+
     /// Sums over all threads.
     pub fn sums(&self) -> Sums {
-        self.threads.values().fold(Sums::default(), |sum, one| Sums {
-            blocks: sum.blocks.saturating_add(one.blocks),
-            reads: sum.reads.saturating_add(one.reads),
-            writes: sum.writes.saturating_add(one.writes),
-            bytes: sum.bytes.saturating_add(one.bytes),
+        self.threads.values().fold(Sums::default(), |mut sum, one| {
+            sum += *one;
+            sum
         })
     }
 
@@ -221,7 +247,12 @@ impl Summary {
 
 impl Visitor for Summary {
     fn block(&mut self, executed: &Executed<'_>) {
-        self.threads.entry(executed.thread).or_default().blocks += 1;
+        let place = (executed.thread, executed.block.function);
+        if place != self.place {
+            self.close();
+            self.place = place;
+        }
+        self.open.blocks += 1;
         let number = executed.number as usize;
         if self.blocks.len() <= number {
             self.blocks.resize(number + 1, (Accuracy::default(), 0, 0));
@@ -235,22 +266,19 @@ impl Visitor for Summary {
         if self.functions.len() <= number {
             self.functions.resize(number + 1, (None, Sums::default()));
         }
-        let (function, sums) = &mut self.functions[number];
-        sums.blocks += 1;
+        let (function, _) = &mut self.functions[number];
         if function.is_none() {
             *function = executed.function.cloned();
         }
     }
 
-    fn access(&mut self, executed: &Executed<'_>, access: ThreadAccess) {
-        let ThreadAccess { thread, made } = access;
-        if let Some(sums) = self.threads.get_mut(&thread) {
-            sums.add(&made);
-        }
-        if let Some((_, sums)) = self.functions.get_mut(executed.block.function as usize) {
-            sums.add(&made);
-        }
+    fn access(&mut self, _: &Executed<'_>, ThreadAccess { made, .. }: ThreadAccess) {
+        self.open.add(&made);
         self.touch(&made);
+    }
+
+    fn end(&mut self) {
+        self.close();
     }
 }
 

@@ -58,6 +58,9 @@ pub trait Visitor {
     fn gap(&mut self, gap: Gap) {
         let _ = gap;
     }
+
+    /// Nothing follows in the file, or reading it has failed.
+    fn end(&mut self) {}
 }
 
 /// Receives accesses alone.
@@ -80,5 +83,9 @@ impl<V: Visitor> Visitor for &mut V {
 
     fn gap(&mut self, gap: Gap) {
         V::gap(self, gap);
+    }
+
+    fn end(&mut self) {
+        V::end(self);
     }
 }
