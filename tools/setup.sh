@@ -34,6 +34,7 @@ if [ "$purpose" = all ]; then
     need gdb gdb
     need luajit luajit
     need perf linux-perf
+    need chromium-headless-shell chromium-headless-shell
     need python3 python3
     need go golang-go
     python3 -c 'import ensurepip, venv' 2>/dev/null || missing="$missing python3-venv"
