@@ -39,7 +39,7 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
     let incomplete = write(&arguments.options, files, forms)?;
     let violations = found.kinds.iter().fold(0u64, |sum, of| sum.saturating_add(of.violations));
     if found.has_violations() {
-        bail!("{} violated", counted(violations, "check"));
+        bail!("{} found", counted(violations, "violation"));
     }
     Ok(incomplete)
 }

@@ -18,6 +18,7 @@ use hmtt::analysis::reuse::{Reuse, Reuses};
 use hmtt::analysis::shards::Shards;
 use hmtt::analysis::summary::{Summary, Sums};
 use hmtt::analysis::timeline::{MemoryTime, TimeSlice, Timeline};
+use hmtt_format::escape;
 use serde_json::{Value, json};
 
 use super::figures::{percent, power_of_two, share};
@@ -115,16 +116,20 @@ impl Found {
         }
     }
 
-    fn json(&self) -> Value {
+    /// The results as JSON, with times of so many memories at most.
+    fn json(&self, memories: usize) -> Value {
+        let [timeline, heat_map] =
+            [self.timeline.len(), self.heat_map.len()].map(|of| of.min(memories));
+        let phases = self.phases.len().min(memories);
         json!({
             "stats": self.stats,
             "hot": self.hot,
             "distribution": self.distribution,
             "reuse": self.reuse,
             "mrc": self.mrc,
-            "timeline": self.timeline,
-            "heat_map": self.heat_map,
-            "phases": self.phases,
+            "timeline": self.timeline[..timeline],
+            "heat_map": self.heat_map[..heat_map],
+            "phases": self.phases[..phases],
         })
     }
 
@@ -143,7 +148,8 @@ impl Found {
         }
         let count: usize = self.phases.iter().map(|of| of.phases.len()).sum();
         line(output, "phases", &count.to_string())?;
-        page.map_or(Ok(()), |page| line(output, "page", &page.display().to_string()))
+        let shown = |page: &PathBuf| escape::message(&page.to_string_lossy()).to_string();
+        page.map_or(Ok(()), |page| line(output, "page", &shown(page)))
     }
 }
 
@@ -153,11 +159,13 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
     let options = &arguments.options;
     let (found, files) = analyse(options, arguments.analyses())?;
     let found = Found::new(&found);
-    let json = found.json();
+    let json = if options.json { found.json(usize::MAX) } else { Value::Null };
     if let Some(path) = &page {
         let name = |of: &'_ super::input::Read| of.name.rsplit('/').next().map(str::to_owned);
         let names: Vec<String> = files.iter().filter_map(name).collect();
-        let html = page::html(&names.join(", "), to_json(&files, "report", json.clone()));
+        let data = to_json(&files, "report", found.json(page::MOST_MEMORIES));
+        let left_out = found.timeline.len().saturating_sub(page::MOST_MEMORIES);
+        let html = page::html(left_out, &names.join(", "), data);
         file::write(path, html.as_bytes(), arguments.force)?;
     }
     let rows = |output: &mut dyn Write| {

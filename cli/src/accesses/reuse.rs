@@ -64,7 +64,7 @@ pub fn write_sample(
     let expected = touches as f64 * rate;
     let more = sampled as f64 - expected;
     let word = if more < 0.0 { "fewer" } else { "more" };
-    let more = share(more.abs(), expected as u64);
+    let more = if expected > 0.0 { percent(more.abs() / expected) } else { "-".to_owned() };
     line(output, "method", &format!("estimated from {} of all lines (SHARDS-adj)", percent(rate)))?;
     line(output, "sampled touches", &format!("{sampled} ({more} {word} than expected)"))
 }

@@ -56,7 +56,9 @@ impl Clock {
     /// The time of a gap.
     pub fn of_gap(&self, gap: &Gap) -> u64 {
         let clock = gap.after_clock.or(gap.before_clock);
-        let clock = clock.filter(|_| self.unit() == SliceUnit::Clocks);
+        // Before the first access it is only known whether the source has clocks.
+        let has_clocks = self.unit.map_or(self.known.clocks, |unit| unit == SliceUnit::Clocks);
+        let clock = clock.filter(|_| has_clocks);
         clock.map_or(self.last, |clock| clock.saturating_add(self.before))
     }
 

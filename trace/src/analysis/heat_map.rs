@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::clock::Clock;
 use super::columns::{Column, Columns};
 use super::slices::SliceUnit;
-use super::{Analysis, Batch, Known, LINE_LOG2};
+use super::{Analysis, Batch, Gap, Known, LINE_LOG2};
 
 /// Most blocks of addresses.
 pub const MOST_ROWS: usize = 128;
@@ -200,6 +200,13 @@ impl Analysis for HeatMap {
         let mut clock = memory.clock;
         clock.each(batch, |row, at| memory.count(at, batch.addresses()[row], 1));
         memory.clock = clock;
+    }
+
+    /// Has the columns of the [timeline](super::timeline), which has gaps, too.
+    fn gap(&mut self, gap: &Gap) {
+        if let Some(memory) = self.memories.first_mut() {
+            memory.columns.at(memory.clock.of_gap(gap));
+        }
     }
 
     fn restart(&mut self) {

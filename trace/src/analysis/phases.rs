@@ -1,7 +1,7 @@
 //! Phases: stretches between changes of the rate of accesses or of the working set.
 //!
 //! For each boundary of two slices, the mean of [`WINDOW`] slices before it is compared with that after it: of accesses, and of
-//! distinct pages. The score is the larger absolute binary logarithm of the two ratios. Boundaries are taken in the order of
+//! distinct pages. The score is the larger absolute binary logarithm of the two ratios, of means to which 1 is added. Boundaries are taken in the order of
 //! their scores, down to [`LEAST_SCORE`], if none within [`WINDOW`] slices was taken. Slices without accesses count as such, but
 //! at most [`WINDOW`] in a row; the first and the last slice, which are not whole, are not compared. So a change that lasts for a few slices only may be seen as two, and a slow one as none.
 //!
@@ -15,7 +15,7 @@ use super::{Analysis, Batch, Known};
 
 /// Slices on each side of a boundary that are compared.
 pub const WINDOW: usize = 4;
-/// Least score of a change: a ratio of 1.5.
+/// Least score of a change: a ratio of about 1.5.
 pub const LEAST_SCORE: f64 = 0.585;
 
 /// Slices between two changes.

@@ -123,7 +123,7 @@ impl<S: Slice> Slices<S> {
                 }
                 None => batch.len().min(from.saturating_add(left as usize)),
             };
-            let (number, counts) = self.of(number, new);
+            let (number, counts) = self.of(number, at, new);
             add(from..to, number, counts);
             if clocks.is_none() {
                 self.before += (to - from) as u64;
@@ -132,15 +132,15 @@ impl<S: Slice> Slices<S> {
         }
     }
 
-    /// The number and counts of a slice, whose number is another one if slices have become longer.
-    fn of(&mut self, number: u64, new: S) -> (u64, &mut S) {
+    /// The number and counts of the slice of a time, whose number is another one if slices have become longer.
+    fn of(&mut self, number: u64, at: u64, new: S) -> (u64, &mut S) {
         let is_last = self.slices.last().is_some_and(|(last, _)| *last == number);
         if !is_last {
             if self.slices.len() == MOST_SLICES {
                 self.double();
-                let half = self.slices.last().is_some_and(|(last, _)| *last == number / 2);
-                if !half {
-                    self.slices.push((number / 2, new));
+                let number = at / self.width();
+                if self.slices.last().is_none_or(|(last, _)| *last != number) {
+                    self.slices.push((number, new));
                 }
             } else {
                 self.slices.push((number, new));
@@ -198,7 +198,11 @@ impl<S: Slice> Slices<S> {
             self.double();
         }
         let is_counted = self.unit() == SliceUnit::Accesses;
-        let shift = if is_counted { self.before.div_ceil(self.width()) } else { 0 };
+        // The later piece continues the last session.
+        let shift = match is_counted {
+            true => self.before.div_ceil(self.width()),
+            false => self.before / self.width(),
+        };
         for (number, slice) in later.slices {
             let number = number.saturating_add(shift);
             match self.slices.last_mut() {
@@ -208,7 +212,7 @@ impl<S: Slice> Slices<S> {
         }
         self.before = match is_counted {
             true => shift.saturating_mul(self.width()).saturating_add(later.before),
-            false => self.before.max(later.before),
+            false => self.before.saturating_add(later.before),
         };
         let moved = shift.saturating_mul(self.width());
         if self.slices.len() > MOST_SLICES {

@@ -96,6 +96,8 @@ pub struct Summary {
     threads: BTreeSet<u32>,
     /// Clocks of earlier sessions, and the first and the last clock of this one.
     closed_clocks: u64,
+    /// Whether the clock has begun at 0 again.
+    has_restarted: bool,
     session: Option<(u64, u64)>,
     /// Sums over merged memories.
     others: Sums,
@@ -171,6 +173,7 @@ impl Analysis for Summary {
     fn restart(&mut self) {
         self.closed_clocks = self.own_clocks().unwrap_or(0);
         self.session = None;
+        self.has_restarted = true;
     }
 
     fn append(&mut self, later: Self) {
@@ -180,7 +183,7 @@ impl Analysis for Summary {
         self.is_timeless |= later.is_timeless;
         later.pages.iter().for_each(|(page, lines)| *self.pages.entry(page) |= lines);
         self.threads.extend(later.threads);
-        if later.closed_clocks > 0 {
+        if later.has_restarted {
             // The later piece has restarts. Its first session, which may continue this one, is among its closed clocks.
             self.restart();
             self.closed_clocks = self.closed_clocks.saturating_add(later.closed_clocks);

@@ -1,8 +1,8 @@
 // Numbers with units, and ticks of axes.
 
-function scaled(value, units, least) {
+function scaled(value, units, least, digits = 4) {
   const found = units.find(([size]) => Math.abs(value) >= size) || least || units[units.length - 1];
-  return Number((value / found[0]).toPrecision(4)) + found[1];
+  return Number((value / found[0]).toPrecision(digits)) + found[1];
 }
 
 const count = (value) =>
@@ -51,6 +51,8 @@ const seconds = (value) =>
       [1e-9, " ns"],
     ],
     [1, " s"],
+    // Times may begin far from 0.
+    9,
   );
 const percent = (value) => Number((100 * value).toFixed(2)) + " %";
 // A number of so many things: with an s unless it is one.
@@ -63,9 +65,14 @@ function ticks(from, to, most) {
   const rough = span / Math.max(most, 1);
   const power = 10 ** Math.floor(Math.log10(rough));
   const step = [1, 2, 5, 10].map((of) => of * power).find((of) => of >= rough);
+  const first = Math.ceil(from / step) * step;
   const all = [];
-  for (let at = Math.ceil(from / step) * step; at <= to + step * 1e-6; at += step)
-    all.push(Math.abs(at) < step * 1e-6 ? 0 : at);
+  // Large numbers may not change by a small step.
+  for (let index = 0; index <= most + 1; index++) {
+    const at = first + index * step;
+    if (at > to + step * 1e-6) break;
+    if (at !== all[all.length - 1]) all.push(Math.abs(at) < step * 1e-6 ? 0 : at);
+  }
   return all;
 }
 

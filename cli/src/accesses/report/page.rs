@@ -64,26 +64,17 @@ fn verdict(data: &Value) -> String {
     format!("<div class=\"{class}\"><strong>{words}</strong>\n<ul>\n{items}</ul></div>")
 }
 
-/// Leaves out the charts over time of all but the first memories, and says so.
-fn bound(data: &mut Value) {
-    let timeline = data["report"]["timeline"].as_array().map_or(0, Vec::len);
-    if timeline <= MOST_MEMORIES {
-        return;
-    }
-    for name in ["timeline", "heat_map", "phases"] {
-        if let Some(list) = data["report"][name].as_array_mut() {
-            list.truncate(MOST_MEMORIES);
-        }
-    }
-    if let Some(notes) = data["notes"].as_array_mut() {
-        let more = timeline - MOST_MEMORIES;
-        notes.push(format!("charts over time of {more} further memories are left out").into());
+/// Says that the charts over time of some memories are left out.
+fn note_left_out(data: &mut Value, left_out: usize) {
+    if let Some(notes) = data["notes"].as_array_mut().filter(|_| left_out > 0) {
+        let note = format!("charts over time of {left_out} further memories are left out");
+        notes.push(note.into());
     }
 }
 
-/// The page. `names`: those of the files. `data`: what `--json` prints.
-pub fn html(names: &str, mut data: Value) -> String {
-    bound(&mut data);
+/// The page. `left_out`: how many memories have no charts over time. `names`: those of the files. `data`: what `--json` prints.
+pub fn html(left_out: usize, names: &str, mut data: Value) -> String {
+    note_left_out(&mut data, left_out);
     let title = text(&format!("Memory accesses of {names}"));
     let verdict = verdict(&data);
     let json = data.to_string().replace('<', "\\u003c");
@@ -120,7 +111,7 @@ mod tests {
             "sources": [{ "source": 1, "file": hostile, "kind": "x", "absent": [] }],
             "report": { "timeline": [] },
         });
-        let page = html(hostile, data);
+        let page = html(0, hostile, data);
         assert_eq!(page.matches("<script").count(), 2);
         assert_eq!(page.matches("</script").count(), 2);
         assert!(
@@ -141,11 +132,11 @@ mod tests {
     }
 
     #[test]
-    fn charts_over_time_are_bounded_and_the_rest_is_stated() {
-        let many: Vec<u8> = vec![0; MOST_MEMORIES + 2];
-        let mut data = json!({ "notes": [], "report": { "timeline": many, "heat_map": many } });
-        bound(&mut data);
-        assert_eq!(data["report"]["timeline"].as_array().unwrap().len(), MOST_MEMORIES);
+    fn what_is_left_out_is_stated() {
+        let mut data = json!({ "notes": [] });
+        note_left_out(&mut data, 0);
+        assert_eq!(data, json!({ "notes": [] }));
+        note_left_out(&mut data, 2);
         assert_eq!(data["notes"][0], "charts over time of 2 further memories are left out");
     }
 }

@@ -42,8 +42,10 @@ struct Columns<'m, 'a> {
     writes: Vec<bool>,
     sizes: Vec<u32>,
     instructions: Vec<u64>,
-    /// How many elements are still passed on one by one: as many as real files have.
+    /// How many elements besides first ones are still passed on one by one: as many as real files have.
     left: u64,
+    /// Elements that were too many.
+    unmade: u64,
     unknown: u64,
 }
 
@@ -63,14 +65,15 @@ impl Columns<'_, '_> {
     /// Adds the accesses of an instruction.
     fn end_instruction(&mut self) {
         let instruction = std::mem::take(&mut self.instruction);
-        let elements = instruction.iter().fold(0u64, |sum, one| sum.saturating_add(one.elements));
-        // Forged files have more elements than time allows.
+        // Forged files have more elements than time allows. A file has a first one for each.
+        let more = |one: &Made| one.elements.saturating_sub(1);
+        let elements = instruction.iter().fold(0u64, |sum, one| sum.saturating_add(more(one)));
         match self.left.checked_sub(elements) {
             Some(left) => {
                 self.left = left;
                 Elements::new(&instruction).for_each(|one| self.add(&one));
             }
-            None => self.unknown = self.unknown.saturating_add(elements),
+            None => self.unmade = self.unmade.saturating_add(elements).saturating_add(1),
         }
         self.instruction = instruction;
         self.instruction.clear();
@@ -129,19 +132,27 @@ pub fn read(file: File, add: &mut dyn FnMut(usize, Part<'_>)) -> Result<Ending, 
         sizes: Vec::with_capacity(BATCH),
         instructions: Vec::with_capacity(BATCH),
         left: MOST_ELEMENTS,
+        unmade: 0,
         unknown: 0,
     };
     let (found, failure) = match pass_on(&mut chunks, &mut columns) {
         Ok(found) => (found, None),
         Err((found, error)) => (found, Some(error.into())),
     };
-    let unknown = columns.unknown;
+    let (unknown, unmade) = (columns.unknown, columns.unmade);
     // Gaps of dropped words are where they are.
     if (Found { dropped: 0, ..found }).has_loss() {
         memories.gap(memory, Gap::default());
     }
     let mut ending = memories.finish();
     ending.missing = what_is_missing(&found);
+    if unmade > 0 {
+        ending.missing.push(counted(
+            unmade,
+            "element of a string instruction is left out, because there are too many",
+            "elements of string instructions are left out, because there are too many",
+        ));
+    }
     if unknown > 0 {
         ending.notes.push(counted(
             unknown,

@@ -213,3 +213,20 @@ fn memories_are_summed_and_their_pages_kept_apart() {
         assert!(sums.duration_seconds.is_some());
     }
 }
+
+#[test]
+fn a_session_of_no_time_is_not_joined_with_another() {
+    let known = Known { clocks: true, tck_ps: Some(1250), ..Known::default() };
+    let batch = |summary: &mut Summary, clocks: &[u64]| {
+        let (addresses, writes) = (vec![0; clocks.len()], vec![true; clocks.len()]);
+        summary.add(&Batch::new(&addresses, &writes).with_clocks(clocks));
+    };
+    let (mut first, mut second) = (Summary::default(), Summary::default());
+    first.known(&known);
+    second.known(&known);
+    batch(&mut first, &[100, 200]);
+    second.restart();
+    batch(&mut second, &[5, 10]);
+    first.append(second);
+    assert_eq!(first.result().duration_clocks, Some(100 + 5));
+}

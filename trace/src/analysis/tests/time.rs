@@ -145,3 +145,49 @@ fn even_accesses_are_one_phase() {
     let found = phases.result().remove(0).phases;
     assert_eq!((found.len(), found[0].accesses, found[0].new_pages), (1, 10_000, 7));
 }
+
+#[test]
+fn slices_of_a_sparse_trace_become_longer_as_often_as_needed() {
+    // One access in each slice of 80 clocks that is a multiple of 50, so that slices have to be joined many times.
+    let count = (1 << 20) + 1;
+    let clocks: Vec<u64> = (0..count).map(|at| at * 4000).collect();
+    let (addresses, writes) = (vec![0; count as usize], vec![true; count as usize]);
+    let mut frequency = Frequency::new(LENGTH);
+    frequency.known(&CLOCKED);
+    frequency.add(&Batch::new(&addresses, &writes).with_clocks(&clocks));
+    let found = frequency.result().remove(0);
+    let mut expected: BTreeMap<u64, u64> = BTreeMap::new();
+    clocks.iter().for_each(|clock| *expected.entry(clock / found.slice_length).or_default() += 1);
+    let slices: BTreeMap<u64, u64> =
+        found.slices.iter().map(|one| (one.slice, one.writes)).collect();
+    assert_eq!(slices, expected);
+}
+
+#[test]
+fn pieces_that_follow_a_restart_are_in_its_slices() {
+    let length = SliceLength { ns: 100, accesses: 37 };
+    let batch = |frequency: &mut Frequency, clocks: &[u64]| {
+        let (addresses, writes) = (vec![0; clocks.len()], vec![true; clocks.len()]);
+        frequency.add(&Batch::new(&addresses, &writes).with_clocks(clocks));
+    };
+    let new = || {
+        let mut frequency = Frequency::new(length);
+        frequency.known(&CLOCKED);
+        frequency
+    };
+    let mut whole = new();
+    batch(&mut whole, &[70]);
+    whole.restart();
+    batch(&mut whole, &[50, 110]);
+    let (mut first, mut second) = (new(), new());
+    batch(&mut first, &[70]);
+    first.restart();
+    batch(&mut first, &[50]);
+    batch(&mut second, &[110]);
+    first.append(second);
+    let slices = |of: &Frequency| -> Vec<u64> {
+        of.result().remove(0).slices.iter().map(|one| one.slice).collect()
+    };
+    assert_eq!(slices(&whole), [0, 1, 2]);
+    assert_eq!(slices(&first), slices(&whole));
+}

@@ -170,3 +170,16 @@ fn time_goes_on_after_a_restart() {
     assert_eq!(slices, [0, 9, 10, 19]);
     assert_eq!(heat[0].blocks[0].counts.iter().sum::<u64>(), 2);
 }
+
+#[test]
+fn a_gap_before_the_first_access_has_its_time() {
+    let mut timeline = Timeline::default();
+    timeline.known(&clocked());
+    let begin = 2_900_000_000_000;
+    let gap =
+        Gap { lost_accesses: Some(5), after_clock: Some(begin), before_clock: Some(begin + 500) };
+    timeline.gap(&gap);
+    timeline.add(&Batch::new(&[0], &[false]).with_clocks(&[begin + 600]));
+    let found = timeline.result().remove(0);
+    assert!(found.slice_length <= 1024, "{}", found.slice_length);
+}
