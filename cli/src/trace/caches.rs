@@ -9,6 +9,7 @@ mod report;
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
 use hmtt::cache::CacheConfiguration;
@@ -152,6 +153,16 @@ pub struct TraceOutputs {
 }
 
 impl TraceOutputs {
+    /// Sets since when the program runs natively, as was asked for.
+    pub fn set_native_since(&mut self, since: Option<Instant>) {
+        self.file.iter_mut().for_each(|file| file.set_native_since(since));
+    }
+
+    /// The program runs natively from here on, which was not asked for.
+    pub fn set_lost(&mut self) {
+        self.file.iter_mut().for_each(Outputs::set_lost);
+    }
+
     /// Completes the outputs. Returns how that went.
     pub fn finish(&mut self) -> Finished {
         let mut finished = self.file.as_mut().map(Outputs::finish).unwrap_or_default();

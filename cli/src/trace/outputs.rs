@@ -35,9 +35,10 @@ pub struct Outputs {
 struct State {
     /// `None` before the program is followed, and after an error: then nothing more is written, and the program goes on.
     writer: Option<Writer<BufWriter<File>>>,
-    /// What threads have lost, and when the program was last followed.
+    /// What threads have lost.
     losses: Losses,
-    followed: Option<Instant>,
+    /// Since when the program runs natively, as was asked for.
+    native_since: Option<Instant>,
     error: Option<io::Error>,
     finished: Finished,
 }
@@ -67,9 +68,22 @@ impl Outputs {
         Ok(Outputs { path: path.into(), is_chosen, created, state })
     }
 
+    /// Sets since when the program runs natively, as was asked for.
+    pub fn set_native_since(&mut self, since: Option<Instant>) {
+        lock(&self.state).native_since = since;
+    }
+
+    /// The program runs natively from here on, which was not asked for.
+    pub fn set_lost(&mut self) {
+        lock(&self.state).finished.is_lost = true;
+    }
+
     /// Ends the file, and prints what could not be written or is missing. Returns how writing went.
     pub fn finish(&mut self) -> Finished {
         let mut state = lock(&self.state);
+        if let Some(since) = state.native_since.take() {
+            state.write(|writer| writer.resume(since.elapsed()));
+        }
         let Losses { dropped, cut_threads } = state.losses;
         if let Some(Err(error)) = state.writer.take().map(|one| one.finish(dropped, cut_threads)) {
             state.error = Some(error);
@@ -96,9 +110,14 @@ impl Observer for Outputs {
                 Ok(writer) => state.writer = Some(writer),
                 Err(error) => state.error = Some(error),
             }
-        } else if let Some(followed) = state.followed {
-            let native = followed.elapsed();
-            state.write(|writer| writer.resume(native));
+        } else {
+            if let Some(since) = state.native_since.take() {
+                state.write(|writer| writer.resume(since.elapsed()));
+            }
+            if state.writer.is_none() {
+                let source = io::Error::other("nothing more can be written");
+                return Err(TagError::Output { path: self.path.clone(), source });
+            }
         }
         let state = self.state.clone();
         Ok(Box::new(move |outcome| finish(&outcome, &mut lock(&state))))
@@ -151,6 +170,5 @@ impl AccessSink for FileSink {
         let mut state = lock(&self.state);
         state.losses.dropped = state.losses.dropped.saturating_add(losses.dropped);
         state.losses.cut_threads += losses.cut_threads;
-        state.followed = Some(Instant::now());
     }
 }

@@ -5,12 +5,12 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use hmtt_format::escape;
-use hmtt_probe::control::Ending;
-use hmtt_probe::ptrace::{Process, PtraceError, wait_for_signal};
-use hmtt_translator::control::{self, ControlError, FirstEnd, Observer, Options};
+use hmtt_probe::ptrace::{Process, detach, wait_for_signal};
+use hmtt_translator::control::{self, ControlError, FirstEnd, Options};
 use nix::sys::signal::Signal;
 use nix::unistd::Pid;
 
+use super::caches::TraceOutputs;
 use crate::tag::warnings::chain;
 
 /// How often is checked whether a process that runs natively has ended.
@@ -51,12 +51,48 @@ fn duration(text: &str) -> Result<Duration> {
     Ok(Duration::from_millis(milliseconds))
 }
 
-/// Whether a process is gone, or waits for its parent as a zombie.
-fn has_ended(pid: Pid) -> bool {
-    let Ok(stat) = std::fs::read_to_string(format!("/proc/{pid}/stat")) else { return true };
-    // The name of the program is in parentheses, and may contain spaces.
-    let state = stat.rsplit_once(") ").map_or("", |(_, fields)| fields);
-    state.starts_with(['Z', 'X'])
+/// A process, which another one with its number is not.
+struct Running {
+    pid: Pid,
+    /// When it was started, in ticks; `None` if it had ended by then.
+    started: Option<u64>,
+}
+
+/// State and start of a process (proc(5), `stat`); `None` if there is none.
+fn state_and_start(pid: Pid) -> Option<(u8, u64)> {
+    // The name of the program is in parentheses, and may contain any bytes.
+    let stat = std::fs::read(format!("/proc/{pid}/stat")).ok()?;
+    let behind = stat.iter().rposition(|byte| *byte == b')')?;
+    let fields = String::from_utf8_lossy(&stat[behind + 1..]).into_owned();
+    let mut fields = fields.split_whitespace();
+    let state = fields.next()?.bytes().next()?;
+    // The state is field 3, the start field 22.
+    Some((state, fields.nth(22 - 4)?.parse().ok()?))
+}
+
+impl Running {
+    fn new(pid: Pid) -> Self {
+        Running { pid, started: state_and_start(pid).map(|(_, started)| started) }
+    }
+
+    /// Whether it is gone, or waits for its parent as a zombie.
+    fn has_ended(&self) -> bool {
+        let Some((state, started)) = state_and_start(self.pid) else { return true };
+        // The first thread may end before others.
+        let threads = std::fs::read_dir(format!("/proc/{}/task", self.pid));
+        let is_alone = threads.map_or(true, |threads| threads.count() < 2);
+        self.started != Some(started) || matches!(state, b'Z' | b'X') && is_alone
+    }
+
+    /// Lets threads go on that this process still traces.
+    fn release(&self) {
+        let threads = std::fs::read_dir(format!("/proc/{}/task", self.pid));
+        for thread in threads.into_iter().flatten().flatten() {
+            if let Some(thread) = thread.file_name().to_str().and_then(|name| name.parse().ok()) {
+                let _ = detach(Pid::from_raw(thread), None);
+            }
+        }
+    }
 }
 
 /// What has happened while a process ran natively.
@@ -68,13 +104,13 @@ enum Native {
     Signalled,
 }
 
-fn run_natively(pid: Pid, off: Duration, options: &Options) -> io::Result<Native> {
+fn run_natively(running: &Running, off: Duration, options: &Options) -> io::Result<Native> {
     let mut waited = options.signals;
     waited.add(Signal::SIGCHLD);
     let begin = Instant::now();
     loop {
         let left = off.saturating_sub(begin.elapsed());
-        if has_ended(pid) {
+        if running.has_ended() {
             return Ok(Native::Ended);
         }
         if left.is_zero() {
@@ -88,46 +124,43 @@ fn run_natively(pid: Pid, off: Duration, options: &Options) -> io::Result<Native
 }
 
 /// Goes on with a process that was recorded once, until it ends or a signal asks to detach. `first`: how recording it has
-/// ended.
+/// ended. If it cannot be followed any more, it goes on natively, which is a loss.
 ///
 /// # Errors
-/// It cannot be followed any more, for another reason than that it has ended.
+/// It cannot be waited for.
 pub fn go_on(
     pid: Pid,
     first: FirstEnd,
     sample: Sample,
     options: &Options,
-    outputs: &mut impl Observer,
+    outputs: &mut TraceOutputs,
 ) -> Result<FirstEnd> {
+    let running = Running::new(pid);
     let mut end = first;
-    let mut refused = 0u64;
-    let mut why = String::new();
     while end.is_time_over {
-        let gone = FirstEnd { ending: Ending::Detached, goes_on: true, is_time_over: false };
-        match run_natively(pid, sample.off, options).context("cannot wait for the program")? {
+        outputs.set_native_since(end.left_at);
+        let gone = FirstEnd { goes_on: true, is_time_over: false, ..end };
+        match run_natively(&running, sample.off, options).context("cannot wait for the program")? {
             Native::Over => {}
-            Native::Ended => {
-                end = gone;
-                break;
-            }
-            Native::Signalled => {
-                end = FirstEnd { goes_on: false, ..gone };
-                break;
-            }
+            Native::Ended => return Ok(gone),
+            Native::Signalled => return Ok(FirstEnd { goes_on: false, ..gone }),
         }
         let followed = Process::attach_checked(pid, false).map_err(ControlError::from);
         match followed.and_then(|process| control::attach(process, options, outputs)) {
             Ok(next) => end = next,
-            Err(_) if has_ended(pid) => end = gone,
-            Err(ControlError::Ptrace(PtraceError::Ended(_))) => end = gone,
-            Err(error) => (refused, why) = (refused + 1, chain(&error)),
+            Err(_) if running.has_ended() => end = gone,
+            Err(error) => {
+                running.release();
+                outputs.set_native_since(None);
+                outputs.set_lost();
+                let why = chain(&error);
+                let why = escape::message(&why);
+                report!(
+                    "hmtt: warning: the program goes on natively and is not recorded any more: {why}"
+                );
+                end = gone;
+            }
         }
-    }
-    if refused > 0 {
-        let why = escape::message(&why);
-        report!(
-            "hmtt: warning: the program could not be followed {refused} times, the last time because {why}"
-        );
     }
     Ok(end)
 }
@@ -155,7 +188,31 @@ mod tests {
 
     #[test]
     fn only_processes_that_are_there_have_not_ended() {
-        assert!(!has_ended(Pid::this()));
-        assert!(has_ended(Pid::from_raw(i32::MAX)));
+        let own = Running::new(Pid::this());
+        assert!(!own.has_ended());
+        assert!(Running::new(Pid::from_raw(i32::MAX)).has_ended());
+        // Another process has its number.
+        let other = Running { started: own.started.map(|started| started + 1), ..own };
+        assert!(other.has_ended());
+    }
+
+    #[test]
+    fn names_of_programs_are_any_bytes() {
+        use std::os::unix::ffi::OsStrExt;
+
+        let folder = std::env::temp_dir().join(format!("hmtt-sampled-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let program = folder.join(std::ffi::OsStr::from_bytes(b"a) \xd0 sleeps"));
+        std::fs::copy("/bin/sleep", &program).unwrap();
+        let mut child = std::process::Command::new(&program).arg("60").spawn().unwrap();
+        let running = Running::new(Pid::from_raw(child.id().cast_signed()));
+        assert!(!running.has_ended());
+        child.kill().unwrap();
+        while !running.has_ended() {
+            std::thread::yield_now();
+        }
+        child.wait().unwrap();
+        assert!(running.has_ended());
+        std::fs::remove_dir_all(&folder).unwrap();
     }
 }

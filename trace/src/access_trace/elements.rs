@@ -70,11 +70,11 @@ impl<'a> Elements<'a> {
 /// Receives what threads have done, and passes on each element of their accesses, as [`Elements`] has them.
 ///
 /// The accesses of an instruction are passed on when another one follows, and at the latest when this is dropped. So it is
-/// used for units of one thread. After [`MOST_ELEMENTS`] in all, accesses come once and without an address. Nothing more is passed on once its closure has said so.
+/// used for units of one thread. After [`MOST_ELEMENTS`] further elements in all, those of string instructions come once and without an address. Nothing more is passed on once its closure has said so.
 pub struct EachElement<F: FnMut(Made) -> ControlFlow<()>> {
     /// Accesses of the current instruction.
     instruction: Vec<Made>,
-    /// How many elements are still passed on one by one.
+    /// How many elements besides first ones are still passed on one by one: a file has a first one for each.
     left: u64,
     is_over: bool,
     add: F,
@@ -88,7 +88,7 @@ impl<F: FnMut(Made) -> ControlFlow<()>> EachElement<F> {
 
     fn pass_on(&mut self) {
         let elements = self.instruction.iter().map(|one| one.elements).max().unwrap_or(0);
-        match self.left.checked_sub(elements) {
+        match self.left.checked_sub(elements.saturating_sub(1)) {
             Some(left) => self.left = left,
             None => self.instruction.iter_mut().for_each(|one| one.address = None),
         }
@@ -218,6 +218,27 @@ mod tests {
             assert_eq!(all(&with), expected);
         }
         assert_eq!(all(&[made(1, Some(u64::MAX - 7), 8, 1)]).len(), 1);
+    }
+
+    #[test]
+    fn single_accesses_have_no_limit() {
+        let block = hmtt_format::access_trace::BlockAccesses::default();
+        let executed =
+            Executed { thread: 1, number: 1, block: &block, function: None, instructions: 1 };
+        let mut found = Vec::new();
+        let mut each = EachElement::new(|made| {
+            found.push(made.address);
+            ControlFlow::Continue(())
+        });
+        each.left = 3;
+        for (address, elements) in [(1, 1), (2, 1), (3, 1), (0x10, 4), (4, 1), (0x20, 2), (5, 1)] {
+            each.block(&executed);
+            let made = made(1, Some(address), 1, elements);
+            each.access(&executed, ThreadAccess { thread: 1, made });
+        }
+        drop(each);
+        let some = [1, 2, 3, 0x10, 0x11, 0x12, 0x13, 4].map(Some);
+        assert_eq!(found, [&some[..], &[None, Some(5)]].concat());
     }
 
     #[test]

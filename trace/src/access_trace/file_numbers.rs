@@ -27,7 +27,7 @@ pub struct Added {
     pub numbers: Vec<u32>,
 }
 
-/// The number in the file; what is not numbered keeps its number, which then stands for nothing either.
+/// The number in the file; of what is not numbered one that stands for nothing.
 fn in_file(numbers: &[u32], number: u32) -> u32 {
     match number {
         0 => 0,

@@ -79,6 +79,8 @@ pub struct FirstEnd {
     pub goes_on: bool,
     /// Whether it goes on natively because the time is over for which it was to be followed.
     pub is_time_over: bool,
+    /// Since when it runs natively, if it was left.
+    pub left_at: Option<Instant>,
 }
 
 /// A process that is followed.
@@ -119,6 +121,7 @@ struct Processes<'o> {
     ended: Option<Ending>,
     is_leaving: bool,
     is_time_over: bool,
+    left_at: Option<Instant>,
     writer: Writer,
 }
 
@@ -179,6 +182,7 @@ impl<'o> Processes<'o> {
             ended: None,
             is_leaving: false,
             is_time_over: false,
+            left_at: None,
             writer: Writer::start(),
         }
     }
@@ -191,12 +195,14 @@ impl<'o> Processes<'o> {
     ) -> Result<FirstEnd, ControlError> {
         let followed = start(&mut self).and_then(|()| self.handle_events());
         let followed = followed.and_then(|is_over| if is_over { Ok(()) } else { self.leave_all() });
+        self.left_at = self.is_leaving.then(Instant::now);
         self.writer.finish();
         followed?;
         let ending = self.ended.unwrap_or(Ending::Detached);
         let has_ended = matches!(ending, Ending::Exited(_) | Ending::Signaled(_));
         let is_time_over = self.is_time_over && ending == Ending::Detached;
-        Ok(FirstEnd { ending, goes_on: !has_ended && !self.is_leaving, is_time_over })
+        let (goes_on, left_at) = (!has_ended && !self.is_leaving, self.left_at);
+        Ok(FirstEnd { ending, goes_on, is_time_over, left_at })
     }
 
     /// Handles events until all processes have ended. Returns whether they have; otherwise the controller was asked to
