@@ -80,18 +80,22 @@ fn append(
             copy.write(line.as_bytes())?;
         }
     }
+    // The last command, which blank lines and comments may follow.
     let mut last = Vec::new();
-    let mut line = Vec::new();
+    let (mut line, mut is_ended) = (Vec::new(), true);
     while read_line(&mut old, &mut line)? {
         copy.write(&line)?;
-        std::mem::swap(&mut last, &mut line);
+        is_ended = line.ends_with(b"\n");
+        if line.trim_ascii().first().is_some_and(|first| *first != b'#') {
+            std::mem::swap(&mut last, &mut line);
+        }
     }
     let last = String::from_utf8_lossy(&last);
     if let Some(cke) = last.split_ascii_whitespace().nth(1) {
         let all = (1u8 << memory.ranks()) - 1;
         ensure!(u8::from_str_radix(cke, 16) == Ok(all), "it ends with CKE low or a damaged line");
     }
-    if !last.is_empty() && !last.ends_with('\n') {
+    if !is_ended {
         copy.write(b"\n")?;
     }
     copy.write(&lines)?;
@@ -113,8 +117,17 @@ fn commands(
         registers.bytes()
     );
     let mut bus = Bus::after(memory, after);
-    for control in controls {
-        registers.accesses(*control).for_each(|access| bus.access(access));
+    let word = |offset: u64| offset >> memory.bus_log2 << memory.bus_log2;
+    let map = &memory.map;
+    for access in controls.iter().flat_map(|control| registers.accesses(*control)) {
+        let offset = access.offset;
+        let has_offset =
+            word(offset) == offset && map.to_address(map.to_coordinates(offset)) == offset;
+        ensure!(
+            has_offset,
+            "the memory does not have the address {offset:x}, by which a card knows a register: it would take it for another"
+        );
+        bus.access(access);
     }
     let (lines, last_clock) = bus.finish();
     ensure!(last_clock <= CLOCK_MASK, "the recording would be longer than 2^48 clocks");
