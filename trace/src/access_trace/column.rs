@@ -19,8 +19,12 @@ impl Column {
     /// Appends bytes, of which the first ones are kept. There is room for all.
     #[inline]
     pub fn put<const N: usize>(&mut self, bytes: [u8; N], kept: usize) {
-        self.bytes[self.used..][..N].copy_from_slice(&bytes);
-        self.used += kept.min(N);
+        // An array is a few moves; copying a slice would be a call.
+        let rest = self.bytes.get_mut(self.used..).and_then(|rest| rest.first_chunk_mut());
+        if let Some(place) = rest {
+            *place = bytes;
+            self.used += kept.min(N);
+        }
     }
 
     /// The bytes that are kept.

@@ -105,15 +105,16 @@ impl Passing<'_> {
 impl Consumer for Passing<'_> {
     fn read(&mut self, Chunk { number, thread, area, chunk, length, lost, .. }: Chunk<'_>) {
         self.learn();
-        self.bytes.clear();
-        if let Some(Lost { words, base }) = lost {
+        let notes = lost.map(|Lost { words, base }| {
             let [gap, fs] = [LOST, FS_BASE].map(|kind| note(kind, 0).into());
-            let notes = [gap, words, fs, base].map(u64::to_le_bytes);
-            self.bytes.extend(notes.as_flattened());
-        }
-        let before = self.bytes.len();
-        self.bytes.resize(before + length as usize, 0);
-        area.copy_chunk(chunk, 0, &mut self.bytes[before..]);
+            [gap, words, fs, base].map(u64::to_le_bytes)
+        });
+        let notes = notes.as_ref().map_or(&[][..], |notes| notes.as_flattened());
+        // What is there from another chunk is overwritten.
+        self.bytes.resize(notes.len() + length as usize, 0);
+        let (first, rest) = self.bytes.split_at_mut(notes.len());
+        first.copy_from_slice(notes);
+        area.copy_chunk(chunk, 0, rest);
         self.chunks += 1;
         let is_looked_at =
             self.builds && (self.chunks <= FIRST_CHUNKS || self.chunks.is_multiple_of(OTHERS));
