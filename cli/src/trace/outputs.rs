@@ -73,9 +73,11 @@ impl Outputs {
         lock(&self.state).native_since = since;
     }
 
-    /// The program runs natively from here on, which was not asked for.
+    /// The program runs natively from here on, which was not asked for. The file states that last accesses are missing.
     pub fn set_lost(&mut self) {
-        lock(&self.state).finished.is_lost = true;
+        let mut state = lock(&self.state);
+        state.losses.cut_threads += 1;
+        state.finished.is_lost = true;
     }
 
     /// Ends the file, and prints what could not be written or is missing. Returns how writing went.

@@ -3,7 +3,7 @@
 use std::io;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Error, Result, ensure};
 use hmtt_format::escape;
 use hmtt_probe::ptrace::{Process, detach, wait_for_signal};
 use hmtt_translator::control::{self, ControlError, FirstEnd, Options};
@@ -11,6 +11,7 @@ use nix::sys::signal::Signal;
 use nix::unistd::Pid;
 
 use super::caches::TraceOutputs;
+use crate::tag::values::duration;
 use crate::tag::warnings::chain;
 
 /// How often is checked whether a process that runs natively has ended.
@@ -30,28 +31,18 @@ impl std::str::FromStr for Sample {
 
     fn from_str(text: &str) -> Result<Self> {
         let (on, off) = text.split_once('/').context("two durations are expected, as 100ms/2s")?;
-        Ok(Sample { on: duration(on)?, off: duration(off)? })
+        Ok(Sample { on: time(on)?, off: time(off)? })
     }
 }
 
-/// A duration with its unit: ms or s.
-fn duration(text: &str) -> Result<Duration> {
-    let (number, unit) = match text.strip_suffix("ms") {
-        Some(number) => (number, 1),
-        None => (
-            text.strip_suffix('s')
-                .with_context(|| format!("{text} has no unit, as 100ms or 2s"))?,
-            1000,
-        ),
-    };
-    let number: u64 =
-        number.parse().with_context(|| format!("{text} is no duration, as 100ms or 2s"))?;
-    let milliseconds = number.checked_mul(unit).with_context(|| format!("{text} is too long"))?;
-    ensure!(milliseconds > 0, "{text}: a duration of at least 1 ms is expected");
-    Ok(Duration::from_millis(milliseconds))
+/// A time of a sample.
+fn time(text: &str) -> Result<Duration> {
+    let time = duration(text).map_err(Error::msg)?;
+    ensure!(time >= Duration::from_millis(1), "{text}: at least 1 ms is expected");
+    Ok(time)
 }
 
-/// A process, which another one with its number is not.
+/// A process, told apart from a later one with the same number.
 struct Running {
     pid: Pid,
     /// When it was started, in ticks; `None` if it had ended by then.
@@ -176,10 +167,11 @@ mod tests {
         assert_eq!(parse("100ms/2s"), Ok(Sample { on, off }));
         for (text, why) in [
             ("100ms", "two durations"),
-            ("1/2s", "1 has no unit"),
-            ("1ms/xs", "xs is no duration"),
+            ("1/2s", "1: a time is a number followed by us, ms or s"),
+            ("1ms/xs", "xs: a time is a number"),
             ("0ms/1s", "at least 1 ms"),
-            ("1ms/18446744073709551615s", "too long"),
+            ("1ms/999us", "at least 1 ms"),
+            ("1ms/18446744073709551615s", "is not a valid time"),
         ] {
             let error = parse(text).unwrap_err();
             assert!(error.contains(why), "{text}: {error}");

@@ -8,15 +8,15 @@ pub struct Column {
 }
 
 impl Column {
-    /// Makes room for so many more bytes.
-    pub fn make_room(&mut self, more: usize) {
+    /// Reserves memory for this many more bytes.
+    pub fn reserve(&mut self, more: usize) {
         let needed = self.used + more;
         if self.bytes.len() < needed {
             self.bytes.resize(2 * needed, 0);
         }
     }
 
-    /// Appends bytes, of which the first ones are kept. There is room for all.
+    /// Appends bytes, and keeps the first `kept` of them. Memory for all `N` bytes was reserved.
     #[inline]
     pub fn put<const N: usize>(&mut self, bytes: [u8; N], kept: usize) {
         // An array is a few moves; copying a slice would be a call.

@@ -8,7 +8,7 @@ use super::column::{Column, take};
 pub const MOST_VALUE_BYTES: usize = 9;
 
 /// Compares at most eight values with the expected ones, which they replace, and writes by how much they differ. Returns which
-/// differ. The column has room for [`MOST_VALUE_BYTES`] of each.
+/// differ. [`MOST_VALUE_BYTES`] were reserved in the column for each value.
 pub fn write_differences(
     values: &[[u8; SLOT_BYTES]],
     expected: &mut [u64],

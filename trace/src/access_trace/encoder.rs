@@ -38,10 +38,10 @@ impl Encoder {
         let (units, incomplete) = units.as_chunks::<SLOT_BYTES>();
         self.predictor.forget();
         for column in [&mut self.controls, &mut self.changes] {
-            column.make_room(units.len() + 1);
+            column.reserve(units.len() + 1);
         }
-        self.numbers.make_room(SLOT_BYTES * (units.len() + 1));
-        self.differences.make_room(MOST_VALUE_BYTES * units.len());
+        self.numbers.reserve(SLOT_BYTES * (units.len() + 1));
+        self.differences.reserve(MOST_VALUE_BYTES * units.len());
         let (mut count, base) = self.add(units);
         if count < units.len() || !incomplete.is_empty() {
             self.add_raw(0);

@@ -4,7 +4,7 @@
 //! units of a chunk -> job -> a thread's encoder, zstd -> encoded chunk, in the order of the jobs
 //! ```
 //!
-//! Invariant: at most [`JOBS_PER_THREAD`] chunks for each thread are in memory; whoever has more waits.
+//! Invariant: while more than [`JOBS_PER_THREAD`] chunks for each thread are in memory, the writer waits for the first one.
 
 use std::collections::VecDeque;
 use std::io;
@@ -18,9 +18,10 @@ use zstd::bulk::Compressor;
 use super::encoder::Encoder;
 use super::predictor::Layouts;
 
-/// Level of compression: the program waits for it. Level 1 takes a third more time, and makes files an eighth smaller.
+/// Level of compression: the program waits for it. With level 1, columns of Lua and bzip2 took 56 and 22 % more time, and 11
+/// and 15 % less space.
 const LEVEL: i32 = -1;
-/// Most chunks in memory for each thread.
+/// Chunks in memory for each thread, of which more make the writer wait.
 const JOBS_PER_THREAD: usize = 3;
 
 /// Layouts that all encoders share.

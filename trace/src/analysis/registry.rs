@@ -1,4 +1,4 @@
-//! All analyses by name, with their usual options, for whoever chooses one when the program runs.
+//! All analyses by name, with their usual options. Programs can choose an analysis at run time.
 
 use serde_json::Value;
 
