@@ -7,8 +7,9 @@
 //! | number of a block, from 1 on | 0 | its slots | the block is executed |
 //! | [`NOTE`], a kind in bits 28 to 30, and a payload in the bits below | 0, or another note | what the kind says | a note |
 //!
-//! A *slot* is the value of one or two registers that address memory. [`BlockAccesses`] states, for each block, how many slots
-//! it has and how the address of each access follows from them. A block has been executed as a whole, unless a note of the
+//! A *slot* is the value of a register, or the sum of two, that address memory or that such values are computed of.
+//! [`BlockAccesses`] states, for each block, how many slots it has, which values are [`Derived`] of them, and how the address of
+//! each access follows from these. A block has been executed as a whole, unless a note of the
 //! kind [`CUT`] follows it.
 //!
 //! A *path* is several blocks that are executed one after the other, and record their accesses together. It has a number for
@@ -54,17 +55,19 @@
 mod accuracy;
 mod block;
 mod chunk;
+mod derived;
 mod function;
 
 pub use accuracy::Accuracy;
 pub use block::{Access, BlockAccesses, MOST_ACCESSES, MOST_PARTS, Made, Part, Place};
 pub use chunk::{CHUNK_HEADER_BYTES, ChunkHeader, HEADER_BYTES, header};
+pub use derived::{Derived, Operation};
 pub use function::Function;
 
 /// First bytes of a file.
 pub const MAGIC: [u8; 8] = *b"HMTTACCS";
 /// Version of the format.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 /// Flag of a file: only some of the accesses were to be recorded.
 pub const CHOSEN: u32 = 1;
 /// Kind of a chunk: descriptions of blocks, as [`BlockAccesses`] defines them.
@@ -127,4 +130,11 @@ pub const fn note(kind: u32, payload: u32) -> u32 {
 /// The kind and the payload of a note; `None` for another word.
 pub const fn parse_note(word: u32) -> Option<(u32, u32)> {
     if word & NOTE == 0 { None } else { Some(((word & !NOTE) >> KIND_SHIFT, word & PAYLOAD)) }
+}
+
+/// Takes bytes from the start of others.
+fn take<'a, const COUNT: usize>(bytes: &mut &'a [u8]) -> Option<&'a [u8; COUNT]> {
+    let (taken, rest) = bytes.split_first_chunk()?;
+    *bytes = rest;
+    Some(taken)
 }

@@ -115,6 +115,6 @@ fn what_is_missing_in_a_trace_is_reported() {
     );
     assert_eq!(
         other,
-        "hmtt-sim: other: it has version 99 of the format; this program reads version 2\n"
+        "hmtt-sim: other: it has version 99 of the format; this program reads version 3\n"
     );
 }

@@ -393,15 +393,22 @@ impl<M: CacheMemory> Cache<M> {
         }
     }
 
-    /// What is recorded of the accesses of a block, or of a path. `None` if nothing is. The number is not trusted.
-    pub fn recorded(&self, number: u32) -> Option<Recorded> {
+    /// What is recorded of the accesses of a block, or of the whole path to which a number belongs, and the part up to which the number
+    /// stands. `None` if nothing is. The number is not trusted.
+    pub fn recorded(&self, number: u32) -> Option<(Recorded, usize)> {
         let choice = self.settings.instrument.choice()?;
-        self.number(number)?;
-        let (blocks, numbers) = self.decoded(number).ok()?;
-        Some(match self.block(number) {
-            Some(_) => Recorded::new(&blocks, &choice),
-            None => Recorded::of_path(&blocks, &numbers, &choice),
-        })
+        let (whole, part) = match self.number(number)? {
+            Numbered::Block(_) => (number, 0),
+            Numbered::Path { blocks, length } => {
+                (number + (blocks.len() - length) as u32, length - 1)
+            }
+        };
+        let (blocks, numbers) = self.decoded(whole).ok()?;
+        let recorded = match whole == number && self.block(number).is_some() {
+            true => Recorded::new(&blocks, &choice),
+            false => Recorded::of_path(&blocks, &numbers, &choice),
+        };
+        Some((recorded, part))
     }
 
     /// Whether a block has code for direct, and for indirect transfers to it.

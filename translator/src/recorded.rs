@@ -1,9 +1,10 @@
 //! What a block writes to the ring of its thread about its memory accesses, and how all of them follow from that.
 //!
-//! A block writes its number, and then a *slot* of 8 bytes for each sum of registers that addresses its accesses and is not
-//! known from an earlier slot. The address of an access is the value of a slot plus a constant, or a constant alone. So
-//! pushes and pops of a block share one slot, and accesses to static memory have none. The slots of an instruction are
-//! stored before it is executed.
+//! A block writes its number, and then *slots* of 8 bytes with values of registers, or sums of two, of which the addresses of its
+//! accesses are computed. What the block computes itself of values that are in slots already has no slot: the reader of the
+//! trace computes it, too. So pushes and pops of a block share one slot, as do the elements of an array that a path of blocks
+//! accesses one after the other, and accesses to static memory have none. The slots of an instruction are stored before it is
+//! executed.
 //!
 //! A string instruction with a repeat prefix has slots with its registers before and after it, from which follows which
 //! elements it has accessed.
@@ -14,18 +15,18 @@
 //! Where a block is interrupted, the controller notes how many of its instructions were executed. If the next one is a
 //! repeated string instruction, it stores the registers after it as they are then.
 
-use std::collections::HashMap;
-
 use hmtt_format::Direction;
+mod places;
+mod registers;
+
 use hmtt_format::access_trace::{Access as Recording, BlockAccesses, Part, Place, SLOT_BYTES};
 use iced_x86::{Instruction, InstructionInfoFactory, OpAccess, OpKind, Register};
 
 use crate::block::{Block, MAX_INSTRUCTIONS, Operation};
 use crate::layout::{PAGE_BYTES, ring};
-use crate::selection::{
-    self, Access, Equality, Expression, Index, Operand, Selection, Selector, Template, Versioned,
-    path_accesses,
-};
+use crate::selection::{self, Access, Equality, Operand, Selection, Selector, path_accesses};
+use places::{Addressed, Located, Places, register};
+use registers::State;
 
 /// Most bytes of slots for each byte of a block that is not dense.
 const MOST_SLOT_BYTES: usize = 3;
@@ -87,23 +88,15 @@ pub struct Recorded {
     pub accesses: BlockAccesses,
 }
 
-/// The registers of an expression without its constant, which two accesses may have in common.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
-struct Registers {
-    base: Option<Versioned>,
-    index: Option<Index>,
-}
-
-/// The registers of an expression, and the constant that is added to them.
-fn parts(expression: &Expression) -> (Registers, i64) {
-    match expression.template {
-        Template::Rri { base, index, displacement } => {
-            (Registers { base: Some(base), index }, displacement)
-        }
-        Template::Irr { base, index, displacement } => {
-            (Registers { base: displacement, index }, base as i64)
-        }
-    }
+/// How the address of an access is found, before it is known how many slots there are.
+enum Found {
+    /// It is a constant.
+    Static(u64),
+    /// It follows from slots.
+    Located(Located),
+    /// It is one of the elements of a string.
+    Elements(Place),
+    Unknown,
 }
 
 /// Whether an instruction is a string instruction that is repeated as often as `rcx` says.
@@ -178,21 +171,39 @@ impl Recorded {
         recorded.accesses.instructions = operations.len() as u16;
         [recorded.accesses.all, recorded.accesses.near] =
             [all, near].map(|sum| sum.min(u16::MAX.into()) as u16);
-        // Slot and constant of the first access with these registers.
-        let mut known: HashMap<Registers, (u16, i64)> = HashMap::new();
+        let (state, addresses) = addresses(&operations, &found);
+        let values = addresses.iter().flatten().map(|one| &one.value);
+        let mut places = Places::new(&state.nodes, values);
+        let mut all = Vec::with_capacity(found.len());
         let mut from = 0;
         while let Some(first) = found.get(from) {
-            let operation = operations[first.operation];
+            let instruction = &operations[first.operation].instruction;
             let same = found[from..].iter().take_while(|one| one.operation == first.operation);
-            let all = &found[from..from + same.count()];
-            let is_narrow = all.iter().any(|access| access.operand.is_narrow);
-            if is_repeated(&operation.instruction) && !is_narrow {
-                recorded.add_elements(operation, all);
+            let to = from + same.count();
+            let is_narrow = found[from..to].iter().any(|access| access.operand.is_narrow);
+            if is_repeated(instruction) && !is_narrow {
+                all.extend(elements(&found[from..to], &mut places).map(Found::Elements));
             } else {
-                all.iter().for_each(|access| recorded.add(operation, access, &mut known));
+                let addresses = addresses[from..to].iter();
+                all.extend(addresses.map(|address| located(address, &mut places)));
             }
-            from += all.len();
+            from = to;
         }
+        for (access, found) in found.iter().zip(all) {
+            let place = match found {
+                Found::Static(address) => Place::Static(address),
+                Found::Located(located) => {
+                    let (slot, plus) = places.place(located);
+                    Place::Slot { slot, plus }
+                }
+                Found::Elements(place) => place,
+                Found::Unknown => Place::Unknown,
+            };
+            recorded.push(operations[access.operation], access, place);
+        }
+        recorded.accesses.derived = places.derived();
+        recorded.slots = places.slots;
+        recorded.accesses.slots = recorded.slots.len() as u16;
         for (access, represents) in recorded.accesses.accesses.iter_mut().zip(represents) {
             access.represents = represents;
         }
@@ -221,7 +232,8 @@ impl Recorded {
         let has_two = |instruction: &Instruction| {
             let is_push =
                 instruction.is_stack_instruction() && instruction.op0_kind() == OpKind::Memory;
-            instruction.is_string_instruction() || is_push
+            let has_index = instruction.memory_index() != Register::None;
+            instruction.is_string_instruction() || is_push || has_index
         };
         let may_be = block.operations.len() * SLOT_BYTES > MOST_SLOT_BYTES * block.bytes.len()
             || block.operations.iter().any(|one| has_two(&one.instruction));
@@ -238,79 +250,67 @@ impl Recorded {
         self.accesses.slot_bytes() > MOST_SLOT_BYTES * block.bytes.len()
     }
 
-    fn slot(&mut self, operation: usize, is_after: bool, sum: Operand) -> u16 {
-        self.slots.push(Slot { operation, is_after, sum });
-        self.accesses.slots = self.slots.len() as u16;
-        self.accesses.slots - 1
-    }
-
-    fn add(
-        &mut self,
-        instruction: &Operation,
-        access: &Access,
-        known: &mut HashMap<Registers, (u16, i64)>,
-    ) {
-        let Access { operation, operand, .. } = *access;
-        let expression = access.address.expression();
-        let place = match expression.map(parts) {
-            None => Place::Unknown,
-            // The base of `fs` is known from where the thread has entered the cache.
-            Some(_) if expression.and_then(|it| it.segment).is_some_and(|fs| fs.version > 0) => {
-                Place::Unknown
-            }
-            // `xlat` adds a part of a register.
-            Some(_) if operand.index.is_gpr8() => Place::Unknown,
-            Some((Registers { base: None, index: None }, constant)) => {
-                Place::Static(constant as u64)
-            }
-            // The sum is not that of whole registers.
-            Some(_) if operand.is_narrow => {
-                Place::Slot { slot: self.slot(operation, false, operand), plus: 0 }
-            }
-            Some((registers, constant)) => {
-                let (slot, first) = *known.entry(registers).or_insert_with(|| {
-                    let sum = Operand { displacement: 0, ..operand };
-                    let slot = self.slot(operation, false, sum);
-                    (slot, constant.wrapping_sub(operand.displacement))
-                });
-                Place::Slot { slot, plus: constant.wrapping_sub(first) }
-            }
-        };
-        self.push(instruction, access, place, expression.is_some_and(|it| it.segment.is_some()));
-    }
-
-    /// Adds the accesses of a repeated string instruction.
-    fn add_elements(&mut self, instruction: &Operation, accesses: &[Access]) {
-        let Some(operation) = accesses.first().map(|access| access.operation) else { return };
-        let register = |base| Operand {
-            base,
-            index: Register::None,
-            scale: 1,
-            displacement: 0,
-            is_narrow: false,
-            is_fs: false,
-        };
-        let before = self.slot(operation, false, register(Register::RCX));
-        let bases: Vec<Register> = accesses.iter().map(|access| access.operand.base).collect();
-        let slots: Vec<u16> =
-            bases.iter().map(|base| self.slot(operation, false, register(*base))).collect();
-        let after = self.slot(operation, true, register(Register::RCX));
-        let moved = self.slot(operation, true, register(bases[0]));
-        for (access, first) in accesses.iter().zip(&slots) {
-            let (left, pointer) = ([before, after], [slots[0], moved]);
-            let place = Place::Elements { left, first: *first, pointer };
-            // All elements that are counted were accessed.
-            let certain = Access { conditional: false, ..*access };
-            self.push(instruction, &certain, place, access.operand.is_fs);
-        }
-    }
-
-    fn push(&mut self, instruction: &Operation, access: &Access, place: Place, adds_fs: bool) {
+    fn push(&mut self, instruction: &Operation, access: &Access, place: Place) {
         let Access { operation, direction, size, conditional, .. } = *access;
         let (pc, operation) = (instruction.instruction.ip(), operation as u16);
+        let is_elements = matches!(place, Place::Elements { .. });
+        let expression = access.address.expression();
+        let adds_fs = match is_elements {
+            true => access.operand.is_fs,
+            false => expression.is_some_and(|it| it.segment.is_some()),
+        };
+        // All elements that are counted were accessed.
+        let conditional = conditional && !is_elements;
         let represents = 1;
         let one =
             Recording { pc, operation, direction, size, conditional, adds_fs, represents, place };
         self.accesses.accesses.push(one);
     }
+}
+
+/// The addresses that instructions name for accesses, and the state after all of them. Those of sets are left out, and those
+/// that are not known.
+fn addresses(operations: &[&Operation], found: &[Access]) -> (State, Vec<Option<Addressed>>) {
+    let mut state = State::default();
+    let mut all = Vec::with_capacity(found.len());
+    let mut rest = found.iter().peekable();
+    for (index, operation) in operations.iter().enumerate() {
+        while let Some(access) = rest.next_if(|access| access.operation == index) {
+            let is_known = access.address.expression().is_some_and(|expression| {
+                // The base of `fs` is known from where the thread has entered the cache.
+                expression.segment.is_none_or(|fs| fs.version == 0)
+            });
+            // `xlat` adds a part of a register.
+            let is_known = is_known && !access.operand.index.is_gpr8();
+            let address = is_known.then(|| Addressed::new(index, access.operand, &mut state));
+            all.push(address.flatten());
+        }
+        state.execute(operation);
+    }
+    (state, all)
+}
+
+/// How the address of an access is found.
+fn located(address: &Option<Addressed>, places: &mut Places<'_>) -> Found {
+    match address {
+        None => Found::Unknown,
+        Some(addressed) => match addressed.value.node {
+            None => Found::Static(addressed.value.plus as u64),
+            Some(node) => Found::Located(places.locate(addressed, node)),
+        },
+    }
+}
+
+/// Adds the slots of a repeated string instruction, and returns where the elements of its accesses are.
+fn elements(accesses: &[Access], places: &mut Places<'_>) -> impl Iterator<Item = Place> + use<> {
+    let mut slot =
+        |is_after, of: &Access, base| places.slot(of.operation, is_after, register(base));
+    let first = &accesses[0];
+    let before = slot(false, first, Register::RCX);
+    let slots: Vec<u16> =
+        accesses.iter().map(|access| slot(false, access, access.operand.base)).collect();
+    let after = slot(true, first, Register::RCX);
+    let moved = slot(true, first, first.operand.base);
+    let (left, pointer) = ([before, after], [slots[0], moved]);
+    slots.into_iter().map(move |first| Place::Elements { left, first, pointer })
 }

@@ -14,7 +14,7 @@
 use std::string::String;
 use std::vec::Vec;
 
-use super::block::take;
+use super::take;
 
 /// A function of the program, or code of a file that belongs to no known function.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]

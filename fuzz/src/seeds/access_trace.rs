@@ -3,14 +3,21 @@
 use hmtt::access_trace::Writer;
 use hmtt_format::Direction;
 use hmtt_format::access_trace::{
-    Access, BlockAccesses, CUT, FS_BASE, Function, Part, Place, START, note,
+    Access, BlockAccesses, CUT, Derived, FS_BASE, Function, Operation, Part, Place, START, note,
 };
 
 /// A block with an access of each kind.
 fn block() -> BlockAccesses {
     let elements = Place::Elements { left: [1, 3], first: 2, pointer: [2, 4] };
-    let places =
-        [Place::Slot { slot: 0, plus: -8 }, Place::Static(0x5000), elements, Place::Unknown];
+    let places = [
+        Place::Slot { slot: 0, plus: -8 },
+        Place::Static(0x5000),
+        elements,
+        Place::Unknown,
+        Place::Slot { slot: 6, plus: 4 },
+    ];
+    let half = Derived { of: 0, plus: 1, operation: Operation::ZeroExtended { bits: 32 } };
+    let sum = Derived { of: 1, plus: 0, operation: Operation::Sum { other: 5 } };
     let accesses = places.into_iter().zip(0..).map(|(place, operation)| Access {
         pc: 0x1000 + 4 * u64::from(operation),
         operation,
@@ -26,11 +33,12 @@ fn block() -> BlockAccesses {
     BlockAccesses {
         start: 0x1000,
         function: 1,
-        instructions: 4,
+        instructions: 5,
         slots: 5,
         code,
+        derived: vec![half, sum],
         accesses,
-        all: 4,
+        all: 5,
         near: 0,
         parts,
     }
@@ -39,11 +47,11 @@ fn block() -> BlockAccesses {
 /// The path of that block twice.
 fn path() -> BlockAccesses {
     let one = block();
-    let again = one.accesses.iter().map(|one| Access { operation: one.operation + 4, ..*one });
+    let again = one.accesses.iter().map(|one| Access { operation: one.operation + 5, ..*one });
     let accesses = one.accesses.iter().copied().chain(again).collect();
     let part = |instructions| Part { block: 1, instructions, slots: 5 };
-    let parts = vec![part(4), part(8)];
-    BlockAccesses { instructions: 8, code: Vec::new(), accesses, parts, ..one }
+    let parts = vec![part(5), part(10)];
+    BlockAccesses { instructions: 10, code: Vec::new(), accesses, parts, ..one }
 }
 
 fn function() -> Function {

@@ -192,7 +192,7 @@ pub struct Decoder {
     numbers: Numbers,
     /// The base of the segment `fs` of each thread.
     bases: HashMap<u32, u64>,
-    /// Slots of the current block.
+    /// Slots of the current block, and what is derived of them.
     slots: Vec<u64>,
     sums: Ending,
 }
@@ -274,6 +274,7 @@ fn decode<V: Visitor>(
                 at += values.len();
                 slots.clear();
                 slots.extend(values.iter().map(|value| u64::from_le_bytes(*value)));
+                numbered.block.derive(slots, numbered.derived);
                 let next = units.get(at).map(|unit| u64::from_le_bytes(*unit) as u32);
                 let executed = match next.and_then(parse_note) {
                     Some((CUT, instructions)) => instructions as usize,

@@ -27,9 +27,10 @@ struct Described {
 struct UpTo {
     described: u32,
     part: u32,
-    /// How many instructions and slots there are up to its end.
+    /// How many instructions, slots and derived values there are up to its end.
     instructions: u16,
     slots: u16,
+    derived: u16,
 }
 
 /// What a number stands for.
@@ -41,6 +42,8 @@ pub struct Numbered<'n> {
     pub instructions: u16,
     /// How many slots there are.
     pub slots: u16,
+    /// How many derived values its accesses need.
+    pub derived: u16,
     /// Of a path: the accesses of each of its blocks, up to the last one that is meant.
     accesses: &'n [Range<usize>],
 }
@@ -63,17 +66,20 @@ impl Numbers {
     pub fn add(&mut self, blocks: impl IntoIterator<Item = BlockAccesses>) {
         for block in blocks {
             let (index, first) = (self.described.len() as u32, self.by_number.len() as u32 + 1);
-            self.by_number.extend((0..block.numbers()).map(|part| {
-                let (instructions, slots) = block.up_to(part);
-                UpTo { described: index, part: part as u32, instructions, slots }
-            }));
             let mut from = 0;
             let accesses = block.parts.iter().map(|part| {
                 let start = from;
                 from = block.accesses.partition_point(|one| one.operation < part.instructions);
                 start..from.max(start)
             });
-            let accesses = accesses.collect();
+            let accesses: Vec<Range<usize>> = accesses.collect();
+            let mut derived = 0;
+            self.by_number.extend((0..block.numbers()).map(|part| {
+                let (instructions, slots) = block.up_to(part);
+                let own = accesses.get(part).cloned().unwrap_or(0..block.accesses.len());
+                derived = block.derived_for(own).max(derived);
+                UpTo { described: index, part: part as u32, instructions, slots, derived }
+            }));
             let is_block = |number: u32| {
                 number < first && self.get(number).is_some_and(|one| one.block.parts.is_empty())
             };
@@ -85,13 +91,13 @@ impl Numbers {
     /// What a number stands for. `None` if nothing is described, or if that is a path with parts that are no blocks.
     pub fn get(&self, number: u32) -> Option<Numbered<'_>> {
         let index = (number as usize).checked_sub(1)?;
-        let UpTo { described, part, instructions, slots } = *self.by_number.get(index)?;
+        let UpTo { described, part, instructions, slots, derived } = *self.by_number.get(index)?;
         let Described { block, accesses, is_valid } = self.described.get(described as usize)?;
         if !is_valid {
             return None;
         }
         let accesses = accesses.get(..=part as usize).unwrap_or_default();
-        Some(Numbered { block, instructions, slots, accesses })
+        Some(Numbered { block, instructions, slots, derived, accesses })
     }
 
     /// The blocks of a path, in order; nothing for a block. A part that is no block is left out.

@@ -25,6 +25,7 @@ fn block() -> BlockAccesses {
         instructions: 2,
         slots: 1,
         code,
+        derived: Vec::new(),
         accesses,
         all: 2,
         near: 0,

@@ -63,7 +63,7 @@ impl AccessBlocks for DescribedBlocks<'_> {
         self.known = last;
         let mut new = Vec::new();
         let blocks = copied.into_iter().map(|(recorded, block, length)| {
-            let Some(Recorded { accesses, .. }) = recorded else {
+            let Some((Recorded { accesses, .. }, _)) = recorded else {
                 // Numbers behind it stay what they are.
                 let none = Part { block: 0, instructions: 0, slots: 0 };
                 return BlockAccesses { parts: vec![none; length], ..BlockAccesses::default() };

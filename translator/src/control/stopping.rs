@@ -140,7 +140,11 @@ impl Tracer {
 
     /// What a block or path stores.
     fn slots_of(&self, number: u32) -> Vec<Slot> {
-        self.shared.translation().recorded(number).map_or_else(Vec::new, |one| one.slots)
+        let Some((mut recorded, part)) = self.shared.translation().recorded(number) else {
+            return Vec::new();
+        };
+        recorded.slots.truncate(recorded.accesses.up_to(part).1.into());
+        recorded.slots
     }
 
     /// Notes how many instructions of the block or path were executed that a thread is in, and how far a string instruction has come.

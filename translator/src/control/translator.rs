@@ -88,8 +88,8 @@ impl Translation {
         Some((self.cache.block(number)?, files))
     }
 
-    /// What is recorded of the accesses of a block or path. The number is not trusted.
-    pub fn recorded(&self, number: u32) -> Option<Recorded> {
+    /// What is recorded of the accesses of a block or path, and up to which part a number stands. The number is not trusted.
+    pub fn recorded(&self, number: u32) -> Option<(Recorded, usize)> {
         self.cache.recorded(number)
     }
 

@@ -169,7 +169,7 @@ impl State {
 }
 
 /// The 64-bit register with a number.
-fn general(number: usize) -> Register {
+pub fn general(number: usize) -> Register {
     const ALL: [Register; 16] = [
         Register::RAX,
         Register::RCX,

@@ -96,12 +96,12 @@ fn recorded(cache: &Cache<Direct>, shared: &Shared) -> (Vec<Made>, Vec<u32>) {
         if number & ring::NOTE != 0 {
             continue;
         }
-        let recorded = cache.recorded(number).expect("the number of a block or path");
-        let slots: Vec<u64> =
-            (0..recorded.slots.len() as u32).map(|slot| unit(at + 8 * slot)).collect();
-        at += recorded.accesses.slot_bytes() as u32;
-        let instructions = recorded.accesses.instructions.into();
-        recorded.accesses.made(instructions, &slots, 0, |one| {
+        let (recorded, part) = cache.recorded(number).expect("the number of a block or path");
+        let (instructions, slots) = recorded.accesses.up_to(part);
+        let mut values: Vec<u64> = (0..u32::from(slots)).map(|slot| unit(at + 8 * slot)).collect();
+        at += 8 * u32::from(slots);
+        recorded.accesses.derive(&mut values, recorded.accesses.derived.len() as u16);
+        recorded.accesses.made(instructions.into(), &values, 0, |one| {
             let first = one.address.expect("programs have no sets of addresses");
             for element in 0..one.elements {
                 let distance = element * u64::from(one.size);

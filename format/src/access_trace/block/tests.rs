@@ -2,6 +2,7 @@
 
 use proptest::prelude::*;
 
+use super::super::derived::Operation;
 use super::*;
 
 fn place() -> impl Strategy<Value = Place> {
@@ -22,6 +23,23 @@ fn access() -> impl Strategy<Value = Access> {
             Access { pc, operation, represents, direction, size, conditional, adds_fs, place }
         },
     )
+}
+
+fn derived() -> impl Strategy<Value = Derived> {
+    let operation = prop_oneof![
+        (0..8u16).prop_map(|other| Operation::Sum { other }),
+        any::<u64>().prop_map(|by| Operation::Product { by }),
+        (1..64u8).prop_map(|bits| Operation::ZeroExtended { bits }),
+        (1..64u8).prop_map(|bits| Operation::SignExtended { bits }),
+        (1..64u8).prop_map(|by| Operation::ShiftedRight { by }),
+        (1..64u8).prop_map(|by| Operation::ArithmeticallyShiftedRight { by }),
+        any::<u64>().prop_map(|mask| Operation::Masked { mask }),
+    ];
+    (0..8u16, any::<i64>(), operation).prop_map(|(of, plus, operation)| Derived {
+        of,
+        plus,
+        operation,
+    })
 }
 
 /// Parts up to the last one.
@@ -46,10 +64,11 @@ fn parts() -> impl Strategy<Value = Vec<Part>> {
 
 fn block() -> impl Strategy<Value = BlockAccesses> {
     let code = prop::collection::vec(any::<u8>(), 64..100);
+    let derived = prop::collection::vec(derived(), 0..4);
     let accesses = prop::collection::vec(access(), 2..12);
     let first = any::<(u64, u32, u16, u16)>();
-    (first, code, accesses, parts()).prop_map(
-        |((start, function, all, near), code, mut accesses, parts)| {
+    (first, code, derived, accesses, parts()).prop_map(
+        |((start, function, all, near), code, derived, mut accesses, parts)| {
             accesses.sort_by_key(|access| access.operation);
             BlockAccesses {
                 start,
@@ -57,6 +76,7 @@ fn block() -> impl Strategy<Value = BlockAccesses> {
                 instructions: 64,
                 slots: 8,
                 code,
+                derived,
                 accesses,
                 all,
                 near,
@@ -165,4 +185,29 @@ fn elements_are_counted_up_or_down() {
     let down = addresses(&block, 0, &[5, 0x100, 0x200, 3, 0xf0]);
     assert_eq!(down, [(0x1000, 0x100, -2), (0x1000, 0x200, -2)]);
     assert_eq!(addresses(&block, 0, &[5, 0x100, 0x200, NOT_BEGUN, 0]), []);
+}
+
+#[test]
+fn values_are_derived_of_slots_and_of_those_before_them() {
+    let of = |of, plus, operation| Derived { of, plus, operation };
+    // base + 4 * (the low half of index - 1), as in mov (%rax,%rbx,4).
+    let derived = vec![
+        of(1, -1, Operation::ZeroExtended { bits: 32 }),
+        of(2, 0, Operation::Product { by: 4 }),
+        of(0, 0, Operation::Sum { other: 3 }),
+        of(1, 0, Operation::SignExtended { bits: 8 }),
+        of(1, 0, Operation::ShiftedRight { by: 60 }),
+        of(1, 0, Operation::ArithmeticallyShiftedRight { by: 60 }),
+        of(1, 2, Operation::Masked { mask: 0xf0 }),
+    ];
+    let places = (2..9).map(|slot| Place::Slot { slot, plus: 0x10 });
+    let accesses = places.zip(0..).map(|(place, operation)| one(operation, place)).collect();
+    let block = BlockAccesses { derived, accesses, ..block_of(7, 2) };
+    let mut values = vec![0x7000, 0xf000_0000_0000_0080];
+    block.derive(&mut values, block.derived_for(0..7));
+    let expected = [0x7f, 0x1fc, 0x71fc, 0xffff_ffff_ffff_ff80, 0xf, u64::MAX, 0x80];
+    assert_eq!(values[2..], expected);
+    let found = addresses(&block, 7, &values).into_iter().map(|(_, address, _)| address);
+    assert!(found.eq(expected.map(|value| value.wrapping_add(0x10))));
+    assert_eq!([0..0, 0..1, 1..2, 0..7].map(|some| block.derived_for(some)), [0, 1, 2, 7]);
 }

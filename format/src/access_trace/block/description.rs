@@ -1,0 +1,204 @@
+//! The description of a block, or of a path of blocks, in bytes.
+//!
+//! All numbers are little-endian.
+//!
+//! | offset | bytes | |
+//! |---|---|---|
+//! | 0 | 8 | original address of the first instruction |
+//! | 8 | 2 | number of instructions |
+//! | 10 | 2 | number of slots |
+//! | 12 | 2 | number of accesses |
+//! | 14 | 2 | number of bytes of the instructions of a block, 0 for a path |
+//! | 16 | 2 | number of parts of a path, 0 for a block |
+//! | 18 | 2 | number of accesses of its instructions that might be recorded, of which those that are listed were chosen |
+//! | 20 | 2 | number of accesses that probably access a chunk of memory which a listed one accesses, too |
+//! | 22 | 4 | number of the function that contains its first instruction, from 1 on; 0 if it is not known |
+//! | 26 | 2 | number of values that are derived of slots |
+//! | 28 | | the bytes of the instructions, the parts, the [derived values](Derived), and then the accesses |
+//!
+//! | bytes of a part | |
+//! |---|---|
+//! | 4 | number of its block, which is described before |
+//! | 2 | number of instructions of the path up to its end |
+//! | 2 | number of slots of the path up to its end |
+//!
+//! | bytes of an access | |
+//! |---|---|
+//! | 8 | original address of its instruction |
+//! | 2 | index of its instruction |
+//! | 2 | number of accesses that it represents, with itself |
+//! | 4 | number of bytes that are accessed; of one element if there are several, and 0 if it is not known |
+//! | 1 | bit 0: write; bit 1: conditional; bit 2: the base of `fs` is added; bits 4 and 5: where it is |
+//! | 8, 10, 10 or 0 | where it is: 0: the address; 1: the index of a slot or derived value in 2 bytes, and what is added to it; 2: five numbers of slots, of a count before and after, of the first element, and of a pointer before and after; 3: not known |
+
+use super::{Access, BlockAccesses, MOST_ACCESSES, MOST_PARTS, MOST_VALUES, Part, Place};
+use crate::Direction;
+use crate::access_trace::derived::Derived;
+use crate::access_trace::take;
+
+/// Bytes before those of the instructions.
+const HEADER_BYTES: usize = 28;
+/// Bytes of a part.
+const PART_BYTES: usize = 8;
+const WRITE: u8 = 1;
+const CONDITIONAL: u8 = 2;
+const ADDS_FS: u8 = 4;
+/// First bit of the kind of a place.
+const PLACE_SHIFT: u8 = 4;
+
+impl BlockAccesses {
+    /// Adds its description to bytes.
+    pub fn write(&self, bytes: &mut Vec<u8>) {
+        bytes.extend(self.start.to_le_bytes());
+        let counts = [self.accesses.len(), self.code.len(), self.parts.len()];
+        let counts = counts.map(|count| count as u16);
+        let sums = [self.all, self.near];
+        for number in [self.instructions, self.slots].into_iter().chain(counts).chain(sums) {
+            bytes.extend(number.to_le_bytes());
+        }
+        bytes.extend(self.function.to_le_bytes());
+        bytes.extend((self.derived.len() as u16).to_le_bytes());
+        bytes.extend(&self.code);
+        for Part { block, instructions, slots } in &self.parts {
+            bytes.extend(block.to_le_bytes());
+            bytes.extend(instructions.to_le_bytes());
+            bytes.extend(slots.to_le_bytes());
+        }
+        self.derived.iter().for_each(|derived| derived.write(bytes));
+        self.accesses.iter().for_each(|access| access.write(bytes));
+    }
+
+    /// The block that is described at the start of bytes, and the bytes after it. `None` if they do not describe one.
+    pub fn parse(bytes: &[u8]) -> Option<(Self, &[u8])> {
+        let (header, rest) = bytes.split_first_chunk::<HEADER_BYTES>()?;
+        let number = |at: usize| u16::from_le_bytes([header[at], header[at + 1]]);
+        let start = u64::from_le_bytes(*header.first_chunk()?);
+        let (instructions, slots, count) = (number(8), number(10), number(12));
+        let (all, near) = (number(18), number(20));
+        let function = u32::from_le_bytes([header[22], header[23], header[24], header[25]]);
+        let values = usize::from(slots) + usize::from(number(26));
+        let (code, mut rest) = rest.split_at_checked(number(14).into())?;
+        if usize::from(number(16)) > MOST_PARTS || usize::from(count) > MOST_ACCESSES {
+            return None;
+        }
+        let mut parts = Vec::new();
+        for _ in 0..number(16) {
+            parts.push(Part::parse(take(&mut rest)?));
+        }
+        // Each instruction of a block has a byte at least.
+        let has_code = usize::from(instructions) <= code.len() || !parts.is_empty();
+        if !(has_code && are_ascending(&parts, instructions, slots)) {
+            return None;
+        }
+        let derived = (usize::from(slots)..values).map(|before| Derived::parse(&mut rest, before));
+        let derived: Vec<Derived> = derived.collect::<Option<_>>()?;
+        let mut accesses = Vec::new();
+        for _ in 0..count {
+            let (access, after) = Access::parse(rest)?;
+            let is_valid = access.operation < instructions
+                && access.values().all(|it| usize::from(it) < values);
+            accesses.push(Some(access).filter(|_| is_valid)?);
+            rest = after;
+        }
+        // Each value is needed for an access, which needs few.
+        if values > MOST_VALUES * accesses.len() {
+            return None;
+        }
+        let code = code.to_vec();
+        let block = BlockAccesses {
+            start,
+            function,
+            instructions,
+            slots,
+            code,
+            derived,
+            accesses,
+            all,
+            near,
+            parts,
+        };
+        Some((block, rest))
+    }
+}
+
+/// Whether each part ends behind the one before it, and the last one ends the path.
+fn are_ascending(parts: &[Part], instructions: u16, slots: u16) -> bool {
+    let ends = |part: &Part| (part.instructions, part.slots);
+    let is_ascending = parts
+        .is_sorted_by(|one, next| one.instructions <= next.instructions && one.slots <= next.slots);
+    is_ascending && parts.last().map(ends).is_none_or(|last| last == (instructions, slots))
+}
+
+impl Part {
+    fn parse(bytes: &[u8; PART_BYTES]) -> Self {
+        let [a, b, c, d, instructions @ .., e, f] = *bytes;
+        Part {
+            block: u32::from_le_bytes([a, b, c, d]),
+            instructions: u16::from_le_bytes(instructions),
+            slots: u16::from_le_bytes([e, f]),
+        }
+    }
+}
+
+impl Access {
+    fn write(&self, bytes: &mut Vec<u8>) {
+        let kind = match self.place {
+            Place::Static(_) => 0,
+            Place::Slot { .. } => 1,
+            Place::Elements { .. } => 2,
+            Place::Unknown => 3,
+        };
+        let flag = |is_set: bool, flag: u8| if is_set { flag } else { 0 };
+        let flags = flag(self.direction == Direction::Write, WRITE)
+            | flag(self.conditional, CONDITIONAL)
+            | flag(self.adds_fs, ADDS_FS)
+            | kind << PLACE_SHIFT;
+        bytes.extend(self.pc.to_le_bytes());
+        bytes.extend(self.operation.to_le_bytes());
+        bytes.extend(self.represents.to_le_bytes());
+        bytes.extend(self.size.to_le_bytes());
+        bytes.push(flags);
+        match self.place {
+            Place::Static(address) => bytes.extend(address.to_le_bytes()),
+            Place::Slot { slot, plus } => {
+                bytes.extend(slot.to_le_bytes());
+                bytes.extend(plus.to_le_bytes());
+            }
+            Place::Elements { .. } => self.values().for_each(|it| bytes.extend(it.to_le_bytes())),
+            Place::Unknown => {}
+        }
+    }
+
+    fn parse(bytes: &[u8]) -> Option<(Self, &[u8])> {
+        let (pc, bytes) = bytes.split_first_chunk()?;
+        let ([a, b, c, d, size @ .., flags], mut rest) = bytes.split_first_chunk::<9>()?;
+        let place = match flags >> PLACE_SHIFT {
+            0 => Place::Static(u64::from_le_bytes(*take(&mut rest)?)),
+            1 => Place::Slot {
+                slot: u16::from_le_bytes(*take(&mut rest)?),
+                plus: i64::from_le_bytes(*take(&mut rest)?),
+            },
+            2 => {
+                let mut slot = || Some(u16::from_le_bytes(*take(&mut rest)?));
+                let (left, first) = ([slot()?, slot()?], slot()?);
+                Place::Elements { left, first, pointer: [slot()?, slot()?] }
+            }
+            3 => Place::Unknown,
+            _ => return None,
+        };
+        if flags & 1 << 3 != 0 {
+            return None;
+        }
+        let access = Access {
+            pc: u64::from_le_bytes(*pc),
+            operation: u16::from_le_bytes([*a, *b]),
+            represents: u16::from_le_bytes([*c, *d]),
+            direction: if flags & WRITE == 0 { Direction::Read } else { Direction::Write },
+            size: u32::from_le_bytes(*size),
+            conditional: flags & CONDITIONAL != 0,
+            adds_fs: flags & ADDS_FS != 0,
+            place,
+        };
+        Some((access, rest))
+    }
+}

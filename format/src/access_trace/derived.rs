@@ -1,0 +1,163 @@
+//! Values that follow from slots: what a block computes of registers that are in slots, and addresses memory with.
+//!
+//! | bytes of a derived value | |
+//! |---|---|
+//! | 1 | kind |
+//! | 1 | number, by kind |
+//! | 2 | index of the value from which it follows: those of slots come first, then the derived ones before it |
+//! | 8 | constant that is added to that value first, modulo 2^64 |
+//!
+//! | kind | | number | further bytes |
+//! |---|---|---|---|
+//! | 0 | [`Sum`](Operation::Sum) | 0 | 2: index of the other value |
+//! | 1 | [`Product`](Operation::Product) | 0 | 8: the factor |
+//! | 2 | [`ZeroExtended`](Operation::ZeroExtended) | number of bits, 1 to 63 | |
+//! | 3 | [`SignExtended`](Operation::SignExtended) | number of bits, 1 to 63 | |
+//! | 4 | [`ShiftedRight`](Operation::ShiftedRight) | number of bits, 1 to 63 | |
+//! | 5 | [`ArithmeticallyShiftedRight`](Operation::ArithmeticallyShiftedRight) | number of bits, 1 to 63 | |
+//! | 6 | [`Masked`](Operation::Masked) | 0 | 8: the mask |
+
+use super::take;
+
+/// What is computed. All of it is modulo 2^64.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Operation {
+    /// Another value is added.
+    Sum {
+        /// Its index.
+        other: u16,
+    },
+    /// It is multiplied by a constant.
+    Product {
+        /// The factor.
+        by: u64,
+    },
+    /// The bits above the lowest ones are cleared.
+    ZeroExtended {
+        /// How many bits are left, 1 to 63.
+        bits: u8,
+    },
+    /// The bits above the lowest ones become copies of the highest of these.
+    SignExtended {
+        /// How many bits are left, 1 to 63.
+        bits: u8,
+    },
+    /// It is shifted to the right, and zeros come from above.
+    ShiftedRight {
+        /// By how many bits, 1 to 63.
+        by: u8,
+    },
+    /// It is shifted to the right, and copies of its highest bit come from above.
+    ArithmeticallyShiftedRight {
+        /// By how many bits, 1 to 63.
+        by: u8,
+    },
+    /// Some bits are cleared.
+    Masked {
+        /// The others.
+        mask: u64,
+    },
+}
+
+/// A value that follows from one or two values before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Derived {
+    /// Index of the value from which it follows.
+    pub of: u16,
+    /// A constant that is added to that first.
+    pub plus: i64,
+    /// What is computed of the sum.
+    pub operation: Operation,
+}
+
+impl Operation {
+    /// What is computed of a value. `other`: another one by its index.
+    ///
+    /// ```
+    /// use hmtt_format::access_trace::Operation;
+    ///
+    /// let none = |_| 0;
+    /// assert_eq!(Operation::ZeroExtended { bits: 32 }.apply(u64::MAX, none), 0xffff_ffff);
+    /// assert_eq!(Operation::SignExtended { bits: 8 }.apply(0x180, none), 0xffff_ffff_ffff_ff80);
+    /// ```
+    #[inline]
+    pub fn apply(self, value: u64, other: impl FnOnce(u16) -> u64) -> u64 {
+        match self {
+            Operation::Sum { other: index } => value.wrapping_add(other(index)),
+            Operation::Product { by } => value.wrapping_mul(by),
+            Operation::ZeroExtended { bits } => {
+                let unused = 64 - u32::from(bits);
+                value.wrapping_shl(unused).wrapping_shr(unused)
+            }
+            Operation::SignExtended { bits } => {
+                let unused = 64 - u32::from(bits);
+                (value.wrapping_shl(unused) as i64).wrapping_shr(unused) as u64
+            }
+            Operation::ShiftedRight { by } => value.wrapping_shr(by.into()),
+            Operation::ArithmeticallyShiftedRight { by } => {
+                (value as i64).wrapping_shr(by.into()) as u64
+            }
+            Operation::Masked { mask } => value & mask,
+        }
+    }
+}
+
+impl Derived {
+    /// The value. `values`: those before it; missing ones count as 0.
+    #[inline]
+    pub fn value(self, values: &[u64]) -> u64 {
+        let at = |index: u16| values.get(usize::from(index)).copied().unwrap_or(0);
+        self.operation.apply(at(self.of).wrapping_add(self.plus as u64), at)
+    }
+
+    /// Indexes of the values from which it follows.
+    fn sources(self) -> [u16; 2] {
+        match self.operation {
+            Operation::Sum { other } => [self.of, other],
+            _ => [self.of; 2],
+        }
+    }
+
+    pub(super) fn write(self, bytes: &mut Vec<u8>) {
+        let (kind, number) = match self.operation {
+            Operation::Sum { .. } => (0, 0),
+            Operation::Product { .. } => (1, 0),
+            Operation::ZeroExtended { bits } => (2, bits),
+            Operation::SignExtended { bits } => (3, bits),
+            Operation::ShiftedRight { by } => (4, by),
+            Operation::ArithmeticallyShiftedRight { by } => (5, by),
+            Operation::Masked { .. } => (6, 0),
+        };
+        bytes.extend([kind, number]);
+        bytes.extend(self.of.to_le_bytes());
+        bytes.extend(self.plus.to_le_bytes());
+        match self.operation {
+            Operation::Sum { other } => bytes.extend(other.to_le_bytes()),
+            Operation::Product { by: constant } | Operation::Masked { mask: constant } => {
+                bytes.extend(constant.to_le_bytes());
+            }
+            _ => {}
+        }
+    }
+
+    /// The value that is described at the start of bytes, which are taken. `before`: how many values precede it.
+    pub(super) fn parse(bytes: &mut &[u8], before: usize) -> Option<Self> {
+        let [kind, number] = *take(bytes)?;
+        let of = u16::from_le_bytes(*take(bytes)?);
+        let plus = i64::from_le_bytes(*take(bytes)?);
+        let mut constant = || Some(u64::from_le_bytes(*take(bytes)?));
+        let bits = Some(number).filter(|bits| (1..64).contains(bits));
+        let operation = match (kind, number) {
+            (0, 0) => Operation::Sum { other: u16::from_le_bytes(*take(bytes)?) },
+            (1, 0) => Operation::Product { by: constant()? },
+            (2, _) => Operation::ZeroExtended { bits: bits? },
+            (3, _) => Operation::SignExtended { bits: bits? },
+            (4, _) => Operation::ShiftedRight { by: bits? },
+            (5, _) => Operation::ArithmeticallyShiftedRight { by: bits? },
+            (6, 0) => Operation::Masked { mask: constant()? },
+            _ => return None,
+        };
+        let derived = Derived { of, plus, operation };
+        derived.sources().iter().all(|index| usize::from(*index) < before).then_some(derived)
+    }
+}

@@ -1,0 +1,234 @@
+//! Decides which registers are stored in slots, and how the addresses of accesses are derived of them.
+//!
+//! The address of an access is a [node](super::registers) plus a constant. A node is *known* if it is in a slot or derived of
+//! slots. Otherwise it becomes known before the access: registers that hold what it is computed of are stored, or, if that
+//! takes more slots than it saves, the sum of the access's own registers.
+
+use std::collections::{HashMap, HashSet};
+
+use hmtt_format::access_trace::{Derived, Operation};
+use iced_x86::Register;
+
+use super::Slot;
+use super::registers::{Kind, Node, Nodes, State, Value};
+use crate::selection::{Operand, general};
+
+/// Most values that are derived for one access. Its slots are two more at most.
+const MOST_DERIVED: usize = 6;
+
+/// The address of an access, and what registers hold before it.
+#[derive(Clone, Debug)]
+pub struct Addressed {
+    /// Index of its instruction.
+    pub operation: usize,
+    /// The address.
+    pub value: Value,
+    /// What the instruction names.
+    pub operand: Operand,
+    registers: [Value; 16],
+}
+
+impl Addressed {
+    /// The address that an instruction names, before it. `None` if it is not known how that is computed.
+    pub fn new(operation: usize, operand: Operand, state: &mut State) -> Option<Self> {
+        let Operand { base, index, scale, displacement, is_narrow, .. } = operand;
+        let value = state.address([base, index], scale.into(), displacement)?;
+        let value = if is_narrow { state.nodes.low_half(value) } else { value };
+        Some(Addressed { operation, value, operand, registers: state.values })
+    }
+
+    /// A register that holds a node plus a constant, and that constant.
+    fn holder(&self, node: Node) -> Option<(Register, i64)> {
+        let holds = |value: &Value| value.node == Some(node);
+        let number = self.registers.iter().position(holds)?;
+        Some((general(number), self.registers[number].plus))
+    }
+}
+
+/// Where a node is: in a slot or a derived value, to which a constant is added.
+#[derive(Clone, Copy, Debug)]
+struct Known {
+    source: Source,
+    plus: i64,
+}
+
+/// Index among the slots or the derived values.
+#[derive(Clone, Copy, Debug)]
+enum Source {
+    Slot(u16),
+    Derived(u16),
+}
+
+/// A derived value, before it is known how many slots there are.
+#[derive(Clone, Copy, Debug)]
+struct Step {
+    of: Source,
+    plus: i64,
+    operation: Operation,
+    /// The other value of a sum.
+    other: Option<Source>,
+}
+
+/// Where an address is, before it is known how many slots there are.
+#[derive(Clone, Copy, Debug)]
+pub struct Located(Known);
+
+/// What is stored and derived.
+#[derive(Debug)]
+pub struct Places<'n> {
+    nodes: &'n Nodes,
+    /// In how many different addresses each node is needed.
+    uses: Vec<u32>,
+    known: HashMap<Node, Known>,
+    /// The slots, in the order in which they are stored.
+    pub slots: Vec<Slot>,
+    steps: Vec<Step>,
+}
+
+impl<'n> Places<'n> {
+    /// Prepares for accesses with these addresses.
+    pub fn new<'a>(nodes: &'n Nodes, addresses: impl Iterator<Item = &'a Value>) -> Self {
+        let all: HashSet<Node> = addresses.filter_map(|value| value.node).collect();
+        let mut uses = Vec::new();
+        for address in all {
+            let (mut seen, mut left) = (HashSet::new(), vec![address]);
+            while let Some(node) = left.pop() {
+                if seen.insert(node) {
+                    uses.resize(uses.len().max(node as usize + 1), 0);
+                    uses[node as usize] += 1;
+                    left.extend(nodes.sources(node));
+                }
+            }
+        }
+        Places { nodes, uses, known: HashMap::new(), slots: Vec::new(), steps: Vec::new() }
+    }
+
+    /// Makes an address known that has a node, and returns where it is. Accesses come in program order.
+    pub fn locate(&mut self, addressed: &Addressed, node: Node) -> Located {
+        let Value { plus, .. } = addressed.value;
+        let known = match self.known.get(&node) {
+            Some(known) => *known,
+            None => self.make_known(addressed, node),
+        };
+        Located(Known { plus: known.plus.wrapping_add(plus), ..known })
+    }
+
+    /// Adds a slot that is stored before or after an instruction.
+    pub fn slot(&mut self, operation: usize, is_after: bool, sum: Operand) -> u16 {
+        self.slots.push(Slot { operation, is_after, sum });
+        (self.slots.len() - 1) as u16
+    }
+
+    fn make_known(&mut self, addressed: &Addressed, node: Node) -> Known {
+        let (mut stored, mut derived) = (Vec::new(), Vec::new());
+        let can_derive = self.needs(addressed, node, &mut stored, &mut derived);
+        let is_shared = |node: &Node| self.uses.get(*node as usize).is_some_and(|uses| *uses > 1);
+        let is_worth_it = match stored.len() {
+            0 => true,
+            1 => derived.is_empty() || is_shared(&stored[0]) || addressed.holder(node).is_none(),
+            _ => stored.iter().all(is_shared),
+        };
+        if can_derive && is_worth_it && derived.len() <= MOST_DERIVED && stored.len() <= 2 {
+            stored.into_iter().for_each(|node| self.store(addressed, node));
+            derived.into_iter().for_each(|node| self.derive(node));
+            return self.known[&node];
+        }
+        // The sum of the registers themselves.
+        let Operand { displacement, is_narrow, .. } = addressed.operand;
+        let displacement = if is_narrow { displacement } else { 0 };
+        let sum = Operand { displacement, ..addressed.operand };
+        let slot = self.slot(addressed.operation, false, sum);
+        let added = addressed.operand.displacement.wrapping_sub(displacement);
+        let plus = if is_narrow { 0 } else { added.wrapping_sub(addressed.value.plus) };
+        let known = Known { source: Source::Slot(slot), plus };
+        self.known.insert(node, known);
+        known
+    }
+
+    /// Finds the nodes that must be stored and derived so that one is known, in order. Returns whether that is possible.
+    fn needs(
+        &self,
+        addressed: &Addressed,
+        node: Node,
+        stored: &mut Vec<Node>,
+        derived: &mut Vec<Node>,
+    ) -> bool {
+        if self.known.contains_key(&node) || stored.contains(&node) || derived.contains(&node) {
+            return true;
+        }
+        let before = (stored.len(), derived.len());
+        let mut sources = self.nodes.sources(node).peekable();
+        let is_computed = sources.peek().is_some();
+        if is_computed && sources.all(|source| self.needs(addressed, source, stored, derived)) {
+            derived.push(node);
+            return true;
+        }
+        stored.truncate(before.0);
+        derived.truncate(before.1);
+        let is_held = addressed.holder(node).is_some();
+        if is_held {
+            stored.push(node);
+        }
+        is_held
+    }
+
+    /// Stores a node that a register holds.
+    fn store(&mut self, addressed: &Addressed, node: Node) {
+        let Some((base, plus)) = addressed.holder(node) else { return };
+        let slot = self.slot(addressed.operation, false, register(base));
+        let known = Known { source: Source::Slot(slot), plus: plus.wrapping_neg() };
+        self.known.insert(node, known);
+    }
+
+    /// Derives a node whose sources are known.
+    fn derive(&mut self, node: Node) {
+        let step = match self.nodes.kind(node) {
+            Kind::Unknown(..) => return,
+            Kind::Sum(one, other) => {
+                let (one, other) = (self.known[&one], self.known[&other]);
+                let plus = one.plus.wrapping_add(other.plus);
+                let operation = Operation::Sum { other: 0 };
+                Step { of: one.source, plus, operation, other: Some(other.source) }
+            }
+            Kind::Computed(of, plus, operation) => {
+                let of = self.known[&of];
+                let plus = of.plus.wrapping_add(plus);
+                Step { of: of.source, plus, operation, other: None }
+            }
+        };
+        let source = Source::Derived(self.steps.len() as u16);
+        self.steps.push(step);
+        self.known.insert(node, Known { source, plus: 0 });
+    }
+
+    /// The index of a value, when all slots are known.
+    fn index(&self, source: Source) -> u16 {
+        match source {
+            Source::Slot(slot) => slot,
+            Source::Derived(step) => self.slots.len() as u16 + step,
+        }
+    }
+
+    /// The index of the value that an address follows from, and what is added to it, when all slots are known.
+    pub fn place(&self, located: Located) -> (u16, i64) {
+        (self.index(located.0.source), located.0.plus)
+    }
+
+    /// The derived values, when all slots are known.
+    pub fn derived(&self) -> Vec<Derived> {
+        let derived = |step: &Step| {
+            let operation = match step.other {
+                Some(other) => Operation::Sum { other: self.index(other) },
+                None => step.operation,
+            };
+            Derived { of: self.index(step.of), plus: step.plus, operation }
+        };
+        self.steps.iter().map(derived).collect()
+    }
+}
+
+/// A register by itself.
+pub const fn register(base: Register) -> Operand {
+    let index = Register::None;
+    Operand { base, index, scale: 1, displacement: 0, is_narrow: false, is_fs: false }
+}
