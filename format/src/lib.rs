@@ -4,9 +4,13 @@
 //! Invariant: each format is defined here and nowhere else. The card packs with these constants, the simulator checks
 //! with them and the receiver decodes with them. The crate is `no_std`, does not allocate and has no dependencies; the
 //! features `toml` (memory descriptions), `tag-map` (the file beside a tag log), `profile` (the file of `hmtt monitor`),
-//! `access-trace` (what translated programs write about their accesses) and `serde` need the standard library.
+//! `access-trace` (what translated programs write about their accesses), `page-map` (which process has which frame) and
+//! `serde` need the standard library.
 #![deny(clippy::missing_errors_doc)]
-#![cfg_attr(not(any(feature = "serde", feature = "access-trace", test)), no_std)]
+#![cfg_attr(
+    not(any(feature = "serde", feature = "access-trace", feature = "page-map", test)),
+    no_std
+)]
 
 #[cfg(feature = "access-trace")]
 pub mod access_trace;
@@ -24,6 +28,9 @@ pub mod frame;
 pub mod header;
 pub mod info;
 pub mod memory;
+#[cfg(feature = "page-map")]
+pub mod page_map;
+pub mod page_table_record;
 #[cfg(feature = "profile")]
 pub mod profile;
 pub mod record;

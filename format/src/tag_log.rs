@@ -29,7 +29,7 @@ mod chunk;
 mod crc32;
 mod events;
 mod frames;
-mod varint;
+pub(crate) mod varint;
 
 pub use chunk::{
     CHUNK_HEADER_BYTES, Chunk, ClockPair, Content, Ending, Events, LossReason, MAX_PAYLOAD_BYTES,

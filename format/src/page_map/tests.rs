@@ -1,0 +1,189 @@
+//! Tests that maps are read as they were written, and that nothing else is.
+
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+
+use super::*;
+
+fn text() -> impl Strategy<Value = String> {
+    "\\PC{0,12}"
+}
+
+fn place() -> impl Strategy<Value = Place> {
+    (0..MOST_PAGES - 64, 1..9u32, any::<bool>()).prop_map(|(frame, mapping, is_file)| Place {
+        frame,
+        mapping,
+        is_file,
+    })
+}
+
+fn entries() -> impl Strategy<Value = Vec<Entry>> {
+    let entry = (0..1u64 << 40, 1..60u64, prop::option::of(place()));
+    prop::collection::vec(entry, 0..20).prop_map(|parts| {
+        let mut next = 0;
+        let at = |(distance, count, place): (u64, u64, Option<Place>)| {
+            let page = next + distance;
+            next = page + count;
+            Entry { page, count, place }
+        };
+        parts.into_iter().map(at).collect()
+    })
+}
+
+fn chunks() -> impl Strategy<Value = Chunk> {
+    let process = (any::<u32>(), any::<u64>(), text(), text())
+        .prop_map(|(pid, start_ticks, comm, exe)| Process { pid, start_ticks, comm, exe });
+    let mapping = (any::<[u64; 4]>(), any::<(u32, u32)>(), any::<u8>(), text()).prop_map(
+        |([one, other, offset, inode], device, permissions, name)| Mapping {
+            start: one.min(other),
+            end: one.max(other),
+            permissions,
+            offset,
+            device,
+            inode,
+            name,
+        },
+    );
+    let mappings = (any::<u32>(), prop::collection::vec(mapping, 0..4))
+        .prop_map(|(process, mappings)| Chunk::Mappings { process, mappings });
+    let scan = (any::<u32>(), any::<[u64; 5]>()).prop_map(|(process, numbers)| {
+        let [one, other, present_pages, swapped_pages, hidden_pages] = numbers;
+        let (begin_ns, end_ns) = (one.min(other), one.max(other));
+        Scan { process, begin_ns, end_ns, present_pages, swapped_pages, hidden_pages }
+    });
+    let machine = (any::<[u8; 16]>(), 10..=30u8, text(), any::<[u32; 4]>()).prop_map(
+        |(boot_id, page_log2, kernel, [a, b, c, d])| Machine {
+            clock: Clock::Monotonic,
+            boot_id,
+            page_log2,
+            start_ns: a.into(),
+            start_realtime_ns: b.into(),
+            kernel,
+            memory: [c, d].map(|start| start.into()..u64::from(start) + 1).into(),
+        },
+    );
+    let snapshot = any::<[u32; 4]>().prop_map(|[a, b, c, d]| Snapshot {
+        begin_ns: a.into(),
+        end_ns: u64::from(a) + u64::from(b),
+        processes: c.into(),
+        unread_processes: d.into(),
+    });
+    prop_oneof![
+        machine.prop_map(Chunk::Machine),
+        process.prop_map(Chunk::Process),
+        mappings,
+        (any::<u32>(), entries()).prop_map(|(process, entries)| Chunk::Pages { process, entries }),
+        scan.prop_map(Chunk::Scan),
+        any::<(u32, u64)>().prop_map(|(process, time_ns)| Chunk::Gone { process, time_ns }),
+        snapshot.prop_map(Chunk::Snapshot),
+        any::<u32>().prop_map(|code| Chunk::End(content::Ending::from_code(code))),
+        (9..u32::MAX).prop_map(Chunk::Unknown),
+    ]
+}
+
+/// The pages of runs, one by one.
+fn pages(runs: &[Run]) -> BTreeMap<u64, Place> {
+    let of = |run: &Run| {
+        let run = *run;
+        (0..run.count)
+            .map(move |at| (run.page + at, Place { frame: run.place.frame + at, ..run.place }))
+    };
+    runs.iter().flat_map(of).collect()
+}
+
+fn runs() -> impl Strategy<Value = Vec<Run>> {
+    let run = (0..4u64, 1..6u64, 0..9u64, 1..3u32);
+    prop::collection::vec(run, 0..12).prop_map(|parts| {
+        let mut next = 0;
+        let at = |(distance, count, frame, mapping): (u64, u64, u64, u32)| {
+            let page = next + distance;
+            next = page + count;
+            Run { page, count, place: Place { frame, mapping, is_file: mapping == 2 } }
+        };
+        parts.into_iter().map(at).collect()
+    })
+}
+
+proptest! {
+    #[test]
+    fn chunks_are_read_as_they_were_written(chunk in chunks(), rest: Vec<u8>) {
+        let bytes = chunk.encode();
+        for cut in [0, CHUNK_HEADER_BYTES - 1, bytes.len() - 1] {
+            prop_assert_eq!(Chunk::decode(&bytes[..cut]), Ok(None));
+        }
+        let read = Chunk::decode(&[&bytes[..], &rest].concat()).unwrap().unwrap();
+        prop_assert_eq!(read, (chunk, bytes.len()));
+    }
+
+    #[test]
+    fn a_changed_bit_is_found(chunk in chunks(), place: prop::sample::Index, bit in 0..8u32) {
+        let mut bytes = chunk.encode();
+        let at = place.index(bytes.len());
+        bytes[at] ^= 1 << bit;
+        // A longer chunk may also be cut.
+        let read = Chunk::decode(&bytes);
+        prop_assert!(matches!(read, Err(MapError::Checksum | MapError::Length(_)) | Ok(None)), "{:?}", read);
+    }
+
+    #[test]
+    fn any_bytes_are_read_without_a_panic(payload: Vec<u8>, kind in 0..10u32) {
+        let sum = crc32(crc32(0, &[kind.to_le_bytes(), (payload.len() as u32).to_le_bytes()].concat()), &payload);
+        let head = [kind, payload.len() as u32, sum].map(u32::to_le_bytes).concat();
+        if let Ok(Some((Chunk::Pages { entries, .. }, _))) = Chunk::decode(&[head, payload].concat()) {
+            let mut end = 0;
+            for entry in entries {
+                prop_assert!(entry.page >= end && entry.count > 0);
+                end = entry.page + entry.count;
+                prop_assert!(end <= MOST_PAGES);
+                let frame = entry.place.map_or(0, |place| place.frame);
+                prop_assert!(frame + entry.count <= MOST_PAGES);
+            }
+        }
+    }
+
+    #[test]
+    fn changes_make_the_old_state_the_new_one(old in runs(), new in runs()) {
+        let mut state = pages(&old);
+        let mut end = 0;
+        for Entry { page, count, place } in changes(&old, &new) {
+            prop_assert!(page >= end && count > 0);
+            end = page + count;
+            for at in 0..count {
+                let before = state.remove(&(page + at));
+                prop_assert!(before.is_some() || place.is_some(), "nothing is removed twice");
+                if let Some(place) = place {
+                    let place = Place { frame: place.frame + at, ..place };
+                    prop_assert!(before != Some(place), "only what has changed is written");
+                    state.insert(page + at, place);
+                }
+            }
+        }
+        prop_assert_eq!(state, pages(&new));
+    }
+}
+
+#[test]
+fn headers_of_other_files_are_refused() {
+    assert_eq!(decode_header(&header()), Ok(()));
+    assert_eq!(decode_header(&header()[..15]), Err(MapError::NotAMap));
+    assert_eq!(decode_header(b"hmtt-tag-and-more"), Err(MapError::NotAMap));
+    let changed = |at: usize| {
+        let mut bytes = header();
+        bytes[at] ^= 2;
+        decode_header(&bytes)
+    };
+    assert_eq!(changed(8), Err(MapError::Version(3)));
+    assert_eq!(changed(12), Err(MapError::Header));
+}
+
+#[test]
+fn long_texts_are_cut_at_a_character() {
+    let name = "ü".repeat(9000);
+    let chunk =
+        Chunk::Mappings { process: 1, mappings: vec![Mapping { name, ..Mapping::default() }] };
+    let Ok(Some((Chunk::Mappings { mappings, .. }, _))) = Chunk::decode(&chunk.encode()) else {
+        panic!()
+    };
+    assert_eq!(mappings[0].name, "ü".repeat(8192));
+}

@@ -1,0 +1,105 @@
+//! Writes a map, chunk after chunk.
+
+use std::io::{self, Write};
+
+use super::chunk::Chunk;
+use super::content::{Ending, Entry, Machine, Mapping, Process, Scan, Snapshot};
+use super::header;
+
+/// Entries of a chunk: each has at most 40 bytes.
+const CHUNK_ENTRIES: usize = 16 << 10;
+/// Mappings of a chunk: each has at most 2^14 bytes of text, and 70 more.
+const CHUNK_MAPPINGS: usize = 32;
+
+/// Writes a map. What was written can be read up to the last whole chunk at any time.
+#[derive(Debug)]
+pub struct Writer<W> {
+    output: W,
+    processes: u32,
+    mappings: u32,
+}
+
+impl<W: Write> Writer<W> {
+    /// Begins a map.
+    ///
+    /// # Errors
+    /// The output cannot be written; so of all methods.
+    pub fn new(mut output: W, machine: &Machine) -> io::Result<Self> {
+        output.write_all(&header())?;
+        let mut writer = Writer { output, processes: 0, mappings: 0 };
+        writer.chunk(&Chunk::Machine(machine.clone()))?;
+        Ok(writer)
+    }
+
+    fn chunk(&mut self, chunk: &Chunk) -> io::Result<()> {
+        self.output.write_all(&chunk.encode())
+    }
+
+    /// Adds a process. Returns its number.
+    ///
+    /// # Errors
+    /// As [`Writer::new`].
+    pub fn process(&mut self, process: &Process) -> io::Result<u32> {
+        self.chunk(&Chunk::Process(process.clone()))?;
+        self.processes += 1;
+        Ok(self.processes)
+    }
+
+    /// Adds mappings of a process. Returns the number of the first one; the others follow.
+    ///
+    /// # Errors
+    /// As [`Writer::new`].
+    pub fn mappings(&mut self, process: u32, mappings: &[Mapping]) -> io::Result<u32> {
+        let first = self.mappings + 1;
+        for some in mappings.chunks(CHUNK_MAPPINGS) {
+            self.chunk(&Chunk::Mappings { process, mappings: some.to_vec() })?;
+            self.mappings += some.len() as u32;
+        }
+        Ok(first)
+    }
+
+    /// Adds what has changed in a process. Entries are in order and do not overlap.
+    ///
+    /// # Errors
+    /// As [`Writer::new`].
+    pub fn pages(&mut self, process: u32, entries: &[Entry]) -> io::Result<()> {
+        entries
+            .chunks(CHUNK_ENTRIES)
+            .try_for_each(|some| self.chunk(&Chunk::Pages { process, entries: some.to_vec() }))
+    }
+
+    /// Ends the reading of a process.
+    ///
+    /// # Errors
+    /// As [`Writer::new`].
+    pub fn scan(&mut self, scan: Scan) -> io::Result<()> {
+        self.chunk(&Chunk::Scan(scan))
+    }
+
+    /// States that a process has ended.
+    ///
+    /// # Errors
+    /// As [`Writer::new`].
+    pub fn gone(&mut self, process: u32, time_ns: u64) -> io::Result<()> {
+        self.chunk(&Chunk::Gone { process, time_ns })
+    }
+
+    /// Ends a snapshot, and passes on what is in buffers.
+    ///
+    /// # Errors
+    /// As [`Writer::new`].
+    pub fn snapshot(&mut self, snapshot: Snapshot) -> io::Result<()> {
+        self.chunk(&Chunk::Snapshot(snapshot))?;
+        self.output.flush()
+    }
+
+    /// Ends the map.
+    ///
+    /// # Errors
+    /// As [`Writer::new`].
+    pub fn finish(mut self, ending: Ending) -> io::Result<W> {
+        self.chunk(&Chunk::End(ending))?;
+        self.output.flush()?;
+        Ok(self.output)
+    }
+}
