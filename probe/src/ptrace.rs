@@ -48,6 +48,7 @@ pub use maps::{FileId, Mapping, mappings};
 pub use obstacle::{MissingRight, Obstacle, command, obstacle};
 pub use stop::{detach, interrupt, listen};
 pub use stopped::{ReadMemory, Stopped, StoppedThread};
+pub(crate) use touched::scan as present_parts;
 pub use wait::{
     SignalNumber, Status, is_waitable, resume, resume_to_call, step, wait, wait_for_end,
     wait_for_signal,

@@ -117,10 +117,11 @@ impl TouchedPages {
 }
 
 /// Result of one step: touched parts, and where the next step begins.
-type Step = (Vec<Range<RunAddr>>, RunAddr);
+pub(crate) type Step = (Vec<Range<RunAddr>>, RunAddr);
 
-/// One step of the ioctl; `None` if the kernel does not have it.
-fn scan(file: &File, range: &Range<RunAddr>) -> Option<Step> {
+/// One step of the ioctl: parts of the range that are in memory or swapped out, but no pages of zeros; `None` if the kernel
+/// does not have it.
+pub(crate) fn scan(file: &File, range: &Range<RunAddr>) -> Option<Step> {
     let mut regions = [Region::default(); RANGES];
     let mut arguments = Arguments {
         size: size_of::<Arguments>() as u64,

@@ -1,0 +1,232 @@
+//! Writes snapshots of processes into a map: the first one whole, of each further one what has changed.
+
+use std::collections::BTreeMap;
+use std::io::{self, ErrorKind, Write};
+
+use hmtt_format::page_map::{Ending, Mapping, Process, Run, Scan, Snapshot, Writer, changes};
+use nix::unistd::Pid;
+
+use super::process::{described, identity};
+use super::scan::{Found, Pages};
+use super::{PagesError, machine, now_ns, shows_frames};
+use crate::ptrace::{self, PtraceError, mappings};
+
+/// Mappings from here on are the kernel's (`[vsyscall]`), and have no entries.
+const KERNEL: u64 = 1 << 63;
+
+/// A process that is in the map.
+#[derive(Debug)]
+struct Known {
+    number: u32,
+    identity: Process,
+    runs: Vec<Run>,
+    mappings: BTreeMap<Mapping, u32>,
+    /// When the last reading of the process began.
+    begin_ns: u64,
+    /// The snapshot in which the process was read last.
+    snapshot: u64,
+}
+
+/// Sums over a recording.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Figures {
+    /// Snapshots.
+    pub snapshots: u64,
+    /// Processes of the last snapshot.
+    pub processes: u64,
+    /// Processes of the last snapshot that could not be read.
+    pub unread_processes: u64,
+    /// Pages with frames in the last snapshot.
+    pub present_pages: u64,
+    /// Longest time of a reading of a process, in nanoseconds.
+    pub longest_scan_ns: u64,
+    /// Longest time of a snapshot, in nanoseconds.
+    pub longest_snapshot_ns: u64,
+    /// Longest time in which a page may have moved unnoticed: from the begin of a reading of its process to the end of the
+    /// next one, in nanoseconds; 0 if no process was read twice.
+    pub longest_stale_ns: u64,
+}
+
+/// Records processes.
+#[derive(Debug)]
+pub struct Recorder<W> {
+    writer: Writer<W>,
+    known: BTreeMap<Pid, Known>,
+    figures: Figures,
+}
+
+/// Why a process was not read.
+enum Unread {
+    /// It has no pages: it has ended, or is a thread of the kernel.
+    Ended,
+    /// The kernel refuses.
+    Denied(io::Error),
+    /// The map cannot be written.
+    Write(io::Error),
+}
+
+impl<W: Write> Recorder<W> {
+    /// Begins a map of this machine.
+    ///
+    /// # Errors
+    /// [`PagesError::NoFrames`], [`PagesError::System`] or [`PagesError::Write`].
+    pub fn new(output: W) -> Result<Self, PagesError> {
+        let shown =
+            shows_frames().map_err(|error| PagesError::System("/proc/self/pagemap", error))?;
+        if !shown {
+            return Err(PagesError::NoFrames);
+        }
+        let writer = Writer::new(output, &machine()).map_err(PagesError::Write)?;
+        Ok(Recorder { writer, known: BTreeMap::new(), figures: Figures::default() })
+    }
+
+    /// Sums up to here.
+    pub fn figures(&self) -> Figures {
+        self.figures
+    }
+
+    /// Reads processes once. Returns how many had pages.
+    ///
+    /// `must`: whether a process that cannot be read is an error, in the first snapshot also one that is not there.
+    ///
+    /// # Errors
+    /// [`PagesError::NoProcess`], [`PagesError::Denied`] or [`PagesError::Write`].
+    pub fn snapshot(&mut self, pids: &[Pid], must: bool) -> Result<u64, PagesError> {
+        let (begin_ns, snapshot) = (now_ns(), self.figures.snapshots + 1);
+        let (mut processes, mut unread_processes, mut present_pages) = (0, 0, 0);
+        for pid in pids {
+            match self.read(*pid, snapshot) {
+                Ok(pages) => {
+                    processes += 1;
+                    present_pages += pages;
+                }
+                Err(Unread::Write(error)) => return Err(PagesError::Write(error)),
+                Err(Unread::Denied(error)) if must => return Err(PagesError::Denied(*pid, error)),
+                Err(Unread::Ended) if must && snapshot == 1 => {
+                    return Err(PagesError::NoProcess(*pid));
+                }
+                Err(Unread::Denied(_)) => unread_processes += 1,
+                Err(Unread::Ended) => {}
+            }
+        }
+        self.forget(snapshot).map_err(PagesError::Write)?;
+        let end_ns = now_ns();
+        let of = Snapshot { begin_ns, end_ns, processes, unread_processes };
+        self.writer.snapshot(of).map_err(PagesError::Write)?;
+        let longest_snapshot_ns = self.figures.longest_snapshot_ns.max(end_ns - begin_ns);
+        self.figures = Figures {
+            snapshots: snapshot,
+            processes,
+            unread_processes,
+            present_pages,
+            longest_snapshot_ns,
+            ..self.figures
+        };
+        Ok(processes)
+    }
+
+    /// Reads a process. Returns its number of pages with frames.
+    fn read(&mut self, pid: Pid, snapshot: u64) -> Result<u64, Unread> {
+        let identity = identity(pid).ok_or(Unread::Ended)?;
+        let is_same = self.known.get(&pid).is_none_or(|known| {
+            (&known.identity.exe, known.identity.start_ticks)
+                == (&identity.exe, identity.start_ticks)
+        });
+        if !is_same {
+            self.remove(pid).map_err(Unread::Write)?;
+        }
+        let begin_ns = now_ns();
+        let mapped = mappings(pid).map_err(|error| match error {
+            PtraceError::System { source, .. } if is_denied(&source) => Unread::Denied(source),
+            _ => Unread::Ended,
+        })?;
+        let mut pages = Pages::open(pid).map_err(unread)?;
+        let mut known = match self.known.remove(&pid) {
+            Some(known) => known,
+            None => Known {
+                number: self.writer.process(&identity).map_err(Unread::Write)?,
+                identity,
+                runs: Vec::new(),
+                mappings: BTreeMap::new(),
+                begin_ns,
+                snapshot,
+            },
+        };
+        match self.scan(&mut known, &mapped, &mut pages, begin_ns) {
+            Ok(scan) => {
+                if known.snapshot < snapshot {
+                    let stale_ns = scan.end_ns - known.begin_ns;
+                    self.figures.longest_stale_ns = self.figures.longest_stale_ns.max(stale_ns);
+                }
+                self.known.insert(pid, Known { begin_ns, snapshot, ..known });
+                Ok(scan.present_pages)
+            }
+            Err(error) => {
+                self.writer.gone(known.number, now_ns()).map_err(Unread::Write)?;
+                Err(error)
+            }
+        }
+    }
+
+    /// Reads the pages of a process, and writes what has changed.
+    fn scan(
+        &mut self,
+        known: &mut Known,
+        mapped: &[ptrace::Mapping],
+        pages: &mut Pages,
+        begin_ns: u64,
+    ) -> Result<Scan, Unread> {
+        let mut found = Found::default();
+        for mapping in mapped.iter().filter(|one| one.start.0 < KERNEL) {
+            let described = described(mapping);
+            let number = match known.mappings.get(&described) {
+                Some(number) => *number,
+                None => {
+                    let one = std::slice::from_ref(&described);
+                    self.writer.mappings(known.number, one).map_err(Unread::Write)?
+                }
+            };
+            known.mappings.insert(described, number);
+            // A process that ends meanwhile has no entries any more.
+            pages.read(mapping.start..mapping.end, number, &mut found).map_err(unread)?;
+        }
+        let end_ns = now_ns();
+        let changed = changes(&known.runs, &found.runs);
+        self.writer.pages(known.number, &changed).map_err(Unread::Write)?;
+        let Found { runs, present_pages, swapped_pages, hidden_pages } = found;
+        let process = known.number;
+        let scan = Scan { process, begin_ns, end_ns, present_pages, swapped_pages, hidden_pages };
+        self.writer.scan(scan).map_err(Unread::Write)?;
+        known.runs = runs;
+        self.figures.longest_scan_ns = self.figures.longest_scan_ns.max(end_ns - begin_ns);
+        Ok(scan)
+    }
+
+    /// States that a process is not there any more.
+    fn remove(&mut self, pid: Pid) -> io::Result<()> {
+        self.known.remove(&pid).map_or(Ok(()), |known| self.writer.gone(known.number, now_ns()))
+    }
+
+    /// Removes the processes that were not read in a snapshot.
+    fn forget(&mut self, snapshot: u64) -> io::Result<()> {
+        let unread = self.known.iter().filter(|(_, known)| known.snapshot < snapshot);
+        let unread: Vec<Pid> = unread.map(|(pid, _)| *pid).collect();
+        unread.into_iter().try_for_each(|pid| self.remove(pid))
+    }
+
+    /// Ends the map.
+    ///
+    /// # Errors
+    /// [`PagesError::Write`].
+    pub fn finish(self, ending: Ending) -> Result<W, PagesError> {
+        self.writer.finish(ending).map_err(PagesError::Write)
+    }
+}
+
+fn is_denied(error: &io::Error) -> bool {
+    error.kind() == ErrorKind::PermissionDenied
+}
+
+fn unread(error: io::Error) -> Unread {
+    if is_denied(&error) { Unread::Denied(error) } else { Unread::Ended }
+}

@@ -1,0 +1,165 @@
+//! Reads the entries of a process's pages from `/proc/PID/pagemap`
+//! (Linux, `Documentation/admin-guide/mm/pagemap.rst`).
+
+use std::fs::File;
+use std::io;
+use std::ops::Range;
+use std::os::unix::fs::FileExt;
+
+use hmtt_format::page_map::{Place, Run};
+use nix::unistd::Pid;
+
+use crate::address::RunAddr;
+use crate::ptrace::present_parts;
+use crate::stubs::layout::PAGE_BYTES;
+
+/// Bytes of an entry.
+const ENTRY_BYTES: u64 = 8;
+/// Most entries that are read at once.
+const ENTRIES: u64 = 1 << 13;
+/// Bits of an entry: it is in memory; swapped out; of a file or shared memory. The number of its frame is in the low bits.
+const PRESENT: u64 = 1 << 63;
+const SWAPPED: u64 = 1 << 62;
+const FILE: u64 = 1 << 61;
+const FRAME: u64 = (1 << 55) - 1;
+
+/// Pages of a process.
+#[derive(Debug, Default)]
+pub struct Found {
+    /// Pages with frames.
+    pub runs: Vec<Run>,
+    /// Their number.
+    pub present_pages: u64,
+    /// Pages that were swapped out.
+    pub swapped_pages: u64,
+    /// Pages whose frame the kernel did not tell.
+    pub hidden_pages: u64,
+}
+
+/// The entries of a process's pages. They are those of the program that the process executed when this was opened.
+#[derive(Debug)]
+pub struct Pages {
+    file: File,
+    has_scan: bool,
+}
+
+impl Pages {
+    /// Opens the entries of a process.
+    pub fn open(pid: Pid) -> io::Result<Self> {
+        Ok(Pages { file: File::open(format!("/proc/{pid}/pagemap"))?, has_scan: true })
+    }
+
+    /// Reads the pages of a mapping with this number.
+    pub fn read(
+        &mut self,
+        range: Range<RunAddr>,
+        mapping: u32,
+        found: &mut Found,
+    ) -> io::Result<()> {
+        let mut rest = range;
+        while rest.start < rest.end {
+            let step = self.has_scan.then(|| present_parts(&self.file, &rest)).flatten();
+            self.has_scan = step.is_some();
+            let (parts, next) = step.unwrap_or_else(|| (vec![rest.clone()], rest.end));
+            for part in parts {
+                let last = part.end.min(rest.end);
+                self.entries(
+                    part.start.0 / PAGE_BYTES..last.0.div_ceil(PAGE_BYTES),
+                    mapping,
+                    found,
+                )?;
+            }
+            rest.start = next;
+        }
+        Ok(())
+    }
+
+    fn entries(&self, pages: Range<u64>, mapping: u32, found: &mut Found) -> io::Result<()> {
+        let mut bytes = vec![0; ((pages.end - pages.start).min(ENTRIES) * ENTRY_BYTES) as usize];
+        let mut page = pages.start;
+        while page < pages.end {
+            let count = (pages.end - page).min(ENTRIES);
+            let some = &mut bytes[..(count * ENTRY_BYTES) as usize];
+            self.file.read_exact_at(some, page * ENTRY_BYTES)?;
+            for (page, entry) in (page..).zip(some.as_chunks::<8>().0) {
+                found.add(page, u64::from_le_bytes(*entry), mapping);
+            }
+            page += count;
+        }
+        Ok(())
+    }
+}
+
+impl Found {
+    fn add(&mut self, page: u64, entry: u64, mapping: u32) {
+        let frame = entry & FRAME;
+        match (entry & PRESENT != 0, entry & SWAPPED != 0) {
+            (true, _) if frame == 0 => self.hidden_pages += 1,
+            (true, _) => {
+                self.present_pages += 1;
+                let place = Place { frame, mapping, is_file: entry & FILE != 0 };
+                let run = Run { page, count: 1, place };
+                if !self.runs.last_mut().is_some_and(|last| last.join(&run)) {
+                    self.runs.push(run);
+                }
+            }
+            (false, true) => self.swapped_pages += 1,
+            (false, false) => {}
+        }
+    }
+}
+
+/// Whether the kernel shows the numbers of frames to this process: it does with the capability `CAP_SYS_ADMIN`.
+///
+/// # Errors
+/// The entries of this process cannot be read.
+pub fn shows_frames() -> io::Result<bool> {
+    let here = std::hint::black_box(1u8);
+    let address = &raw const here as u64;
+    let page = RunAddr(address / PAGE_BYTES * PAGE_BYTES);
+    let mut found = Found::default();
+    let mut pages = Pages::open(Pid::this())?;
+    pages.read(page..RunAddr(page.0 + PAGE_BYTES), 1, &mut found)?;
+    Ok(found.present_pages > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn entries_become_runs() {
+        let mut found = Found::default();
+        let entries =
+            [PRESENT | 7, PRESENT | 8, PRESENT | FILE | 9, SWAPPED | 3, PRESENT, 0, PRESENT | 10];
+        for (page, entry) in (100..).zip(entries) {
+            found.add(page, entry, 2);
+        }
+        let run = |page, count, frame, is_file| Run {
+            page,
+            count,
+            place: Place { frame, mapping: 2, is_file },
+        };
+        assert_eq!(
+            found.runs,
+            [run(100, 2, 7, false), run(102, 1, 9, true), run(106, 1, 10, false)]
+        );
+        assert_eq!((found.present_pages, found.swapped_pages, found.hidden_pages), (4, 1, 1));
+    }
+
+    #[test]
+    fn both_ways_to_read_find_the_same_pages() {
+        let memory = vec![1u8; 1 << 20];
+        let start = memory.as_ptr() as u64 / PAGE_BYTES * PAGE_BYTES;
+        let range = RunAddr(start)..RunAddr(start + (1 << 20));
+        let read = |has_scan| {
+            let mut pages = Pages { has_scan, ..Pages::open(Pid::this()).unwrap() };
+            let mut found = Found::default();
+            pages.read(range.clone(), 1, &mut found).unwrap();
+            (found.present_pages + found.hidden_pages, found.runs)
+        };
+        let (count, runs) = read(false);
+        assert!(count >= 255 && std::hint::black_box(&memory)[4711] == 1);
+        assert_eq!(read(true), (count, runs));
+    }
+}
