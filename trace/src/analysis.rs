@@ -19,6 +19,7 @@ mod clock;
 pub mod columns;
 pub mod distribution;
 mod fold;
+pub mod frames;
 pub mod frequency;
 pub mod hash;
 pub mod heat_map;

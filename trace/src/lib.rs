@@ -28,6 +28,7 @@
 //! | read or write tables | `table` |
 //! | read or write the accesses of a program | `access_trace` |
 //! | analyse accesses of any source: sums, hot pages, reuse distances, streams, phases | `analysis` |
+//! | resolve physical addresses to processes and virtual addresses | `page_map` |
 //! | simulate the caches between a program and memory | `cache` |
 //!
 //! ```text
@@ -39,7 +40,7 @@
 //! | Feature | What it adds |
 //! |---|---|
 //! | `access-traces` | the module `access_trace`: accesses of programs, as `hmtt trace` records them |
-//! | `analysis` | the module `analysis`: streaming, mergeable analyses, and one source for files of any kind |
+//! | `analysis` | the module `analysis`: streaming, mergeable analyses, and one source for files of any kind; the module `page_map` |
 //! | `caches` | the module `cache`: models of write-back caches |
 //! | `tables` | the module `table`: CSV, JSON lines, text, HMTT's 6-byte records |
 //! | `parquet` | Parquet in the module `table` |
@@ -68,6 +69,8 @@ pub mod capture_reader;
 pub mod decode;
 mod identity;
 pub mod merge;
+#[cfg(feature = "analysis")]
+pub mod page_map;
 pub mod pcapng;
 pub mod report;
 #[cfg(feature = "tables")]

@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use super::frames::Frames;
 use super::frequency::Frequency;
 use super::heat_map::HeatMap;
 use super::pages::Pages;
@@ -13,7 +14,7 @@ use super::streams::Streams;
 use super::summary::Summary;
 use super::timeline::Timeline;
 use super::working_set::WorkingSet;
-use super::{Analysis, Batch, Gap, Known, check::Check, mrc::Mrc};
+use super::{Analysis, Batch, Gap, Known, PAGE_LOG2, check::Check, mrc::Mrc};
 
 /// Entries of lists in results.
 const LISTED: usize = 20;
@@ -114,6 +115,7 @@ pub struct Entry {
 pub const ALL: &[Entry] = &[
     Entry { name: "summary", about: "sums, time, distinct pages and lines", new: || Box::new(Summary::default()) },
     Entry { name: "frequency", about: "accesses in slices of 1 ms", new: || Box::new(Frequency::new(SliceLength::default())) },
+    Entry { name: "frames", about: "accesses of each physical page", new: || Box::new(Frames::new(PAGE_LOG2)) },
     Entry { name: "pages", about: "hot pages and lines", new: || Box::new(Pages::new(LISTED)) },
     Entry { name: "reuse", about: "exact reuse distances of lines", new: || Box::new(Reuse::lines()) },
     Entry { name: "shards", about: "reuse distances of 1 % of the lines", new: || Box::new(Shards::lines(RATE)) },

@@ -1,0 +1,79 @@
+//! Accesses of each page, which a map of pages then attributes to processes and mappings
+//! ([`Attribution`](crate::page_map::Attribution)).
+//!
+//! An access is one of the page of its first byte. Memory: 32 to 64 bytes for each page. [`Analysis::append`] is exact, and
+//! [`Analysis::merge`] sums up: the pages of several cards of one machine are in one map.
+
+use serde::{Deserialize, Serialize};
+
+use super::hash::Table;
+use super::{Analysis, Batch};
+
+/// Accesses of pages.
+///
+/// ```
+/// use hmtt::analysis::{Analysis, Batch, frames::Frames};
+///
+/// let mut frames = Frames::new(12);
+/// frames.add(&Batch::new(&[0x1000, 0x1ff8, 0x2000], &[false; 3]));
+/// assert_eq!(frames.iter().map(|(_, accesses)| accesses).sum::<u64>(), 3);
+/// assert_eq!(frames.result().frames, 2);
+/// ```
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Frames {
+    page_log2: u32,
+    accesses: Table<u64>,
+}
+
+/// How many pages were accessed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct FrameCounts {
+    /// Distinct pages.
+    pub frames: u64,
+    /// Accesses.
+    pub accesses: u64,
+}
+
+impl Frames {
+    /// Pages of 2^`page_log2` bytes.
+    pub fn new(page_log2: u32) -> Self {
+        Frames { page_log2: page_log2.clamp(1, 63), accesses: Table::default() }
+    }
+
+    /// Numbers of pages, with their accesses.
+    pub fn iter(&self) -> impl Iterator<Item = (u64, u64)> {
+        self.accesses.iter()
+    }
+}
+
+impl Analysis for Frames {
+    type Result = FrameCounts;
+
+    fn add(&mut self, batch: &Batch<'_>) {
+        // A state that was read may have any number.
+        let log2 = self.page_log2.clamp(1, 63);
+        for address in batch.addresses() {
+            let sum = self.accesses.entry(address >> log2);
+            *sum = sum.saturating_add(1);
+        }
+    }
+
+    fn append(&mut self, later: Self) {
+        for (frame, accesses) in later.accesses.iter() {
+            let sum = self.accesses.entry(frame);
+            *sum = sum.saturating_add(accesses);
+        }
+    }
+
+    fn merge(&mut self, other: Self) {
+        self.append(other);
+    }
+
+    fn result(&self) -> FrameCounts {
+        let accesses = self.accesses.iter().map(|(_, accesses)| accesses);
+        FrameCounts {
+            frames: self.accesses.len() as u64,
+            accesses: accesses.fold(0, u64::saturating_add),
+        }
+    }
+}

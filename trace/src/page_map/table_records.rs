@@ -1,0 +1,260 @@
+//! Reads and writes HMTT's 13-byte records of changes of page tables.
+//!
+//! The records have no times, mappings and names. Read, each process has one mapping without a name, and a snapshot ends
+//! before a record that changes a page or frame again. Written, the first snapshot is the dump, and the others are records
+//! of changes.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{self, Read, Write};
+
+use hmtt_format::page_map::{
+    Ending, Entry, MOST_PAGES, Machine, Mapping, Place, Process, Run, Scan, Snapshot, Writer,
+};
+use hmtt_format::page_table_record::{
+    DUMP, DUMPED, END, Layout, MARK_BYTES, PageTableRecord, RECORD_BYTES, START, mark,
+};
+
+use super::reader::fill;
+use super::{Held, PageMap};
+
+/// What was read or written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Records.
+    pub records: u64,
+    /// Records that say nothing of a page, and were left out; when writing, pages whose numbers have too many bits.
+    pub left_out: u64,
+    /// Whether the end of the file is not that of a record.
+    pub is_cut: bool,
+}
+
+/// Pages that were changed since the last snapshot, by process and page.
+#[derive(Default)]
+struct Batch {
+    changes: BTreeMap<(u32, u64), Option<u64>>,
+    frames: BTreeSet<u64>,
+}
+
+/// What is written into a map.
+struct Conversion<W> {
+    writer: Writer<W>,
+    /// By pid: numbers of the process and of its mapping.
+    processes: BTreeMap<u32, (u32, u32)>,
+    batch: Batch,
+    /// Number of the snapshot, which is its time, too.
+    snapshot: u64,
+}
+
+/// Reads records and writes a map.
+///
+/// # Errors
+/// The input cannot be read, or the output cannot be written.
+pub fn to_map(mut input: impl Read, layout: Layout, output: impl Write) -> io::Result<Counts> {
+    let machine = Machine { page_log2: 12, ..Machine::default() };
+    let writer = Writer::new(output, &machine)?;
+    let mut conversion =
+        Conversion { writer, processes: BTreeMap::new(), batch: Batch::default(), snapshot: 0 };
+    let mut counts = Counts::default();
+    let mut bytes = [0; RECORD_BYTES];
+    loop {
+        let filled = fill(&mut input, &mut bytes)?;
+        if filled < RECORD_BYTES {
+            counts.is_cut = filled > 0;
+            break;
+        }
+        if let Some(kind) = mark(&bytes) {
+            fill(&mut input, &mut [0; MARK_BYTES - RECORD_BYTES])?;
+            if kind == DUMPED {
+                conversion.snapshot()?;
+            }
+            continue;
+        }
+        match PageTableRecord::decode(&bytes, layout) {
+            Some(record) => {
+                counts.records += 1;
+                conversion.record(&record)?;
+            }
+            None => counts.left_out += 1,
+        }
+    }
+    conversion.snapshot()?;
+    conversion.writer.finish(Ending::Requested)?;
+    Ok(counts)
+}
+
+impl<W: Write> Conversion<W> {
+    fn record(&mut self, record: &PageTableRecord) -> io::Result<()> {
+        let PageTableRecord { is_set, pid, page, frame } = *record;
+        if self.batch.changes.contains_key(&(pid, page)) || self.batch.frames.contains(&frame) {
+            self.snapshot()?;
+        }
+        self.batch.changes.insert((pid, page), is_set.then_some(frame));
+        self.batch.frames.insert(frame);
+        Ok(())
+    }
+
+    /// Writes what was changed as a snapshot, if anything was.
+    fn snapshot(&mut self) -> io::Result<()> {
+        let changes = std::mem::take(&mut self.batch).changes;
+        if changes.is_empty() {
+            return Ok(());
+        }
+        self.snapshot += 1;
+        let (time, mut processes) = (self.snapshot, 0);
+        let mut changes = changes.into_iter().peekable();
+        while let Some(((pid, _), _)) = changes.peek() {
+            let pid = *pid;
+            let (process, mapping) = self.process(pid)?;
+            let mut entries: Vec<Entry> = Vec::new();
+            while let Some(((_, page), frame)) = changes.next_if(|((of, _), _)| *of == pid) {
+                append(&mut entries, page, frame, mapping);
+            }
+            self.writer.pages(process, &entries)?;
+            self.writer.scan(Scan { process, begin_ns: time, end_ns: time, ..Scan::default() })?;
+            processes += 1;
+        }
+        self.writer.snapshot(Snapshot {
+            begin_ns: time,
+            end_ns: time,
+            processes,
+            ..Snapshot::default()
+        })
+    }
+
+    fn process(&mut self, pid: u32) -> io::Result<(u32, u32)> {
+        if let Some(known) = self.processes.get(&pid) {
+            return Ok(*known);
+        }
+        let process = self.writer.process(&Process { pid, ..Process::default() })?;
+        let whole =
+            Mapping { end: MOST_PAGES << 12, name: "[unknown]".into(), ..Mapping::default() };
+        let mapping = self.writer.mappings(process, &[whole])?;
+        self.processes.insert(pid, (process, mapping));
+        Ok((process, mapping))
+    }
+}
+
+/// Appends a page. Pages with consecutive frames are one entry.
+fn append(entries: &mut Vec<Entry>, page: u64, frame: Option<u64>, mapping: u32) {
+    let place = frame.map(|frame| Place { frame, mapping, is_file: false });
+    if let Some(last) = entries.last_mut()
+        && last.page + last.count == page
+    {
+        let continues = match (last.place, place) {
+            (Some(last_place), Some(place)) => last_place.frame + last.count == place.frame,
+            (None, None) => true,
+            _ => false,
+        };
+        if continues {
+            last.count += 1;
+            return;
+        }
+    }
+    entries.push(Entry { page, count: 1, place });
+}
+
+/// Writes the records of a map.
+///
+/// # Errors
+/// The output cannot be written.
+pub fn from_map(map: &PageMap, layout: Layout, output: &mut impl Write) -> io::Result<Counts> {
+    // When, whether it is set, the process and page, and where it is listed. Frames are freed before they are set.
+    let mut events: Vec<(u32, bool, (u32, u64), usize)> = Vec::new();
+    let last = map.snapshots.len().saturating_sub(1) as u32;
+    for (held, index) in map.held.iter().zip(0..) {
+        let of = (held.process, held.run.page);
+        events.push((held.first, true, of, index));
+        if held.last < last {
+            events.push((held.last + 1, false, of, index));
+        }
+    }
+    events.sort_unstable();
+    let mut counts = Counts::default();
+    let mut is_dump = true;
+    [START, DUMP].into_iter().try_for_each(|byte| output.write_all(&[byte; MARK_BYTES]))?;
+    for (snapshot, is_set, _, index) in events {
+        if is_dump && snapshot > 0 {
+            output.write_all(&[DUMPED; MARK_BYTES])?;
+            is_dump = false;
+        }
+        write_run(map, &map.held[index], is_set, layout, &mut counts, output)?;
+    }
+    if is_dump {
+        output.write_all(&[DUMPED; MARK_BYTES])?;
+    }
+    output.write_all(&[END; MARK_BYTES])?;
+    output.flush()?;
+    Ok(counts)
+}
+
+fn write_run(
+    map: &PageMap,
+    held: &Held,
+    is_set: bool,
+    layout: Layout,
+    counts: &mut Counts,
+    output: &mut impl Write,
+) -> io::Result<()> {
+    let Run { page, count, place } = held.run;
+    let pid = map.process(held.process).map_or(0, |of| of.process.pid);
+    // A run of a forged map may have more pages than can be written; those behind the first one that cannot are left out.
+    for at in 0..count {
+        let record = PageTableRecord { is_set, pid, page: page + at, frame: place.frame + at };
+        let Some(bytes) = record.encode(layout) else {
+            counts.left_out = counts.left_out.saturating_add(count - at);
+            break;
+        };
+        output.write_all(&bytes)?;
+        counts.records += 1;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Owner, Owners};
+    use super::*;
+
+    fn record(is_set: bool, pid: u32, page: u64, frame: u64) -> PageTableRecord {
+        PageTableRecord { is_set, pid, page, frame }
+    }
+
+    #[test]
+    fn records_survive_the_map() {
+        for layout in [Layout::Program, Layout::Text] {
+            let dump = [record(true, 7, 100, 5), record(true, 7, 101, 6), record(true, 8, 100, 9)];
+            let rest = [record(false, 7, 101, 6), record(true, 8, 300, 6)];
+            let encoded = |all: &[PageTableRecord]| {
+                all.iter().flat_map(|one| one.encode(layout).unwrap()).collect::<Vec<u8>>()
+            };
+            let parts = [
+                vec![START; MARK_BYTES],
+                vec![DUMP; MARK_BYTES],
+                encoded(&dump),
+                vec![DUMPED; MARK_BYTES],
+                encoded(&rest),
+                vec![END; MARK_BYTES],
+            ];
+            let bytes = parts.concat();
+            let mut file = Vec::new();
+            let counts = to_map(&bytes[..], layout, &mut file).unwrap();
+            assert_eq!(counts, Counts { records: 5, left_out: 0, is_cut: false });
+            let map = PageMap::read(&file[..]).unwrap();
+            let owners = Owners::new(&map);
+            assert!(matches!(owners.find(&map, 5), Owner::Resolved { page: 100, .. }));
+            assert_eq!(owners.find(&map, 6), Owner::Ambiguous);
+            let mut again = Vec::new();
+            from_map(&map, layout, &mut again).unwrap();
+            assert_eq!(again, bytes);
+        }
+    }
+
+    #[test]
+    fn cut_and_other_records_are_counted() {
+        let mut bytes = record(true, 1, 2, 3).encode(Layout::Text).unwrap().to_vec();
+        bytes.extend([0xed; RECORD_BYTES]);
+        bytes.extend([1, 2]);
+        let counts = to_map(&bytes[..], Layout::Text, Vec::new()).unwrap();
+        assert_eq!(counts, Counts { records: 1, left_out: 1, is_cut: true });
+    }
+}
