@@ -1,10 +1,10 @@
 //! Commands that analyse the accesses of captures, of programs and of tables.
 //!
 //! Each command is one file. [`input`] reads the files into an analysis, [`options`] has what the commands have in common,
-//! [`output`] prints the verdict, JSON and CSV, and [`figures`] numbers with their units.
+//! [`resolution`] finds who owns physical pages. [`output`] prints the verdict, JSON and CSV, and [`figures`] numbers with their units.
 
 mod check;
-mod figures;
+pub mod figures;
 mod hot;
 mod input;
 mod mrc;
@@ -12,6 +12,7 @@ mod options;
 mod output;
 mod phases;
 mod report;
+pub mod resolution;
 mod reuse;
 mod stats;
 mod streams;

@@ -29,6 +29,8 @@ mod merge;
 #[cfg(feature = "tag")]
 mod monitor;
 mod output;
+#[cfg(all(feature = "analysis", feature = "tag"))]
+mod pagemap;
 mod standard_io;
 #[cfg(feature = "tag")]
 mod tag;
@@ -66,6 +68,8 @@ enum Command {
     #[cfg(feature = "analysis")]
     #[command(flatten)]
     Accesses(accesses::Command),
+    #[cfg(all(feature = "analysis", feature = "tag"))]
+    Pagemap(pagemap::Arguments),
     #[cfg(feature = "tag")]
     Ctl(ctl::Arguments),
     #[cfg(feature = "tag")]
@@ -89,6 +93,8 @@ fn main() -> ExitCode {
         Command::Merge(arguments) => merge::run(&arguments),
         #[cfg(feature = "analysis")]
         Command::Accesses(command) => accesses::run(&command),
+        #[cfg(all(feature = "analysis", feature = "tag"))]
+        Command::Pagemap(arguments) => pagemap::run(&arguments),
         #[cfg(feature = "tag")]
         Command::Ctl(arguments) => ctl::run(&arguments),
         #[cfg(feature = "tag")]

@@ -5,12 +5,15 @@ use std::io::{self, Write};
 use anyhow::Result;
 use hmtt::analysis::Analysis;
 use hmtt::analysis::pages::{Hot, HotPages, Pages};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::figures::{share, with_bytes};
 use super::input::analyse;
 use super::options::Options;
 use super::output::{Forms, line, write};
+use super::resolution::{CSV_COLUMNS, Described, Resolution};
+
+const COLUMNS: &str = "kind,source,address,touches";
 
 /// List pages and lines with most accesses, how many pages have most of them, and runs on one page
 #[derive(clap::Args)]
@@ -29,22 +32,68 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments) -> Result<bool> {
     let (found, files) = analyse(&arguments.options, Pages::new(arguments.top))?;
     let found = found.result();
-    let rows = |output: &mut dyn Write| {
-        let all = [("page", &found.hot_pages), ("line", &found.hot_lines)];
-        all.into_iter().try_for_each(|(kind, list)| {
-            list.iter().try_for_each(|Hot { touches, source, address }| {
-                writeln!(output, "{kind},{source},{address:x},{touches}")
-            })
-        })
+    let owners = files.resolution.clone();
+    let owners = owners.as_deref();
+    let rows = |output: &mut dyn Write| write_rows(&found, owners, output);
+    let text = |output: &mut dyn Write| {
+        write_text(&found, owners, output)?;
+        owners.map_or(Ok(()), |owners| owners.write_tables(arguments.top, output))
     };
-    let text = |output: &mut dyn Write| write_text(&found, output);
-    let heading = "kind,source,address,touches";
-    let json = json!(found);
-    write(&arguments.options, files, Forms { name: "hot", json, heading, rows: &rows, text: &text })
+    let heading = match owners {
+        Some(_) => format!("{COLUMNS},{CSV_COLUMNS}"),
+        None => COLUMNS.to_owned(),
+    };
+    let mut json = json!(found);
+    if let Some(owners) = owners {
+        add_owners(&found.hot_pages, &mut json["hot_pages"], owners);
+        add_owners(&found.hot_lines, &mut json["hot_lines"], owners);
+    }
+    let forms = Forms { name: "hot", json, heading: &heading, rows: &rows, text: &text };
+    write(&arguments.options, files, forms)
 }
 
-fn write_list(what: &str, list: &[Hot], touches: u64, output: &mut dyn Write) -> io::Result<()> {
+/// Adds who owns pages or lines to a list of them.
+fn add_owners(list: &[Hot], json: &mut Value, owners: &Resolution) {
+    for (hot, object) in list.iter().zip(json.as_array_mut().into_iter().flatten()) {
+        owners.describe(hot.address).add_to(object);
+    }
+}
+
+fn write_rows(
+    found: &HotPages,
+    owners: Option<&Resolution>,
+    output: &mut dyn Write,
+) -> io::Result<()> {
+    for (kind, list) in [("page", &found.hot_pages), ("line", &found.hot_lines)] {
+        for Hot { touches, source, address } in list {
+            write!(output, "{kind},{source},{address:x},{touches}")?;
+            match owners {
+                Some(owners) => writeln!(output, ",{}", owners.describe(*address).to_csv())?,
+                None => writeln!(output)?,
+            }
+        }
+    }
+    owners.map_or(Ok(()), |owners| owners.write_rows(output))
+}
+
+fn write_list(
+    what: &str,
+    list: &[Hot],
+    touches: u64,
+    owners: Option<&Resolution>,
+    output: &mut dyn Write,
+) -> io::Result<()> {
     if list.is_empty() {
+        return Ok(());
+    }
+    if let Some(owners) = owners {
+        let heading = Described::heading();
+        writeln!(output, "\n{what:>14}  source  {:>12}  {:>8}  {heading}", "touches", "of all")?;
+        for Hot { touches: count, source, address } in list {
+            let (part, owner) =
+                (share(*count as f64, touches), owners.describe(*address).to_text());
+            writeln!(output, "{address:>14x}  {source:>6}  {count:>12}  {part:>8}  {owner}")?;
+        }
         return Ok(());
     }
     writeln!(output, "\n{:>18}  source  {:>14}  of all touches", what, "touches")?;
@@ -55,7 +104,11 @@ fn write_list(what: &str, list: &[Hot], touches: u64, output: &mut dyn Write) ->
     Ok(())
 }
 
-fn write_text(found: &HotPages, output: &mut dyn Write) -> io::Result<()> {
+fn write_text(
+    found: &HotPages,
+    owners: Option<&Resolution>,
+    output: &mut dyn Write,
+) -> io::Result<()> {
     line(output, "touches of lines", &found.touches.to_string())?;
     line(output, "pages of 4 KiB", &with_bytes(found.pages, 12))?;
     line(output, "lines of 64 bytes", &with_bytes(found.lines, 6))?;
@@ -64,8 +117,8 @@ fn write_text(found: &HotPages, output: &mut dyn Write) -> io::Result<()> {
         let part = share(one.pages as f64, found.pages);
         line(output, &name, &format!("{} ({part} of all pages)", one.pages))?;
     }
-    write_list("page", &found.hot_pages, found.touches, output)?;
-    write_list("line", &found.hot_lines, found.touches, output)?;
+    write_list("page", &found.hot_pages, found.touches, owners, output)?;
+    write_list("line", &found.hot_lines, found.touches, owners, output)?;
     if !found.page_runs.is_empty() {
         writeln!(output, "\n{:>25}  {:>14}", "touches in a row of a page", "runs")?;
     }

@@ -1,13 +1,17 @@
 //! Reads the files of a command into an analysis, and shows on a terminal how far it is.
 
 use std::io::IsTerminal;
+use std::ops::Deref;
+use std::rc::Rc;
 
 use anyhow::{Context, Result};
+use hmtt::analysis::frames::Frames;
 use hmtt::analysis::source::{Ending, Part, Source};
 use hmtt::analysis::{Analysis, Fold};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::options::Options;
+use super::resolution::{Resolution, Resolver};
 use crate::standard_io::{input, is_standard, name_of_input};
 
 const SPINNER: &str = "{spinner} {human_pos} accesses, {per_sec}";
@@ -22,6 +26,28 @@ pub struct Read {
     pub kind: &'static str,
     /// What is known at its end.
     pub ending: Ending,
+}
+
+/// All files that were read, and who owns the physical pages in them.
+pub struct Files {
+    reads: Vec<Read>,
+    /// With a map of pages.
+    pub resolution: Option<Rc<Resolution>>,
+}
+
+impl Deref for Files {
+    type Target = [Read];
+
+    fn deref(&self) -> &[Read] {
+        &self.reads
+    }
+}
+
+impl Files {
+    /// The files by themselves.
+    pub fn into_reads(self) -> Vec<Read> {
+        self.reads
+    }
 }
 
 /// An open file.
@@ -41,8 +67,12 @@ fn open(options: &Options) -> Result<Vec<(String, Source)>> {
 
 /// Reads all files. Accesses of different files are of different memories. What could be read before an error is in the
 /// result.
-pub fn analyse<A: Analysis + Clone>(options: &Options, new: A) -> Result<(A, Vec<Read>)> {
+pub fn analyse<A: Analysis + Clone>(options: &Options, new: A) -> Result<(A, Files)> {
     let sources = open(options)?;
+    let resolver = options.pagemap.as_deref().map(Resolver::open).transpose()?;
+    if resolver.is_some() {
+        sources.iter().try_for_each(|(name, source)| Resolver::check(name, source))?;
+    }
     let is_shown = std::io::stderr().is_terminal();
     let target = if is_shown { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
     let progress = ProgressBar::with_draw_target(None, target);
@@ -50,8 +80,9 @@ pub fn analyse<A: Analysis + Clone>(options: &Options, new: A) -> Result<(A, Vec
         progress.set_style(style);
     }
     let mut fold = Fold::new(new);
+    let mut frames = Fold::new(resolver.as_ref().map(|of| Frames::new(of.page_log2())));
     let (mut first, mut unseen) = (0, 0);
-    let mut files = Vec::new();
+    let mut reads = Vec::new();
     for (name, source) in sources {
         let kind = source.kind().name();
         let ending = source.read(&mut |memory, part| {
@@ -62,10 +93,20 @@ pub fn analyse<A: Analysis + Clone>(options: &Options, new: A) -> Result<(A, Vec
                 }
             }
             fold.part(first + memory, part);
+            if resolver.is_some() {
+                frames.part(first + memory, part);
+            }
         });
         first += ending.memories.len();
-        files.push(Read { name, kind, ending });
+        reads.push(Read { name, kind, ending });
     }
     progress.finish_and_clear();
-    Ok((fold.finish(), files))
+    let resolution = match (resolver, frames.finish()) {
+        (Some(resolver), Some(frames)) => {
+            let memories = reads.iter().flat_map(|read: &Read| &read.ending.memories);
+            Some(Rc::new(resolver.resolve(&frames, memories)?))
+        }
+        _ => None,
+    };
+    Ok((fold.finish(), Files { reads, resolution }))
 }

@@ -12,6 +12,10 @@ pub struct Options {
     /// Captures, traces of programs, or tables of captures; - is a capture on standard input
     #[arg(value_name = "FILE", required = true)]
     pub files: Vec<PathBuf>,
+    /// Resolve physical pages to processes, mappings and virtual addresses by this map, which `hmtt pagemap record` has
+    /// made of the traced machine
+    #[arg(long, value_name = "MAP")]
+    pub pagemap: Option<PathBuf>,
     /// Print one JSON object
     #[arg(long, conflicts_with = "csv")]
     pub json: bool,

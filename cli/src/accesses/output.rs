@@ -8,7 +8,7 @@ use hmtt_format::escape;
 use serde_json::{Value, json};
 
 use super::figures::counted;
-use super::input::Read;
+use super::input::{Files, Read};
 use super::options::Options;
 use crate::standard_io::print;
 
@@ -21,7 +21,7 @@ pub struct Forms<'a> {
     pub name: &'static str,
     pub json: Value,
     /// The names of the columns, and writes the rows.
-    pub heading: &'static str,
+    pub heading: &'a str,
     pub rows: &'a dyn Fn(&mut dyn Write) -> io::Result<()>,
     pub text: &'a dyn Fn(&mut dyn Write) -> io::Result<()>,
 }
@@ -31,8 +31,14 @@ fn is_incomplete(read: &Read) -> bool {
     !read.ending.missing.is_empty() || read.ending.failure.is_some()
 }
 
+/// Whether something is missing in any file, or in the map of pages.
+fn is_any_incomplete(files: &Files) -> bool {
+    let of_map = files.resolution.iter().flat_map(|of| of.missing()).next();
+    files.iter().any(is_incomplete) || of_map.is_some()
+}
+
 /// The verdict: whether all was there, and what was not.
-fn verdict(files: &[Read]) -> String {
+fn verdict(files: &Files) -> String {
     let accesses = files.iter().map(|read| read.ending.accesses).sum();
     let memories = files.iter().map(|read| read.ending.memories.len() as u64).sum();
     let of = format!(
@@ -43,10 +49,9 @@ fn verdict(files: &[Read]) -> String {
             more => format!("{more} memories"),
         }
     );
-    let incomplete = files.iter().filter(|read| is_incomplete(read)).count();
-    match incomplete {
-        0 => format!("complete: {of}, nothing is missing"),
-        _ => format!("INCOMPLETE: {of}, and not all: see `missing`"),
+    match is_any_incomplete(files) {
+        false => format!("complete: {of}, nothing is missing"),
+        true => format!("INCOMPLETE: {of}, and not all: see `missing`"),
     }
 }
 
@@ -68,10 +73,10 @@ fn with_name(files: &[Read], read: &Read, what: &str) -> String {
     }
 }
 
-fn write_verdict(files: &[Read], output: &mut dyn Write) -> io::Result<()> {
+fn write_verdict(files: &Files, output: &mut dyn Write) -> io::Result<()> {
     writeln!(output, "{}", verdict(files))?;
     let with_name = |read: &Read, what: &str| with_name(files, read, what);
-    for read in files {
+    for read in files.iter() {
         for what in &read.ending.missing {
             line(output, "missing", &with_name(read, what))?;
         }
@@ -95,11 +100,12 @@ fn write_verdict(files: &[Read], output: &mut dyn Write) -> io::Result<()> {
     if !absent.is_empty() {
         line(output, "not known", &absent.join(", "))?;
     }
-    Ok(())
+    let mut lines = files.resolution.iter().flat_map(|resolution| resolution.lines());
+    lines.try_for_each(|(name, value)| line(output, name, &value))
 }
 
 /// The verdict, what is known of each memory, and the result under its name.
-pub fn to_json(files: &[Read], name: &str, result: Value) -> Value {
+pub fn to_json(files: &Files, name: &str, result: Value) -> Value {
     let texts = |of: fn(&Read) -> &Vec<String>| {
         let all = files.iter().flat_map(|read| of(read).iter().map(move |what| (read, what)));
         all.map(|(read, what)| with_name(files, read, what)).collect::<Vec<_>>()
@@ -108,6 +114,7 @@ pub fn to_json(files: &[Read], name: &str, result: Value) -> Value {
         |read: &Read| Some(with_name(files, read, &read.ending.failure.as_ref()?.to_string()));
     let mut missing = texts(|read| &read.ending.missing);
     missing.extend(files.iter().filter_map(failure));
+    missing.extend(files.resolution.iter().flat_map(|of| of.missing()));
     let source = |((read, known), number): ((&Read, &Known), u64)| {
         json!({
             "source": number,
@@ -123,13 +130,16 @@ pub fn to_json(files: &[Read], name: &str, result: Value) -> Value {
         })
     };
     let mut object = json!({
-        "complete": !files.iter().any(is_incomplete),
+        "complete": !is_any_incomplete(files),
         "missing": missing,
         "notes": texts(|read| &read.ending.notes),
         "sources": sources(files).zip(1..).map(source).collect::<Vec<_>>(),
     });
     if let Some(object) = object.as_object_mut() {
         object.insert(name.to_owned(), result);
+        if let Some(resolution) = &files.resolution {
+            object.insert("page_map".to_owned(), resolution.to_json());
+        }
     }
     object
 }
@@ -138,7 +148,7 @@ pub fn to_json(files: &[Read], name: &str, result: Value) -> Value {
 ///
 /// # Errors
 /// Standard output cannot be written, or a file could not be read to its end.
-pub fn write(options: &Options, files: Vec<Read>, forms: Forms<'_>) -> Result<bool> {
+pub fn write(options: &Options, files: Files, forms: Forms<'_>) -> Result<bool> {
     let Forms { name, json, heading, rows, text } = forms;
     if options.json {
         let object = to_json(&files, name, json);
@@ -160,8 +170,9 @@ pub fn write(options: &Options, files: Vec<Read>, forms: Forms<'_>) -> Result<bo
             text(output)
         })?;
     }
-    let incomplete = files.iter().any(is_incomplete);
-    let failed = files.into_iter().find_map(|read| Some((read.name, read.ending.failure?)));
+    let incomplete = is_any_incomplete(&files);
+    let failed =
+        files.into_reads().into_iter().find_map(|read| Some((read.name, read.ending.failure?)));
     match failed {
         Some((name, error)) => Err(anyhow!(error).context(name)),
         None => Ok(incomplete),

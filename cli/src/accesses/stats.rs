@@ -26,6 +26,9 @@ pub struct Arguments {
     slicing: Slicing,
 }
 
+/// Processes, and mappings, that are listed with a map of pages.
+const LISTED: usize = 10;
+
 const SUMS: &str = "accesses,reads,writes,access_bytes,pages,lines,thread_count,duration_clocks,\
      duration_seconds,accesses_per_second,bytes_per_second,gap_count,lost_accesses";
 const SLICES: &str = "source,slice,reads,writes";
@@ -35,6 +38,7 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
     let Arguments { options, slicing } = arguments;
     let frequency = slicing.is_given().then(|| Frequency::new(slicing.length()));
     let (found, files) = analyse(options, (Summary::default(), frequency))?;
+    let owners = files.resolution.clone();
     let (sums, rates) = found.result();
     let mut json = json!(sums);
     if let (Value::Object(json), Some(rates)) = (&mut json, &rates) {
@@ -46,7 +50,8 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
     };
     let text = |output: &mut dyn Write| {
         write_sums(&sums, output)?;
-        rates.iter().flatten().try_for_each(|of| write_rates(of, output))
+        rates.iter().flatten().try_for_each(|of| write_rates(of, output))?;
+        owners.as_ref().map_or(Ok(()), |of| of.write_tables(LISTED, output))
     };
     let heading = if rates.is_some() { SLICES } else { SUMS };
     write(options, files, Forms { name: "stats", json, heading, rows: &rows, text: &text })

@@ -17,6 +17,8 @@ mod linear;
 mod merge;
 mod monitor;
 mod names;
+#[cfg(all(feature = "analysis", feature = "tag"))]
+mod pagemap;
 mod python;
 #[cfg(feature = "analysis")]
 mod report;

@@ -181,7 +181,7 @@ fn chunks_that_do_not_follow_are_missing() {
 
 #[test]
 fn a_card_with_more_memory_is_of_another_machine() {
-    let memory = [0..1u64 << 30].into();
+    let memory = std::iter::once(0..1 << 30).collect();
     let map = PageMap { machine: Machine { memory, ..machine() }, ..PageMap::default() };
     assert!(map.check_capacity(2 << 30).is_ok());
     let error = map.check_capacity(4 << 30).unwrap_err().to_string();

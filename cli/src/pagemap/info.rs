@@ -1,0 +1,171 @@
+//! `hmtt pagemap info`: what a map has, and how stale it may be.
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+use hmtt::page_map::{MappedProcess, PageMap};
+use hmtt_format::escape;
+use hmtt_format::page_map::{Clock, Ending};
+use serde_json::{Value, json};
+
+use crate::accesses::figures::{bytes, seconds};
+use crate::standard_io::print;
+
+/// Processes that are listed in text.
+const LISTED: usize = 20;
+/// Width of the names in front of values, of names of processes, and of paths.
+const NAME_WIDTH: usize = 22;
+const COMM_WIDTH: usize = 16;
+const EXE_WIDTH: usize = 34;
+
+/// Describe a map of pages: machine, snapshots, processes, and how stale it may be
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// The map
+    #[arg(value_name = "MAP")]
+    file: PathBuf,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs the command. Returns whether the map is cut or damaged.
+pub fn run(arguments: &Arguments) -> Result<bool> {
+    let map =
+        PageMap::open(&arguments.file).with_context(|| arguments.file.display().to_string())?;
+    if arguments.json {
+        let object = to_json(&map);
+        print(|output| {
+            serde_json::to_writer(&mut *output, &object)?;
+            writeln!(output)
+        })?;
+    } else {
+        print(|output| write_text(&map, output))?;
+    }
+    Ok(!map.missing.is_empty())
+}
+
+fn longest(map: &PageMap, of: fn(&MappedProcess) -> u64) -> u64 {
+    map.processes.iter().map(of).max().unwrap_or(0)
+}
+
+fn sum(map: &PageMap, of: fn(&MappedProcess) -> u64) -> u64 {
+    map.processes.iter().filter(|one| !one.is_gone).map(of).fold(0, u64::saturating_add)
+}
+
+/// Time from the begin of the first snapshot to the end of the last one.
+fn covered_ns(map: &PageMap) -> u64 {
+    match (map.snapshots.first(), map.snapshots.last()) {
+        (Some(first), Some(last)) => last.end_ns.saturating_sub(first.begin_ns),
+        _ => 0,
+    }
+}
+
+fn boot_id(map: &PageMap) -> Option<String> {
+    let id = u128::from_be_bytes(map.machine.boot_id);
+    (id != 0).then(|| format!("{id:032x}"))
+}
+
+fn ending(map: &PageMap) -> Option<&'static str> {
+    map.ending.map(|ending| match ending {
+        Ending::Requested => "requested",
+        Ending::Time => "time",
+        Ending::Processes => "processes_ended",
+        Ending::Unknown(_) => "unknown",
+    })
+}
+
+fn to_json(map: &PageMap) -> Value {
+    let process = |of: &MappedProcess| {
+        json!({
+            "pid": of.process.pid,
+            "comm": of.process.comm,
+            "exe": of.process.exe,
+            "start_ticks": of.process.start_ticks,
+            "scan_count": of.scans,
+            "present_pages": of.present_pages,
+            "swapped_pages": of.swapped_pages,
+            "hidden_pages": of.hidden_pages,
+            "longest_scan_ns": of.longest_scan_ns,
+            "longest_stale_ns": Some(of.longest_stale_ns).filter(|ns| *ns > 0),
+            "gone": of.is_gone,
+        })
+    };
+    let is_timed = map.machine.clock == Clock::Monotonic;
+    let last = map.snapshots.last();
+    json!({
+        "complete": map.missing.is_empty(),
+        "missing": map.missing,
+        "ending": ending(map),
+        "kernel": map.machine.kernel,
+        "boot_id": boot_id(map),
+        "page_bytes": 1u64 << map.machine.page_log2,
+        "memory_bytes": map.memory_bytes(),
+        "snapshot_count": map.snapshots.len(),
+        "first_snapshot_ns": is_timed.then(|| map.snapshots.first().map(|one| one.begin_ns)).flatten(),
+        "last_snapshot_ns": is_timed.then(|| last.map(|one| one.end_ns)).flatten(),
+        "longest_snapshot_ns": map.snapshots.iter().map(|one| one.end_ns.saturating_sub(one.begin_ns)).max(),
+        "longest_scan_ns": longest(map, |one| one.longest_scan_ns),
+        "longest_stale_ns": map.longest_stale_ns(),
+        "unread_processes": last.map(|one| one.unread_processes),
+        "present_pages": sum(map, |one| one.present_pages),
+        "mapping_count": map.mappings.len(),
+        "processes": map.processes.iter().map(process).collect::<Vec<_>>(),
+    })
+}
+
+fn write_text(map: &PageMap, output: &mut dyn Write) -> io::Result<()> {
+    let mut line = |name: &str, value: &str| writeln!(output, "{name:<NAME_WIDTH$} {value}");
+    let ns = |ns: u64| seconds(ns as f64 * 1e-9);
+    for what in &map.missing {
+        line("missing", &escape::message(what).to_string())?;
+    }
+    let machine = &map.machine;
+    if !machine.kernel.is_empty() {
+        line("kernel", &escape::message(&machine.kernel).to_string())?;
+    }
+    if let Some(id) = boot_id(map) {
+        line("boot", &id)?;
+    }
+    if let Some(memory) = map.memory_bytes() {
+        line("memory", &bytes(memory))?;
+    }
+    line("pages", &format!("of {}", bytes(1 << machine.page_log2)))?;
+    line("snapshots", &map.snapshots.len().to_string())?;
+    if machine.clock == Clock::Monotonic {
+        line("time", &ns(covered_ns(map)))?;
+        line(
+            "longest reading",
+            &format!("{} for a process", ns(longest(map, |one| one.longest_scan_ns))),
+        )?;
+    } else {
+        line("time", "not known, only the order of changes")?;
+    }
+    if let Some(stale) = map.longest_stale_ns().filter(|_| machine.clock == Clock::Monotonic) {
+        line("may be stale for", &format!("{}, then a page is read again", ns(stale)))?;
+    }
+    line("mappings", &map.mappings.len().to_string())?;
+    line("processes", &map.processes.len().to_string())?;
+    let mut all: Vec<&MappedProcess> = map.processes.iter().collect();
+    all.sort_by_key(|of| std::cmp::Reverse(of.present_pages));
+    writeln!(
+        output,
+        "\n{:>10}  {:<COMM_WIDTH$}  {:>10}  {:>10}  {:>8}  program",
+        "pid", "process", "pages", "swapped", "readings"
+    )?;
+    for of in all.into_iter().take(LISTED) {
+        let process = &of.process;
+        let comm: String =
+            escape::message(&process.comm).to_string().chars().take(COMM_WIDTH).collect();
+        let exe = escape::message(&process.exe).to_string();
+        let skipped = exe.chars().count().saturating_sub(EXE_WIDTH);
+        let exe: String = exe.chars().skip(skipped).collect();
+        writeln!(
+            output,
+            "{:>10}  {comm:<COMM_WIDTH$}  {:>10}  {:>10}  {:>8}  {exe}",
+            process.pid, of.present_pages, of.swapped_pages, of.scans
+        )?;
+    }
+    Ok(())
+}
