@@ -3,6 +3,7 @@
 
 mod access_trace;
 mod elf;
+mod page_map;
 mod profile;
 mod shared;
 mod stubs;
@@ -57,6 +58,7 @@ fn seeds(target: &str) -> Vec<Vec<u8>> {
         "elf" => elf::programs(),
         "tag_log" | "tag_report" => tag_log::scripts(),
         "profile" => profile::files(),
+        "page_map" => page_map::scripts(),
         "tag_map" => vec![tag_log::map()],
         "table" => tables::texts(),
         "parquet" => tables::parquets(),

@@ -9,7 +9,7 @@ use std::process::{Command, Output};
 use crate::has;
 
 /// Names of the targets.
-pub const TARGETS: [&str; 17] = [
+pub const TARGETS: [&str; 18] = [
     "access_trace",
     "block_list",
     "frame",
@@ -27,6 +27,7 @@ pub const TARGETS: [&str; 17] = [
     "stubs",
     "shared",
     "profile",
+    "page_map",
 ];
 
 /// Compiler options that count the edges an input takes and record the values that it is compared with.
