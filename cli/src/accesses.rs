@@ -1,7 +1,8 @@
 //! Commands that analyse the accesses of captures, of programs and of tables.
 //!
 //! Each command is one file. [`input`] reads the files into an analysis, [`options`] has what the commands have in common,
-//! [`resolution`] finds who owns physical pages. [`output`] prints the verdict, JSON and CSV, and [`figures`] numbers with their units.
+//! [`split`] divides results into groups, [`resolution`] finds who owns physical pages. [`output`] prints the verdict, JSON and
+//! CSV, and [`figures`] numbers with their units.
 
 mod check;
 pub mod figures;
@@ -14,6 +15,7 @@ mod phases;
 mod report;
 pub mod resolution;
 mod reuse;
+mod split;
 mod stats;
 mod streams;
 

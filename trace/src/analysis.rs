@@ -35,6 +35,7 @@ mod runs;
 pub mod shards;
 pub mod slices;
 pub mod source;
+pub mod split;
 pub mod stack;
 pub mod streams;
 pub mod summary;

@@ -19,7 +19,7 @@ pub mod hmtt6;
 mod items;
 mod json_object;
 pub mod jsonl;
-mod lines;
+pub(crate) mod lines;
 mod notation;
 #[cfg(feature = "parquet")]
 pub mod parquet;

@@ -8,10 +8,12 @@ use hmtt::analysis::pages::{Hot, HotPages, Pages};
 use serde_json::{Value, json};
 
 use super::figures::{share, with_bytes};
-use super::input::analyse;
 use super::options::Options;
-use super::output::{Forms, line, write};
+use super::output::{Forms, Printed, line, write_split};
 use super::resolution::{CSV_COLUMNS, Described, Resolution};
+use super::split::forms::{Forms as GroupForms, View};
+use super::split::options::SplitOptions;
+use super::split::{Analysed, analyse_split};
 
 const COLUMNS: &str = "kind,source,address,touches";
 
@@ -23,6 +25,8 @@ const COLUMNS: &str = "kind,source,address,touches";
 pub struct Arguments {
     #[command(flatten)]
     options: Options,
+    #[command(flatten)]
+    split: SplitOptions,
     /// List at most this many pages, and as many lines
     #[arg(long, value_name = "N", default_value_t = 10)]
     top: usize,
@@ -30,26 +34,50 @@ pub struct Arguments {
 
 /// Runs the command. Returns whether something is missing.
 pub fn run(arguments: &Arguments) -> Result<bool> {
-    let (found, files) = analyse(&arguments.options, Pages::new(arguments.top))?;
+    let Arguments { options, split, top } = arguments;
+    let Analysed { found, files, groups } = analyse_split(options, split, Pages::new(*top))?;
     let found = found.result();
     let owners = files.resolution.clone();
     let owners = owners.as_deref();
-    let rows = |output: &mut dyn Write| write_rows(&found, owners, output);
+    let rows = |output: &mut dyn Write| {
+        write_rows(&found, owners, output)?;
+        owners.map_or(Ok(()), |owners| owners.write_rows(output))
+    };
     let text = |output: &mut dyn Write| {
         write_text(&found, owners, output)?;
-        owners.map_or(Ok(()), |owners| owners.write_tables(arguments.top, output))
+        owners.map_or(Ok(()), |owners| owners.write_tables(*top, output))
     };
     let heading = match owners {
         Some(_) => format!("{COLUMNS},{CSV_COLUMNS}"),
         None => COLUMNS.to_owned(),
     };
+    let columns = &["hottest page", "its touches", "pages with 90%"];
+    let of_group = |found: &HotPages, output: &mut dyn Write| write_rows(found, owners, output);
+    let json = |found: &HotPages| to_json(found, owners);
+    let view = View { columns, cells: &cells, json: &json, rows: &of_group };
+    let groups = groups.as_ref().map(|groups| GroupForms { groups, view });
+    let groups = groups.as_ref().map(|groups| groups as &dyn Printed);
+    let json = json(&found);
+    let forms = Forms { name: "hot", json, heading: &heading, rows: &rows, text: &text };
+    write_split(options, files, forms, groups)
+}
+
+fn to_json(found: &HotPages, owners: Option<&Resolution>) -> Value {
     let mut json = json!(found);
     if let Some(owners) = owners {
         add_owners(&found.hot_pages, &mut json["hot_pages"], owners);
         add_owners(&found.hot_lines, &mut json["hot_lines"], owners);
     }
-    let forms = Forms { name: "hot", json, heading: &heading, rows: &rows, text: &text };
-    write(&arguments.options, files, forms)
+    json
+}
+
+/// The hottest page, which part of all touches it has, and how many pages have 90 %.
+fn cells(found: &HotPages) -> Vec<String> {
+    let hottest = found.hot_pages.first();
+    let page = hottest.map_or_else(|| "-".to_owned(), |hot| format!("{:x}", hot.address));
+    let part = share(hottest.map_or(0.0, |hot| hot.touches as f64), found.touches);
+    let most = found.concentration.iter().find(|one| one.share_percent == 90);
+    vec![page, part, most.map_or_else(|| "-".to_owned(), |most| most.pages.to_string())]
 }
 
 /// Adds who owns pages or lines to a list of them.
@@ -73,7 +101,7 @@ fn write_rows(
             }
         }
     }
-    owners.map_or(Ok(()), |owners| owners.write_rows(output))
+    Ok(())
 }
 
 fn write_list(

@@ -65,9 +65,12 @@ fn open(options: &Options) -> Result<Vec<(String, Source)>> {
     options.files.iter().map(one).collect()
 }
 
-/// Reads all files. Accesses of different files are of different memories. What could be read before an error is in the
-/// result.
-pub fn analyse<A: Analysis + Clone>(options: &Options, new: A) -> Result<(A, Files)> {
+/// Reads all files, and passes on their parts with the numbers of their memories over all files.
+pub fn read(
+    options: &Options,
+    with_functions: bool,
+    pass_on: &mut dyn FnMut(usize, Part<'_>),
+) -> Result<Files> {
     let sources = open(options)?;
     let resolver = options.pagemap.as_deref().map(Resolver::open).transpose()?;
     if resolver.is_some() {
@@ -79,12 +82,12 @@ pub fn analyse<A: Analysis + Clone>(options: &Options, new: A) -> Result<(A, Fil
     if let Ok(style) = ProgressStyle::with_template(SPINNER) {
         progress.set_style(style);
     }
-    let mut fold = Fold::new(new);
     let mut frames = Fold::new(resolver.as_ref().map(|of| Frames::new(of.page_log2())));
     let (mut first, mut unseen) = (0, 0);
     let mut reads = Vec::new();
     for (name, source) in sources {
         let kind = source.kind().name();
+        let source = if with_functions { source.with_functions() } else { source };
         let ending = source.read(&mut |memory, part| {
             if let Part::Batch(batch) = &part {
                 unseen += batch.len() as u64;
@@ -92,10 +95,10 @@ pub fn analyse<A: Analysis + Clone>(options: &Options, new: A) -> Result<(A, Fil
                     progress.inc(std::mem::take(&mut unseen));
                 }
             }
-            fold.part(first + memory, part);
             if resolver.is_some() {
                 frames.part(first + memory, part);
             }
+            pass_on(first + memory, part);
         });
         first += ending.memories.len();
         reads.push(Read { name, kind, ending });
@@ -108,5 +111,13 @@ pub fn analyse<A: Analysis + Clone>(options: &Options, new: A) -> Result<(A, Fil
         }
         _ => None,
     };
-    Ok((fold.finish(), Files { reads, resolution }))
+    Ok(Files { reads, resolution })
+}
+
+/// Reads all files. Accesses of different files are of different memories. What could be read before an error is in the
+/// result.
+pub fn analyse<A: Analysis + Clone>(options: &Options, new: A) -> Result<(A, Files)> {
+    let mut fold = Fold::new(new);
+    let files = read(options, false, &mut |memory, part| fold.part(memory, part))?;
+    Ok((fold.finish(), files))
 }

@@ -11,10 +11,12 @@ use hmtt::analysis::shards::Shards;
 use serde_json::{Value, json};
 
 use super::figures::{percent, power_of_two, share};
-use super::input::analyse;
 use super::options::{Distances, Options};
-use super::output::{Forms, line, write};
+use super::output::{Forms, Printed, line, write_split};
 use super::reuse::write_sample;
+use super::split::forms::{Forms as GroupForms, View};
+use super::split::options::SplitOptions;
+use super::split::{Analysed, analyse_split};
 
 /// Print which part of accesses an LRU cache of each size misses
 #[derive(clap::Args)]
@@ -25,38 +27,73 @@ pub struct Arguments {
     #[command(flatten)]
     options: Options,
     #[command(flatten)]
+    split: SplitOptions,
+    #[command(flatten)]
     distances: Distances,
     /// Model this cache, too, with its sets; after another one it is the next level: 32K,8,64,lru
     #[arg(long, value_name = "SIZE,WAYS,LINE,REPLACEMENT")]
     cache: Vec<String>,
 }
 
+/// The curve, and modelled caches if they are wanted.
+type Found = (Curve, Option<CacheCounts>);
+
+/// Caches whose misses are in the table of groups, in bytes.
+const SIZES: [u64; 3] = [32 << 10, 1 << 20, 32 << 20];
+
 /// Runs the command. Returns whether something is missing.
 pub fn run(arguments: &Arguments) -> Result<bool> {
-    let Arguments { options, distances, cache } = arguments;
+    let Arguments { options, split, distances, cache } = arguments;
     let log2 = distances.unit_log2();
     let mrc = match distances.sample {
         None => Mrc::Exact(Reuse::new(log2)),
         Some(rate) => Mrc::Sampled(Shards::new(log2, rate)),
     };
     let caches = if cache.is_empty() { None } else { Some(Caches::new(cache)?) };
-    let (found, files) = analyse(options, (mrc, caches))?;
-    let (curve, caches) = found.result();
-    let mut json = json!(curve);
-    if let (Value::Object(json), Some(caches)) = (&mut json, &caches) {
-        json.insert("modelled".to_owned(), json!(caches));
-    }
-    let rows = |output: &mut dyn Write| {
-        curve.points.iter().try_for_each(|Point { lines, cache_bytes, miss_ratio }| {
-            writeln!(output, "{lines},{cache_bytes},{miss_ratio}")
-        })
-    };
+    let Analysed { found, files, groups } = analyse_split(options, split, (mrc, caches))?;
+    let found = found.result();
+    let rows = |output: &mut dyn Write| write_rows(&found, output);
     let text = |output: &mut dyn Write| {
-        write_curve(&curve, output)?;
-        caches.iter().try_for_each(|caches| write_caches(caches, cache, output))
+        write_curve(&found.0, output)?;
+        found.1.iter().try_for_each(|caches| write_caches(caches, cache, output))
     };
     let heading = "lines,cache_bytes,miss_ratio";
-    write(options, files, Forms { name: "mrc", json, heading, rows: &rows, text: &text })
+    let sizes = SIZES.map(|bytes| format!("misses {}", power_of_two(bytes)));
+    let columns: Vec<&str> =
+        sizes.iter().map(String::as_str).chain(cache.iter().map(|name| &**name)).collect();
+    let view = View { columns: &columns, cells: &cells, json: &to_json, rows: &write_rows };
+    let groups = groups.as_ref().map(|groups| GroupForms { groups, view });
+    let groups = groups.as_ref().map(|groups| groups as &dyn Printed);
+    let json = to_json(&found);
+    let forms = Forms { name: "mrc", json, heading, rows: &rows, text: &text };
+    write_split(options, files, forms, groups)
+}
+
+fn to_json((curve, caches): &Found) -> Value {
+    let mut json = json!(curve);
+    if let (Value::Object(json), Some(caches)) = (&mut json, caches) {
+        json.insert("modelled".to_owned(), json!(caches));
+    }
+    json
+}
+
+fn write_rows((curve, _): &Found, output: &mut dyn Write) -> io::Result<()> {
+    curve.points.iter().try_for_each(|Point { lines, cache_bytes, miss_ratio }| {
+        writeln!(output, "{lines},{cache_bytes},{miss_ratio}")
+    })
+}
+
+/// Misses of caches of some sizes, and of the modelled ones.
+fn cells((curve, caches): &Found) -> Vec<String> {
+    let of_size = |bytes: u64| {
+        let lines = bytes / curve.unit_bytes.max(1);
+        curve.at(lines).map_or_else(|| "-".to_owned(), percent)
+    };
+    let modelled = caches.iter().flat_map(|found| &found.caches).map(|cache| {
+        let wanted = cache.cache_hits.saturating_add(cache.cache_misses);
+        share(cache.cache_misses as f64, wanted)
+    });
+    SIZES.into_iter().map(of_size).chain(modelled).collect()
 }
 
 fn write_curve(curve: &Curve, output: &mut dyn Write) -> io::Result<()> {

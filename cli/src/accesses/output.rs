@@ -26,6 +26,21 @@ pub struct Forms<'a> {
     pub text: &'a dyn Fn(&mut dyn Write) -> io::Result<()>,
 }
 
+/// Groups that can be printed.
+pub trait Printed {
+    /// An object. `name`: that of the command's result.
+    fn json(&self, name: &str) -> Value;
+    /// The rows of all groups.
+    fn rows(&self, output: &mut dyn Write) -> io::Result<()>;
+    /// What the groups are, and what limits them.
+    fn notes(&self, output: &mut dyn Write) -> io::Result<()>;
+    /// The table.
+    fn text(&self, output: &mut dyn Write) -> io::Result<()>;
+}
+
+/// Columns before those of a command's results, in CSV.
+const HEADING: &str = "group,object,";
+
 /// Whether something is missing in a file.
 fn is_incomplete(read: &Read) -> bool {
     !read.ending.missing.is_empty() || read.ending.failure.is_some()
@@ -149,25 +164,49 @@ pub fn to_json(files: &Files, name: &str, result: Value) -> Value {
 /// # Errors
 /// Standard output cannot be written, or a file could not be read to its end.
 pub fn write(options: &Options, files: Files, forms: Forms<'_>) -> Result<bool> {
+    write_split(options, files, forms, None)
+}
+
+/// Prints a result as [`write`], and the results of groups; in CSV only those.
+///
+/// # Errors
+/// As [`write`].
+pub fn write_split(
+    options: &Options,
+    files: Files,
+    forms: Forms<'_>,
+    groups: Option<&dyn Printed>,
+) -> Result<bool> {
     let Forms { name, json, heading, rows, text } = forms;
     if options.json {
-        let object = to_json(&files, name, json);
+        let mut object = to_json(&files, name, json);
+        if let Some(groups) = groups {
+            object["split"] = groups.json(name);
+        }
         print(|output| {
             serde_json::to_writer(&mut *output, &object)?;
             writeln!(output)
         })?;
     } else if options.csv {
-        print(|output| {
-            writeln!(output, "{heading}")?;
-            rows(output)
+        print(|output| match groups {
+            None => {
+                writeln!(output, "{heading}")?;
+                rows(output)
+            }
+            Some(groups) => {
+                writeln!(output, "{HEADING}{heading}")?;
+                groups.rows(output)
+            }
         })?;
         let mut stated = Vec::new();
         write_verdict(&files, &mut stated)?;
+        groups.map_or(Ok(()), |groups| groups.notes(&mut stated))?;
         report!("{}", String::from_utf8_lossy(&stated).trim_end());
     } else {
         print(|output| {
             write_verdict(&files, output)?;
-            text(output)
+            text(output)?;
+            groups.map_or(Ok(()), |groups| groups.text(output))
         })?;
     }
     let incomplete = is_any_incomplete(&files);

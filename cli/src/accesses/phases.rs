@@ -9,9 +9,11 @@ use hmtt::analysis::working_set::{Working, WorkingSet, WorkingSets};
 use serde_json::{Value, json};
 
 use super::figures::{bytes, seconds};
-use super::input::analyse;
 use super::options::{Options, Slicing};
-use super::output::{Forms, line, write};
+use super::output::{Forms, Printed, line, write_split};
+use super::split::forms::{Forms as GroupForms, View};
+use super::split::options::SplitOptions;
+use super::split::{Analysed, analyse_split};
 use super::stats::slice_length;
 
 /// Find when the rate of accesses or the working set changes
@@ -20,6 +22,8 @@ use super::stats::slice_length;
 pub struct Arguments {
     #[command(flatten)]
     options: Options,
+    #[command(flatten)]
+    split: SplitOptions,
     #[command(flatten)]
     slicing: Slicing,
     /// Print the working set of each slice, too; in CSV instead of the phases
@@ -30,32 +34,65 @@ pub struct Arguments {
 const PHASES: &str = "source,first_slice,last_slice,accesses,slice_accesses,slice_pages,new_pages";
 const SLICES: &str = "source,slice,accesses,pages,new_pages";
 
+/// The slices of each memory.
+type Found = Vec<WorkingSets>;
+
 /// Runs the command. Returns whether something is missing.
 pub fn run(arguments: &Arguments) -> Result<bool> {
-    let Arguments { options, slicing, working_set } = arguments;
-    let (found, files) = analyse(options, WorkingSet::new(slicing.length()))?;
-    let sets = found.result();
-    let found: Vec<MemoryPhases> = sets.iter().map(phases).collect();
-    let mut json = json!(found);
-    if let Value::Array(memories) = &mut json
-        && *working_set
-    {
-        for (memory, of) in memories.iter_mut().zip(&sets) {
-            memory["working_set"] = json!(of.slices);
-        }
-    }
-    let rows = |output: &mut dyn Write| match working_set {
-        true => sets.iter().try_for_each(|of| write_slices(of, output)),
-        false => found.iter().try_for_each(|of| write_phases(of, output)),
-    };
+    let Arguments { options, split, slicing, working_set } = arguments;
+    let new = WorkingSet::new(slicing.length());
+    let Analysed { found, files, groups } = analyse_split(options, split, new)?;
+    let found: Found = found.result();
+    let rows = |output: &mut dyn Write| write_rows(&found, *working_set, output);
     let text = |output: &mut dyn Write| {
-        found.iter().zip(&sets).try_for_each(|(of, sets)| {
-            write_text(of, output)?;
+        found.iter().try_for_each(|sets| {
+            write_text(&phases(sets), output)?;
             if *working_set { write_working(sets, output) } else { Ok(()) }
         })
     };
     let heading = if *working_set { SLICES } else { PHASES };
-    write(options, files, Forms { name: "phases", json, heading, rows: &rows, text: &text })
+    let columns = &["phases", "mean pages"];
+    let view = View {
+        columns,
+        cells: &cells,
+        json: &|found| to_json(found, *working_set),
+        rows: &|found, output| write_rows(found, *working_set, output),
+    };
+    let groups = groups.as_ref().map(|groups| GroupForms { groups, view });
+    let groups = groups.as_ref().map(|groups| groups as &dyn Printed);
+    let json = to_json(&found, *working_set);
+    let forms = Forms { name: "phases", json, heading, rows: &rows, text: &text };
+    write_split(options, files, forms, groups)
+}
+
+fn to_json(found: &Found, with_sets: bool) -> Value {
+    let one = |sets: &WorkingSets| {
+        let mut memory = json!(phases(sets));
+        if with_sets {
+            memory["working_set"] = json!(sets.slices);
+        }
+        memory
+    };
+    found.iter().map(one).collect()
+}
+
+fn write_rows(found: &Found, with_sets: bool, output: &mut dyn Write) -> io::Result<()> {
+    found.iter().try_for_each(|sets| match with_sets {
+        true => write_slices(sets, output),
+        false => write_phases(&phases(sets), output),
+    })
+}
+
+/// The number of phases, and the mean number of pages in a slice, over all memories.
+fn cells(found: &Found) -> Vec<String> {
+    let count: usize = found.iter().map(|sets| phases(sets).phases.len()).sum();
+    let slices = || found.iter().flat_map(|sets| &sets.slices);
+    let pages: u64 = slices().map(|slice| slice.pages).fold(0, u64::saturating_add);
+    let mean = match slices().count() {
+        0 => "-".to_owned(),
+        all => format!("{:.1}", pages as f64 / all as f64),
+    };
+    vec![count.to_string(), mean]
 }
 
 fn write_phases(of: &MemoryPhases, output: &mut dyn Write) -> io::Result<()> {

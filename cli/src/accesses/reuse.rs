@@ -9,9 +9,13 @@ use hmtt::analysis::shards::Shards;
 use serde_json::json;
 
 use super::figures::{bytes, percent, share};
-use super::input::analyse;
+use super::input::Files;
 use super::options::{Distances, Options};
-use super::output::{Forms, line, write};
+use super::output::{Forms, Printed, line, write_split};
+use super::split::Groups;
+use super::split::forms::{Forms as GroupForms, View};
+use super::split::options::SplitOptions;
+use super::split::{Analysed, analyse_split};
 
 /// Print how many other lines were accessed between two accesses to a line
 #[derive(clap::Args)]
@@ -22,33 +26,58 @@ pub struct Arguments {
     #[command(flatten)]
     options: Options,
     #[command(flatten)]
+    split: SplitOptions,
+    #[command(flatten)]
     distances: Distances,
 }
 
 /// Runs the command. Returns whether something is missing.
 pub fn run(arguments: &Arguments) -> Result<bool> {
-    let Arguments { options, distances } = arguments;
+    let Arguments { options, split, distances } = arguments;
     let log2 = distances.unit_log2();
-    let (found, files) = match distances.sample {
+    match distances.sample {
         None => {
-            let (found, files) = analyse(options, Reuse::new(log2))?;
-            (found.result(), files)
+            let Analysed { found, files, groups } =
+                analyse_split(options, split, Reuse::new(log2))?;
+            print(options, files, &found.result(), groups)
         }
         Some(rate) => {
-            let (found, files) = analyse(options, Shards::new(log2, rate))?;
-            (found.result(), files)
+            let new = Shards::new(log2, rate);
+            let Analysed { found, files, groups } = analyse_split(options, split, new)?;
+            print(options, files, &found.result(), groups)
         }
-    };
-    let rows = |output: &mut dyn Write| {
-        found.distances.iter().try_for_each(|bucket| {
-            let Bucket { distance_at_least, distance_at_most, touches } = bucket;
-            writeln!(output, "{distance_at_least},{distance_at_most},{touches}")
-        })
-    };
-    let text = |output: &mut dyn Write| write_text(&found, output);
+    }
+}
+
+fn print(
+    options: &Options,
+    files: Files,
+    found: &Reuses,
+    groups: Option<Groups<Reuses>>,
+) -> Result<bool> {
+    let rows = |output: &mut dyn Write| write_rows(found, output);
+    let text = |output: &mut dyn Write| write_text(found, output);
     let heading = "distance_at_least,distance_at_most,touches";
+    let columns = &["touches", "first touches"];
+    let view = View { columns, cells: &cells, json: &|found| json!(found), rows: &write_rows };
+    let groups = groups.as_ref().map(|groups| GroupForms { groups, view });
+    let groups = groups.as_ref().map(|groups| groups as &dyn Printed);
     let json = json!(found);
-    write(options, files, Forms { name: "reuse", json, heading, rows: &rows, text: &text })
+    let forms = Forms { name: "reuse", json, heading, rows: &rows, text: &text };
+    write_split(options, files, forms, groups)
+}
+
+fn write_rows(found: &Reuses, output: &mut dyn Write) -> io::Result<()> {
+    found.distances.iter().try_for_each(|bucket| {
+        let Bucket { distance_at_least, distance_at_most, touches } = bucket;
+        writeln!(output, "{distance_at_least},{distance_at_most},{touches}")
+    })
+}
+
+/// Touches, and those of units that were not touched before.
+fn cells(found: &Reuses) -> Vec<String> {
+    let first = found.first_touches.max(0.0).round();
+    vec![found.touches.to_string(), format!("{first:.0}")]
 }
 
 /// What was sampled, and how far it is from what was expected.

@@ -10,9 +10,12 @@ use hmtt::analysis::summary::{Summary, Sums};
 use serde_json::{Value, json};
 
 use super::figures::{counted, per_second, seconds, share, with_bytes};
-use super::input::analyse;
 use super::options::{Options, Slicing};
-use super::output::{Forms, line, optional, write};
+use super::output::{Forms, Printed, line, optional, write_split};
+use super::split::forms::{Forms as GroupForms, View};
+use super::split::options::SplitOptions;
+use super::split::profile::{self, ProfileOptions};
+use super::split::{Analysed, analyse_split};
 
 /// Sum up accesses: reads, writes, bytes, time, bandwidth, distinct pages and lines
 #[derive(clap::Args)]
@@ -23,11 +26,18 @@ pub struct Arguments {
     #[command(flatten)]
     options: Options,
     #[command(flatten)]
+    split: SplitOptions,
+    #[command(flatten)]
     slicing: Slicing,
+    #[command(flatten)]
+    profile: ProfileOptions,
 }
 
 /// Processes, and mappings, that are listed with a map of pages.
 const LISTED: usize = 10;
+
+/// The sums, and the slices if they are wanted.
+type Found = (Sums, Option<Vec<Rates>>);
 
 const SUMS: &str = "accesses,reads,writes,access_bytes,pages,lines,thread_count,duration_clocks,\
      duration_seconds,accesses_per_second,bytes_per_second,gap_count,lost_accesses";
@@ -35,30 +45,52 @@ const SLICES: &str = "source,slice,reads,writes";
 
 /// Runs the command. Returns whether something is missing.
 pub fn run(arguments: &Arguments) -> Result<bool> {
-    let Arguments { options, slicing } = arguments;
+    let Arguments { options, slicing, split, profile } = arguments;
+    let outputs = profile.create(options, split)?;
     let frequency = slicing.is_given().then(|| Frequency::new(slicing.length()));
-    let (found, files) = analyse(options, (Summary::default(), frequency))?;
-    let owners = files.resolution.clone();
-    let (sums, rates) = found.result();
-    let mut json = json!(sums);
-    if let (Value::Object(json), Some(rates)) = (&mut json, &rates) {
-        json.insert("frequency".to_owned(), json!(rates));
+    let new = (Summary::default(), frequency);
+    let Analysed { found, files, groups } = analyse_split(options, split, new)?;
+    let found = found.result();
+    if let Some(groups) = &groups {
+        profile::write(profile, outputs, groups)?;
     }
-    let rows = |output: &mut dyn Write| match &rates {
-        Some(rates) => rates.iter().try_for_each(|of| write_slices(of, output)),
-        None => write_row(&sums, output),
-    };
+    let owners = files.resolution.clone();
+    let rows = |output: &mut dyn Write| write_rows(&found, output);
     let text = |output: &mut dyn Write| {
-        write_sums(&sums, output)?;
-        rates.iter().flatten().try_for_each(|of| write_rates(of, output))?;
+        write_sums(&found.0, output)?;
+        found.1.iter().flatten().try_for_each(|of| write_rates(of, output))?;
         owners.as_ref().map_or(Ok(()), |of| of.write_tables(LISTED, output))
     };
-    let heading = if rates.is_some() { SLICES } else { SUMS };
-    write(options, files, Forms { name: "stats", json, heading, rows: &rows, text: &text })
+    let heading = if found.1.is_some() { SLICES } else { SUMS };
+    let cells = |_: &Found| Vec::new();
+    let view = View { columns: &[], cells: &cells, json: &to_json, rows: &write_rows };
+    let groups = groups.as_ref().map(|groups| GroupForms { groups, view });
+    let groups = groups.as_ref().map(|groups| groups as &dyn Printed);
+    let json = to_json(&found);
+    let forms = Forms { name: "stats", json, heading, rows: &rows, text: &text };
+    write_split(options, files, forms, groups)
+}
+
+fn to_json((sums, rates): &Found) -> Value {
+    let mut json = json!(sums);
+    if let (Value::Object(json), Some(rates)) = (&mut json, rates) {
+        json.insert("frequency".to_owned(), json!(rates));
+    }
+    json
+}
+
+fn write_rows((sums, rates): &Found, output: &mut dyn Write) -> io::Result<()> {
+    match rates {
+        Some(rates) => rates.iter().try_for_each(|of| write_slices(of, output)),
+        None => write_row(sums, output),
+    }
 }
 
 fn write_row(sums: &Sums, output: &mut dyn Write) -> io::Result<()> {
-    let Sums { accesses, reads, writes, access_bytes, pages, lines, .. } = sums;
+    let Sums { accesses, reads, writes, pages, lines, .. } = sums;
+    // Nothing, where no size is known.
+    let has_bytes = sums.unsized_accesses < sums.accesses || sums.accesses == 0;
+    let access_bytes = optional(has_bytes.then_some(sums.access_bytes));
     let of_time = [
         optional(sums.thread_count),
         optional(sums.duration_clocks),

@@ -8,9 +8,11 @@ use hmtt::analysis::streams::{Found, Streams, Stride};
 use serde_json::json;
 
 use super::figures::share;
-use super::input::analyse;
 use super::options::Options;
-use super::output::{Forms, line, write};
+use super::output::{Forms, Printed, line, write_split};
+use super::split::forms::{Forms as GroupForms, View};
+use super::split::options::SplitOptions;
+use super::split::{Analysed, analyse_split};
 
 /// Print which part of accesses is in streams of one stride, the hottest strides, and how long streams are
 #[derive(clap::Args)]
@@ -20,6 +22,8 @@ use super::output::{Forms, line, write};
 pub struct Arguments {
     #[command(flatten)]
     options: Options,
+    #[command(flatten)]
+    split: SplitOptions,
     /// List at most this many strides
     #[arg(long, value_name = "N", default_value_t = 10)]
     top: usize,
@@ -27,18 +31,32 @@ pub struct Arguments {
 
 /// Runs the command. Returns whether something is missing.
 pub fn run(arguments: &Arguments) -> Result<bool> {
-    let (found, files) = analyse(&arguments.options, Streams::new(arguments.top))?;
+    let Arguments { options, split, top } = arguments;
+    let Analysed { found, files, groups } = analyse_split(options, split, Streams::new(*top))?;
     let found = found.result();
-    let rows = |output: &mut dyn Write| {
-        found.strides.iter().try_for_each(|Stride { stride_bytes, accesses }| {
-            writeln!(output, "{stride_bytes},{accesses}")
-        })
-    };
+    let rows = |output: &mut dyn Write| write_rows(&found, output);
     let text = |output: &mut dyn Write| write_text(&found, output);
     let heading = "stride_bytes,accesses";
+    let columns = &["in streams", "hottest stride"];
+    let view = View { columns, cells: &cells, json: &|found| json!(found), rows: &write_rows };
+    let groups = groups.as_ref().map(|groups| GroupForms { groups, view });
+    let groups = groups.as_ref().map(|groups| groups as &dyn Printed);
     let json = json!(found);
     let forms = Forms { name: "streams", json, heading, rows: &rows, text: &text };
-    write(&arguments.options, files, forms)
+    write_split(options, files, forms, groups)
+}
+
+fn write_rows(found: &Found, output: &mut dyn Write) -> io::Result<()> {
+    found.strides.iter().try_for_each(|Stride { stride_bytes, accesses }| {
+        writeln!(output, "{stride_bytes},{accesses}")
+    })
+}
+
+/// The part of accesses in streams, and the stride with most of them.
+fn cells(found: &Found) -> Vec<String> {
+    let hottest = found.strides.first().map(|stride| stride.stride_bytes.to_string());
+    let part = share(found.stream_accesses as f64, found.accesses);
+    vec![part, hottest.unwrap_or_else(|| "-".to_owned())]
 }
 
 fn write_text(found: &Found, output: &mut dyn Write) -> io::Result<()> {
@@ -58,6 +76,10 @@ fn write_text(found: &Found, output: &mut dyn Write) -> io::Result<()> {
     for Stride { stride_bytes, accesses } in &found.strides {
         let part = share(*accesses as f64, all);
         writeln!(output, "{stride_bytes:>20}  {accesses:>14}  {part:>9}")?;
+    }
+    if found.other_strides > 0 {
+        let part = share(found.other_strides as f64, all);
+        writeln!(output, "{:>20}  {:>14}  {part:>9}", "others", found.other_strides)?;
     }
     if !found.stream_lengths.is_empty() {
         writeln!(output, "\n{:>20}  {:>14}", "accesses of a stream", "streams")?;

@@ -185,6 +185,32 @@ fn a_capture_and_its_tables_have_the_same_results() {
     }
 }
 
+#[cfg(feature = "tag")]
+#[test]
+fn a_trace_of_a_program_and_its_tables_have_the_same_results() {
+    let file = scratch("accesses-program.acc");
+    let words = ["trace", "run", "--overwrite", "-o", text(&file), "--", "sort", "--version"];
+    assert_eq!(hmtt(&words).status.code(), Some(0));
+    for extension in ["csv", "jsonl"] {
+        let table = scratch(&format!("accesses-program.{extension}"));
+        assert!(hmtt(&["convert", "-f", text(&file), text(&table)]).status.success());
+        for words in COMMANDS {
+            assert_eq!(result(words, &file), result(words, &table), "{words:?} {extension}");
+        }
+        for by in ["function", "thread", "kernel"] {
+            let of = |file: &Path| {
+                let output = hmtt(&["reuse", "--by", by, "--json", text(file)]);
+                let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+                (found["split"].clone(), found["notes"].clone())
+            };
+            assert_eq!(of(&file), of(&table), "{by} {extension}");
+        }
+    }
+    let parquet = scratch("accesses-program.parquet");
+    assert!(hmtt(&["convert", "-f", text(&file), text(&parquet)]).status.success());
+    assert_eq!(hmtt(&["stats", text(&parquet)]).status.code(), Some(1));
+}
+
 #[test]
 fn several_files_are_several_memories() {
     let one = with_loss("accesses-one.pcapng", false);

@@ -3,6 +3,8 @@
 
 #[cfg(feature = "analysis")]
 mod accesses;
+#[cfg(feature = "analysis")]
+mod accesses_split;
 mod built;
 mod callgrind;
 mod command_line;

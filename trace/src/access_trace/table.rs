@@ -20,6 +20,7 @@ pub mod csv;
 pub mod jsonl;
 #[cfg(feature = "parquet")]
 pub mod parquet;
+pub mod reader;
 
 use hmtt_format::Direction;
 use hmtt_format::access_trace::{Function, Made};

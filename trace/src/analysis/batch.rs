@@ -26,6 +26,7 @@ pub struct Batch<'a> {
     clocks: Option<&'a [u64]>,
     sizes: Option<&'a [u32]>,
     instructions: Option<&'a [u64]>,
+    functions: Option<&'a [u32]>,
     thread: Option<u32>,
     unit_bytes: Option<u32>,
 }
@@ -59,6 +60,12 @@ impl<'a> Batch<'a> {
         Batch { instructions: cut(instructions, self.len()), ..self }
     }
 
+    /// Adds the function of each access's instruction, by its number in the source; 0 where it is not known. A column that is
+    /// too short is not known.
+    pub fn with_functions(self, functions: &'a [u32]) -> Self {
+        Batch { functions: cut(functions, self.len()), ..self }
+    }
+
     /// Adds the thread that has made the accesses, by its number in the system.
     pub fn with_thread(self, thread: u32) -> Self {
         Batch { thread: Some(thread), ..self }
@@ -82,6 +89,7 @@ impl<'a> Batch<'a> {
             clocks: self.clocks.and_then(|column| column.get(rows.clone())),
             sizes: self.sizes.and_then(|column| column.get(rows.clone())),
             instructions: self.instructions.and_then(|column| column.get(rows.clone())),
+            functions: self.functions.and_then(|column| column.get(rows.clone())),
             ..*self
         }
     }
@@ -119,6 +127,11 @@ impl<'a> Batch<'a> {
     /// The address of each access's instruction.
     pub fn instructions(&self) -> Option<&'a [u64]> {
         self.instructions
+    }
+
+    /// The function of each access's instruction, by its number in the source; 0 where it is not known.
+    pub fn functions(&self) -> Option<&'a [u32]> {
+        self.functions
     }
 
     /// The thread that has made the accesses.

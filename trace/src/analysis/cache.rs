@@ -118,8 +118,8 @@ impl Analysis for Caches {
     fn add(&mut self, batch: &Batch<'_>) {
         let Caches { hierarchy, counts, .. } = self;
         let mut memory = |transfer: crate::cache::Transfer| match transfer.direction {
-            Direction::Read => counts.line_reads += 1,
-            Direction::Write => counts.line_writes += 1,
+            Direction::Read => counts.line_reads = counts.line_reads.saturating_add(1),
+            Direction::Write => counts.line_writes = counts.line_writes.saturating_add(1),
         };
         let sizes = batch.sizes().unwrap_or_default().iter().copied().map(Some);
         let sizes = sizes.chain(std::iter::repeat(None));
@@ -128,7 +128,7 @@ impl Analysis for Caches {
             let size = size.or(batch.unit_bytes()).unwrap_or(1);
             hierarchy.access(kind, *address, size.min(super::MOST_TOUCHED_BYTES), &mut memory);
         }
-        self.counts.accesses += batch.len() as u64;
+        self.counts.accesses = self.counts.accesses.saturating_add(batch.len() as u64);
     }
 
     fn append(&mut self, later: Self) {

@@ -4,7 +4,8 @@
 //! [`Analysis::append`] compares the clocks on both sides, and is exact. [`Analysis::merge`] adds the counts; places in merged
 //! memories have their numbers. What a source does not know is not checked, and the result says so.
 
-use serde::{Deserialize, Serialize};
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize};
 
 use super::{Analysis, Batch, Gap, Known};
 
@@ -99,6 +100,7 @@ pub struct Check {
     accesses: u64,
     counts: [u64; Kind::ALL.len()],
     checked: [bool; Kind::ALL.len()],
+    #[serde(deserialize_with = "places")]
     places: Vec<Place>,
     /// The first clock, if no restart is before it, and the last one, if no restart is behind it: each with its address.
     first: Option<(u64, u64)>,
@@ -109,6 +111,15 @@ pub struct Check {
     /// Memories that were merged.
     merged: u64,
     merged_accesses: u64,
+}
+
+/// Reads places, of which there are at most [`MOST_PLACES`] of each kind.
+fn places<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Place>, D::Error> {
+    let places = Vec::<Place>::deserialize(deserializer)?;
+    if places.len() > MOST_PLACES * Kind::ALL.len() {
+        return Err(D::Error::custom("more places are listed than there can be"));
+    }
+    Ok(places)
 }
 
 impl Check {
@@ -126,7 +137,8 @@ impl Check {
         for (row, address) in batch.addresses().iter().enumerate() {
             if is_wrong(row, *address) {
                 let clock = batch.clocks().map(|clocks| clocks[row]);
-                self.violation(kind, self.accesses + row as u64 + 1, clock, *address);
+                let access = self.accesses.saturating_add(row as u64 + 1);
+                self.violation(kind, access, clock, *address);
             }
         }
     }
@@ -149,7 +161,11 @@ impl Check {
             let kept = self.places.iter().filter(|one| one.kind == place.kind).count();
             if kept < MOST_PLACES {
                 let access = place.access.saturating_add(accesses);
-                self.places.push(Place { source: place.source + sources, access, ..*place });
+                self.places.push(Place {
+                    source: place.source.saturating_add(sources),
+                    access,
+                    ..*place
+                });
             }
         }
     }
@@ -184,17 +200,17 @@ impl Analysis for Check {
                 address.checked_add(u64::from(sizes[row].max(1)) - 1).is_none()
             });
         }
-        self.accesses += batch.len() as u64;
+        self.accesses = self.accesses.saturating_add(batch.len() as u64);
     }
 
     fn gap(&mut self, gap: &Gap) {
-        self.gap_count += 1;
+        self.gap_count = self.gap_count.saturating_add(1);
         let lost = gap.lost_accesses.unwrap_or(0);
         self.lost_accesses = self.lost_accesses.saturating_add(lost);
     }
 
     fn restart(&mut self) {
-        self.restarts += 1;
+        self.restarts = self.restarts.saturating_add(1);
         self.last = None;
     }
 
@@ -202,7 +218,7 @@ impl Analysis for Check {
         if let (Some((before, _)), Some((clock, address))) = (self.last, later.first)
             && clock < before
         {
-            self.violation(Kind::ClockBack, self.accesses + 1, Some(clock), address);
+            self.violation(Kind::ClockBack, self.accesses.saturating_add(1), Some(clock), address);
         }
         self.places(&later.places, 0, self.accesses);
         self.add_counts(&later);
@@ -217,10 +233,10 @@ impl Analysis for Check {
     }
 
     fn merge(&mut self, other: Self) {
-        self.places(&other.places, 1 + self.merged, 0);
+        self.places(&other.places, self.merged.saturating_add(1), 0);
         self.add_counts(&other);
         self.restarts = self.restarts.saturating_add(other.restarts);
-        self.merged = self.merged.saturating_add(1 + other.merged);
+        self.merged = self.merged.saturating_add(other.merged).saturating_add(1);
         let more = other.accesses.saturating_add(other.merged_accesses);
         self.merged_accesses = self.merged_accesses.saturating_add(more);
     }

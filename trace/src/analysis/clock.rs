@@ -77,8 +77,15 @@ impl Clock {
     /// Continues behind a later piece.
     pub fn append(&mut self, later: &Clock) {
         let shift = self.before;
+        let mut known = self.known;
+        known.append(&later.known);
+        if later.unit.is_none() {
+            // It is empty.
+            self.known = known;
+            return;
+        }
         *self = Clock {
-            known: later.known,
+            known,
             unit: self.unit.or(later.unit),
             before: shift.saturating_add(later.before),
             last: shift.saturating_add(later.last),

@@ -87,8 +87,9 @@ impl Analysis for Frequency {
         self.own.split(batch, Counts::default(), |rows, _, counts| {
             let of_slice = &batch.writes()[rows];
             let writes = of_slice.iter().map(|is_write| u64::from(*is_write)).sum::<u64>();
-            counts.writes += writes;
-            counts.reads += of_slice.len() as u64 - writes;
+            let reads = of_slice.len() as u64 - writes;
+            counts.writes = counts.writes.saturating_add(writes);
+            counts.reads = counts.reads.saturating_add(reads);
         });
     }
 
@@ -97,7 +98,7 @@ impl Analysis for Frequency {
     }
 
     fn append(&mut self, later: Self) {
-        self.known = later.known;
+        self.known.append(&later.known);
         self.own.append(later.own);
         self.others.extend(later.others);
     }

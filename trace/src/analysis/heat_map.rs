@@ -4,7 +4,8 @@
 //! program's stack and heap, far apart, take few rows each. Columns of time are those of [`columns`](super::columns). Memory: at
 //! most 512 KiB. [`Analysis::append`] is exact if columns are of clocks. [`Analysis::merge`] keeps each memory apart.
 
-use serde::{Deserialize, Serialize};
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize};
 
 use super::clock::Clock;
 use super::columns::{Column, Columns};
@@ -70,9 +71,19 @@ struct Memory {
     clock: Clock,
     block_log2: u32,
     /// Numbers of the blocks; the place of a block is its row.
+    #[serde(deserialize_with = "blocks")]
     blocks: Vec<u64>,
     last: usize,
     columns: Columns<Cells>,
+}
+
+/// Reads the numbers of blocks, of which there are at most [`MOST_ROWS`].
+fn blocks<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<u64>, D::Error> {
+    let blocks = Vec::<u64>::deserialize(deserializer)?;
+    if blocks.len() > MOST_ROWS {
+        return Err(D::Error::custom("a heat map has more blocks than it can have"));
+    }
+    Ok(blocks)
 }
 
 impl Default for Memory {

@@ -7,9 +7,28 @@ use serde::{Deserialize, Serialize};
 
 /// Counts in each bucket, up to the last one in use.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(transparent)]
+#[serde(try_from = "Vec<u64>", into = "Vec<u64>")]
 pub struct Histogram {
     counts: Vec<u64>,
+}
+
+/// Most buckets: those of numbers below 2^64.
+const MOST_BUCKETS: usize = u64::BITS as usize + 1;
+
+impl TryFrom<Vec<u64>> for Histogram {
+    type Error = &'static str;
+
+    /// Takes the count of each bucket, as a state has them.
+    fn try_from(counts: Vec<u64>) -> Result<Self, Self::Error> {
+        let error = "a histogram has more buckets than there are";
+        if counts.len() > MOST_BUCKETS { Err(error) } else { Ok(Histogram { counts }) }
+    }
+}
+
+impl From<Histogram> for Vec<u64> {
+    fn from(histogram: Histogram) -> Self {
+        histogram.counts
+    }
 }
 
 /// Number of the bucket of a number.
@@ -33,7 +52,7 @@ impl Histogram {
         if self.counts.len() <= bucket {
             self.counts.resize(bucket + 1, 0);
         }
-        self.counts[bucket] += 1;
+        self.counts[bucket] = self.counts[bucket].saturating_add(1);
     }
 
     /// Adds the counts of another histogram.
@@ -53,7 +72,7 @@ impl Histogram {
 
     /// The sum of all counts.
     pub fn total(&self) -> u64 {
-        self.counts.iter().sum()
+        self.counts.iter().fold(0, |sum, count| sum.saturating_add(*count))
     }
 }
 

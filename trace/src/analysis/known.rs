@@ -52,6 +52,13 @@ impl Known {
         all.into_iter().filter_map(|(is_absent, what)| is_absent.then_some(what)).collect()
     }
 
+    /// Takes what a later piece knows, unless it knows nothing because it is empty.
+    pub fn append(&mut self, later: &Known) {
+        if *later != Known::default() {
+            *self = *later;
+        }
+    }
+
     /// Most bytes in a second that the data bus can transfer: two transfers in each clock.
     pub fn bus_bytes_per_second(&self) -> Option<f64> {
         let seconds = self.seconds(1).filter(|seconds| *seconds > 0.0)?;

@@ -62,7 +62,8 @@ impl PageCounts {
         let count = &mut self.counts[place][line as usize % PAGE_LINES];
         *count = count.wrapping_add(1);
         if *count == 0 {
-            *self.passed.entry(line) += 1;
+            let passed = self.passed.entry(line);
+            *passed = passed.saturating_add(1);
         }
     }
 
@@ -74,7 +75,8 @@ impl PageCounts {
         *count = sum as u16;
         let passed = (sum >> u16::BITS) as u64;
         if passed > 0 {
-            *self.passed.entry(line) += passed;
+            let sum = self.passed.entry(line);
+            *sum = sum.saturating_add(passed);
         }
     }
 

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::histogram::{Histogram, limits};
 use super::page_counts::PageCounts;
-use super::{Analysis, Batch, LINE_LOG2, PAGE_LOG2, runs};
+use super::{Analysis, Batch, Gap, LINE_LOG2, PAGE_LOG2, runs};
 
 /// Parts of all touches, in percent, for which the number of pages that have them is computed.
 const SHARES: [u32; 4] = [50, 90, 99, 100];
@@ -110,6 +110,12 @@ impl Pages {
         &self.memories
     }
 
+    fn end_runs(&mut self) {
+        for (_, run) in std::mem::take(&mut self.open).into_values() {
+            self.run_lengths.add(run);
+        }
+    }
+
     /// The hottest of pages or lines.
     fn hottest(&self, of: impl Fn(&PageCounts, &mut dyn FnMut(u64, u64))) -> Vec<Hot> {
         let mut heap = BinaryHeap::new();
@@ -161,7 +167,7 @@ impl Analysis for Pages {
             }
             for (page, length) in found.pages.iter().zip(found.lengths()) {
                 if last.0 == *page {
-                    last.1 += length;
+                    last.1 = last.1.saturating_add(length);
                     continue;
                 }
                 if last.1 > 0 {
@@ -173,6 +179,15 @@ impl Analysis for Pages {
         if last.1 > 0 {
             open.insert(thread, last);
         }
+    }
+
+    /// Runs end: what is missing may be of another page.
+    fn gap(&mut self, _: &Gap) {
+        self.end_runs();
+    }
+
+    fn restart(&mut self) {
+        self.end_runs();
     }
 
     fn append(&mut self, later: Self) {

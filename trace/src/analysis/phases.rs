@@ -1,8 +1,8 @@
 //! Phases: stretches between changes of the rate of accesses or of the working set.
 //!
 //! For each boundary of two slices, the mean of [`WINDOW`] slices before it is compared with that after it: of accesses, and of
-//! distinct pages. The score is the larger absolute binary logarithm of the two ratios, of means to which 1 is added. Boundaries are taken in the order of
-//! their scores, down to [`LEAST_SCORE`], if none within [`WINDOW`] slices was taken. Slices without accesses count as such, but
+//! distinct pages. The score is the larger one of the two factors, of means to which 1 is added, up or down. Boundaries are taken in
+//! the order of their scores, down to [`LEAST_SCORE`], if none within [`WINDOW`] slices was taken. Slices without accesses count as such, but
 //! at most [`WINDOW`] in a row; the first and the last slice, which are not whole, are not compared. So a change that lasts for a few slices only may be seen as two, and a slow one as none.
 //!
 //! Memory, [`Analysis::append`] and [`Analysis::merge`] are those of the [working set](super::working_set).
@@ -15,8 +15,8 @@ use super::{Analysis, Batch, Known};
 
 /// Slices on each side of a boundary that are compared.
 pub const WINDOW: usize = 4;
-/// Least score of a change: a ratio of about 1.5.
-pub const LEAST_SCORE: f64 = 0.585;
+/// Least score of a change.
+pub const LEAST_SCORE: f64 = 1.5;
 
 /// Slices between two changes.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -72,8 +72,12 @@ fn score(rows: &[Row], boundary: usize) -> f64 {
     let mean = |rows: &[Row], of: fn(&Row) -> f64| {
         1.0 + rows.iter().map(of).sum::<f64>() / rows.len().max(1) as f64
     };
-    let ratio = |of: fn(&Row) -> f64| (mean(behind, of) / mean(before, of)).log2().abs();
-    ratio(|row| row.0).max(ratio(|row| row.1))
+    // Not as a logarithm: a factor has the same score up and down, without a rounding that decides between them.
+    let factor = |of: fn(&Row) -> f64| {
+        let (one, other) = (mean(before, of), mean(behind, of));
+        one.max(other) / one.min(other)
+    };
+    factor(|row| row.0).max(factor(|row| row.1))
 }
 
 /// Indices of the slices with which phases begin, apart from the first one.
@@ -120,7 +124,7 @@ pub fn phases(of: &WorkingSets) -> MemoryPhases {
             accesses,
             slice_accesses: accesses as f64 / count,
             slice_pages: pages / count,
-            new_pages: slices.iter().map(|one| one.new_pages).sum(),
+            new_pages: slices.iter().fold(0, |sum: u64, one| sum.saturating_add(one.new_pages)),
         });
         from = end;
     }

@@ -8,7 +8,8 @@
 //! [`Analysis::merge`] adds the counts of another memory; no distance crosses memories. Threads share one stack, in the order
 //! in which the source has their accesses.
 
-use serde::{Deserialize, Serialize};
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize};
 
 use super::histogram::{Histogram, limits};
 use super::stack::Stack;
@@ -41,11 +42,13 @@ impl Touches {
 pub(super) struct Distances {
     stack: Stack,
     /// Lines by first touch.
+    #[serde(deserialize_with = "lines")]
     firsts: Vec<u64>,
     own: Touches,
     /// Sums over merged memories.
     others: Touches,
     /// Lines whose hash is lower are sampled: 2^[`HASH_LOG2`] for all.
+    #[serde(deserialize_with = "threshold")]
     pub threshold: u32,
 }
 
@@ -62,7 +65,7 @@ impl Distances {
 
     /// Counts touches, sampled or not.
     pub fn count(&mut self, touches: u64) {
-        self.own.all += touches;
+        self.own.all = self.own.all.saturating_add(touches);
     }
 
     /// Touches a sampled line. Distances are those of all lines, as estimated.
@@ -70,7 +73,7 @@ impl Distances {
     pub fn touch(&mut self, line: u64) {
         match self.stack.touch(line) {
             None => {
-                self.own.first += 1;
+                self.own.first = self.own.first.saturating_add(1);
                 self.firsts.push(line);
             }
             Some(distance) if self.threshold == Self::full() => self.own.distances.add(distance),
@@ -102,6 +105,33 @@ impl Distances {
         sum.add(&self.others);
         sum
     }
+}
+
+/// Reads log2 of the bytes of a unit, which is at least a line.
+pub(super) fn unit_log2<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u32, D::Error> {
+    let log2 = u32::deserialize(deserializer)?;
+    if !(LINE_LOG2..u64::BITS).contains(&log2) {
+        return Err(D::Error::custom("a unit is of 2^6 to 2^63 bytes"));
+    }
+    Ok(log2)
+}
+
+/// Reads how many hash values are sampled.
+fn threshold<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u32, D::Error> {
+    let threshold = u32::deserialize(deserializer)?;
+    if !(1..=Distances::full()).contains(&threshold) {
+        return Err(D::Error::custom("1 to 2^24 hash values are sampled"));
+    }
+    Ok(threshold)
+}
+
+/// Reads lines. No line has the number that tables use for free places.
+fn lines<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<u64>, D::Error> {
+    let lines = Vec::<u64>::deserialize(deserializer)?;
+    if lines.contains(&u64::MAX) {
+        return Err(D::Error::custom("a line has a number that no line has"));
+    }
+    Ok(lines)
 }
 
 /// Touches with distances in a range.
@@ -138,7 +168,7 @@ impl Reuses {
     pub(super) fn new(of: &Distances, unit_log2: u32) -> Self {
         let Touches { all, first, distances } = of.touches();
         let sampling_rate = f64::from(of.threshold) / f64::from(Distances::full());
-        let sampled_touches = first + distances.total();
+        let sampled_touches = first.saturating_add(distances.total());
         let estimated = |count: u64| count as f64 / sampling_rate;
         let adjustment = all as f64 - estimated(sampled_touches);
         let bucket = |(number, count): (usize, &u64)| {
@@ -176,6 +206,7 @@ impl Reuses {
 /// ```
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Reuse {
+    #[serde(deserialize_with = "unit_log2")]
     unit_log2: u32,
     distances: Distances,
 }

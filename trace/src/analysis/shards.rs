@@ -29,6 +29,7 @@ const CHUNK: usize = 256;
 /// ```
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Shards {
+    #[serde(deserialize_with = "super::reuse::unit_log2")]
     unit_log2: u32,
     distances: Distances,
 }

@@ -44,6 +44,22 @@ pub trait Slice: Copy {
     fn join(&mut self, next: &Self);
 }
 
+/// The place of a slice in time, in its unit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Span {
+    /// Its begin.
+    pub begin: u64,
+    /// Its length; at least 1.
+    pub width: u64,
+}
+
+impl Span {
+    /// Whether a time is in the slice.
+    pub fn contains(&self, at: u64) -> bool {
+        at >= self.begin && at - self.begin < self.width
+    }
+}
+
 /// Slices with accesses, by number, and what was counted in each.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Slices<S> {
@@ -94,12 +110,12 @@ impl<S: Slice> Slices<S> {
         }
     }
 
-    /// Calls `add` for the parts of a batch that are in one slice each, with the slice's number and its counts.
+    /// Calls `add` for the parts of a batch that are in one slice each, with the slice and its counts.
     pub fn split(
         &mut self,
         batch: &Batch<'_>,
         new: S,
-        mut add: impl FnMut(Range<usize>, u64, &mut S),
+        mut add: impl FnMut(Range<usize>, Span, &mut S),
     ) {
         let unit = *self.unit.get_or_insert(SliceUnit::Accesses);
         let clocks = batch.clocks().filter(|_| unit == SliceUnit::Clocks);
@@ -123,20 +139,20 @@ impl<S: Slice> Slices<S> {
                 }
                 None => batch.len().min(from.saturating_add(left as usize)),
             };
-            let (number, counts) = self.of(number, at, new);
-            add(from..to, number, counts);
+            let (span, counts) = self.of(number, at, new);
+            add(from..to, span, counts);
             if clocks.is_none() {
-                self.before += (to - from) as u64;
+                self.before = self.before.saturating_add((to - from) as u64);
             }
             from = to;
         }
     }
 
-    /// The number and counts of the slice of a time, whose number is another one if slices have become longer.
-    fn of(&mut self, number: u64, at: u64, new: S) -> (u64, &mut S) {
+    /// The slice of a time, which is another one if slices have become longer, and its counts.
+    fn of(&mut self, number: u64, at: u64, new: S) -> (Span, &mut S) {
         let is_last = self.slices.last().is_some_and(|(last, _)| *last == number);
         if !is_last {
-            if self.slices.len() == MOST_SLICES {
+            if self.slices.len() >= MOST_SLICES {
                 self.double();
                 let number = at / self.width();
                 if self.slices.last().is_none_or(|(last, _)| *last != number) {
@@ -146,9 +162,9 @@ impl<S: Slice> Slices<S> {
                 self.slices.push((number, new));
             }
         }
-        let last = self.slices.len() - 1;
+        let (last, width) = (self.slices.len() - 1, self.width());
         let (number, counts) = &mut self.slices[last];
-        (*number, counts)
+        (Span { begin: number.saturating_mul(width), width }, counts)
     }
 
     /// Makes one slice of every two.
@@ -183,28 +199,38 @@ impl<S: Slice> Slices<S> {
         sorted
     }
 
-    /// Adds the slices of the accesses that follow. Clocks go on; slices of accesses follow those that are there. Returns by
-    /// how many units later slices were moved.
+    /// Where the slices end: behind the last one of clocks, or behind the last access.
+    fn end(&self) -> u64 {
+        let last = self.slices.iter().map(|(number, _)| number.saturating_add(1)).max();
+        match self.unit() {
+            SliceUnit::Accesses => self.before,
+            SliceUnit::Clocks => last.unwrap_or(0).saturating_mul(self.width()),
+        }
+    }
+
+    /// Adds the slices of the accesses that follow. Clocks go on; slices of accesses follow those that are there, and so do
+    /// slices in another unit. Of lengths of which none is a multiple of the other by a power of two, a later slice counts
+    /// where it begins. Returns by how many units later slices were moved.
     pub fn append(&mut self, later: Slices<S>) -> u64 {
         if self.unit.is_none() {
             *self = later;
             return 0;
         }
-        let mut later = later;
-        while later.width() < self.width() {
-            later.double();
+        if later.slices.is_empty() && later.before == 0 {
+            return 0;
         }
-        while self.width() < later.width() {
+        while self.width() < later.width() && self.width() < u64::MAX / 2 {
             self.double();
         }
-        let is_counted = self.unit() == SliceUnit::Accesses;
+        let is_counted = self.unit() == SliceUnit::Accesses || later.unit() == SliceUnit::Accesses;
+        let (width, of_later) = (self.width(), later.width());
         // The later piece continues the last session.
         let shift = match is_counted {
-            true => self.before.div_ceil(self.width()),
+            true => self.end().div_ceil(self.width()),
             false => self.before / self.width(),
         };
         for (number, slice) in later.slices {
-            let number = number.saturating_add(shift);
+            let number = (number.saturating_mul(of_later) / width).saturating_add(shift);
             match self.slices.last_mut() {
                 Some((last, counts)) if *last == number => counts.join(&slice),
                 _ => self.slices.push((number, slice)),

@@ -3,7 +3,7 @@
 //! ```text
 //! capture  -> Trace::next_batch ----------.
 //! program  -> access_trace::ChunkReader ---+-> Part: Known, Batch, Gap, Restart -> Fold
-//! table    -> table::Reader --------------'
+//! table    -> table::Reader, RowReader ---'
 //! ```
 //!
 //! The kind of a file is decided by its first bytes, and that of a table of text by its extension. Memories are numbered from 0
@@ -15,15 +15,20 @@ mod kind;
 mod memories;
 #[cfg(feature = "access-traces")]
 mod program;
+#[cfg(all(feature = "access-traces", feature = "tables"))]
+mod program_table;
 #[cfg(feature = "tables")]
 mod table;
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
+#[cfg(feature = "access-traces")]
+use hmtt_format::access_trace::Function;
 use serde::Serialize;
 
 use super::{Analysis, Batch, Fold, Gap, Known};
+use crate::decode::Item;
 pub use kind::Kind;
 pub use memories::MOST_MEMORIES;
 
@@ -72,6 +77,11 @@ pub enum Part<'a> {
     Gap(Gap),
     /// The clock begins again at 0.
     Restart,
+    /// What a card has recorded between accesses: a mark, a tag, a report.
+    Item(&'a Item),
+    /// The next functions of a program. The numbers that batches have count them from 1 on.
+    #[cfg(feature = "access-traces")]
+    Functions(&'a [Function]),
 }
 
 /// What is known at the end of a source.
@@ -110,6 +120,7 @@ pub struct Source {
     kind: Kind,
     path: PathBuf,
     file: File,
+    with_functions: bool,
 }
 
 impl Source {
@@ -126,12 +137,17 @@ impl Source {
                 "is a log of tags, which has calls and no accesses; `hmtt tag report` evaluates it",
             ));
         }
-        Ok(Source { kind, path, file })
+        Ok(Source { kind, path, file, with_functions: false })
     }
 
     /// Reads a capture from an open file or pipe, such as standard input.
     pub fn capture(file: File) -> Source {
-        Source { kind: Kind::Stream, path: PathBuf::new(), file }
+        Source { kind: Kind::Stream, path: PathBuf::new(), file, with_functions: false }
+    }
+
+    /// Batches get the functions of their instructions, where the file knows them.
+    pub fn with_functions(self) -> Source {
+        Source { with_functions: true, ..self }
     }
 
     /// What the file is.
@@ -141,14 +157,18 @@ impl Source {
 
     /// Reads the file to its end, and passes on its parts with the numbers of their memories.
     pub fn read(self, add: &mut dyn FnMut(usize, Part<'_>)) -> Ending {
-        let Source { kind, path, file } = self;
+        let Source { kind, path, file, with_functions } = self;
+        // Without readers of programs and tables, nothing has functions.
+        let _ = with_functions;
         let read = match kind {
             Kind::Capture => capture::read(capture::open(&path), add),
             Kind::Stream => capture::read(crate::Trace::from_file(file), add),
             #[cfg(feature = "access-traces")]
-            Kind::Program => program::read(file, add),
+            Kind::Program => program::read(file, with_functions, add),
             #[cfg(feature = "tables")]
-            Kind::Csv | Kind::Jsonl | Kind::Hmtt6 | Kind::Parquet => table::read(kind, file, add),
+            Kind::Csv | Kind::Jsonl | Kind::Hmtt6 | Kind::Parquet => {
+                table::read(kind, file, with_functions, add)
+            }
             _ => Err(SourceError::NotBuilt(kind.feature())),
         };
         read.unwrap_or_else(|error| Ending { failure: Some(error), ..Ending::default() })
@@ -169,6 +189,7 @@ impl<A: Analysis + Clone> Fold<A> {
             Part::Batch(batch) => self.add(memory, &batch),
             Part::Gap(gap) => self.gap(memory, &gap),
             Part::Restart => self.restart(memory),
+            _ => {}
         }
     }
 }

@@ -4,7 +4,7 @@
 //! it. "Before" is per instruction and thread, where instructions are known. Otherwise lines are looked up in a table of
 //! [`OPEN_STREAMS`] streams: the one whose next line it is, or else the nearest one within [`NEAR_LINES`] lines, or else the one
 //! that was used longest ago, which begins anew. The length of a stream is the number of its accesses, with the two before the
-//! first one that is in it.
+//! first one that is in it. All streams end at a gap and at a restart.
 //!
 //! Memory: 80 to 160 bytes for each instruction, and at most [`MOST_STRIDES`] strides; accesses with further ones are counted
 //! together. In [`Analysis::append`] each stream that is open between the pieces ends, and begins anew with its third access.
@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use super::hash::Table;
 use super::histogram::{Histogram, limits};
-use super::{Analysis, Batch, LINE_LOG2};
+use super::{Analysis, Batch, Gap, LINE_LOG2};
 
 /// Open streams, where instructions are not known.
 pub const OPEN_STREAMS: usize = 16;
@@ -30,6 +30,7 @@ struct Stream {
     stride: i64,
     /// Accesses before the next one: 0, 1, or 2 and more if there is a stride.
     accesses: u64,
+    /// Of an open stream, when it was used last. Of an instruction's stream, the number of gaps before it.
     used: u64,
 }
 
@@ -59,9 +60,10 @@ impl Counts {
     fn add_stride(&mut self, stride: u64, accesses: u64) {
         let is_known = self.strides.len() < MOST_STRIDES || self.strides.get(stride).is_some();
         if is_known && stride != u64::MAX {
-            *self.strides.entry(stride) += accesses;
+            let sum = self.strides.entry(stride);
+            *sum = sum.saturating_add(accesses);
         } else {
-            self.other_strides += accesses;
+            self.other_strides = self.other_strides.saturating_add(accesses);
         }
     }
 
@@ -75,11 +77,12 @@ impl Counts {
     #[inline]
     fn follow(&mut self, stream: &mut Stream, address: u64, log2: u32) {
         let stride = address.wrapping_sub(stream.last) as i64;
-        self.repeated += u64::from(stride == 0 && stream.accesses > 0);
+        let add = |sum: &mut u64, more: u64| *sum = sum.saturating_add(more);
+        add(&mut self.repeated, u64::from(stride == 0 && stream.accesses > 0));
         if stream.accesses >= 2 && stride == stream.stride {
-            stream.accesses += 1;
+            add(&mut stream.accesses, 1);
             if stride != 0 {
-                self.in_streams += 1;
+                add(&mut self.in_streams, 1);
                 self.add_stride(folded(stride << log2), 1);
             }
         } else {
@@ -159,6 +162,9 @@ pub struct Streams {
     open: [Stream; OPEN_STREAMS],
     /// Accesses that were looked up in `open`.
     looked_up: u64,
+    /// Gaps and restarts so far, at which all streams end.
+    #[serde(default)]
+    gaps: u64,
 }
 
 /// The key of an instruction of a thread.
@@ -171,12 +177,12 @@ impl Streams {
     /// Streams; as many as `most` strides are in the result.
     pub fn new(most: usize) -> Self {
         let (counts, instructions, open) = Default::default();
-        Streams { most, counts, instructions, open, looked_up: 0 }
+        Streams { most, counts, instructions, open, looked_up: 0, gaps: 0 }
     }
 
     /// Adds an access to a line, whose stream is not known.
     fn look_up(&mut self, line: u64) {
-        self.looked_up += 1;
+        self.looked_up = self.looked_up.saturating_add(1);
         let is_next =
             |one: &Stream| one.accesses >= 2 && one.last.wrapping_add(one.stride as u64) == line;
         let distance = |one: &Stream| match one.accesses {
@@ -195,7 +201,7 @@ impl Streams {
         stream.used = self.looked_up;
         if stream.accesses > 0 && stream.last == line {
             // Accesses to a line in a row are one step of its stream.
-            self.counts.repeated += 1;
+            self.counts.repeated = self.counts.repeated.saturating_add(1);
         } else {
             self.counts.follow(stream, line, LINE_LOG2);
         }
@@ -207,6 +213,14 @@ impl Streams {
         let ended = std::mem::take(&mut self.open[oldest]);
         self.counts.end(&ended);
         oldest
+    }
+
+    /// Ends all streams: what is missing may have continued them, or not.
+    fn end_streams(&mut self) {
+        self.gaps = self.gaps.wrapping_add(1);
+        for stream in std::mem::take(&mut self.open) {
+            self.counts.end(&stream);
+        }
     }
 
     /// The counts if all open streams end.
@@ -230,11 +244,16 @@ impl Analysis for Streams {
     type Result = Found;
 
     fn add(&mut self, batch: &Batch<'_>) {
-        self.counts.accesses += batch.len() as u64;
+        self.counts.accesses = self.counts.accesses.saturating_add(batch.len() as u64);
         match batch.instructions() {
             Some(instructions) => {
                 for (address, instruction) in batch.addresses().iter().zip(instructions) {
                     let stream = self.instructions.entry(key(*instruction, batch.thread()));
+                    if stream.used != self.gaps {
+                        // It has ended at a gap. All are not ended there, because that would take time for each gap.
+                        self.counts.end(stream);
+                        *stream = Stream { used: self.gaps, ..Stream::default() };
+                    }
                     self.counts.follow(stream, *address, 0);
                 }
             }
@@ -242,6 +261,14 @@ impl Analysis for Streams {
                 batch.addresses().iter().for_each(|address| self.look_up(address >> LINE_LOG2));
             }
         }
+    }
+
+    fn gap(&mut self, _: &Gap) {
+        self.end_streams();
+    }
+
+    fn restart(&mut self) {
+        self.end_streams();
     }
 
     fn append(&mut self, later: Self) {

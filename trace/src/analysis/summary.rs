@@ -2,7 +2,7 @@
 //!
 //! Memory: 32 to 64 bytes for each distinct page. [`Analysis::append`] is exact; only if the clock begins again within the
 //! later piece, the time between the pieces is left out. [`Analysis::merge`] adds all counts; the
-//! memories were used at the same time, so the time of all is the longest one.
+//! memories were used at the same time, so the time of all is the longest one: the clocks and seconds of one memory.
 
 use std::collections::BTreeSet;
 
@@ -45,14 +45,6 @@ pub struct Sums {
     pub lost_accesses: u64,
 }
 
-/// The larger one of two numbers that may be there.
-fn longest<T: PartialOrd>(one: Option<T>, other: Option<T>) -> Option<T> {
-    match (one, other) {
-        (Some(one), Some(other)) => Some(if one < other { other } else { one }),
-        (one, other) => one.or(other),
-    }
-}
-
 impl Sums {
     fn add(&mut self, other: &Sums) {
         let add = |sum: &mut u64, more: u64| *sum = sum.saturating_add(more);
@@ -70,8 +62,15 @@ impl Sums {
             (Some(one), Some(more)) => Some(one.saturating_add(more)),
             (one, more) => one.or(more),
         };
-        self.duration_clocks = longest(self.duration_clocks, other.duration_clocks);
-        self.duration_seconds = longest(self.duration_seconds, other.duration_seconds);
+        // Clocks and seconds are of one memory.
+        let is_longer = match (self.duration_seconds, other.duration_seconds) {
+            (Some(own), Some(more)) => more > own,
+            _ => other.duration_clocks > self.duration_clocks,
+        };
+        if is_longer {
+            self.duration_clocks = other.duration_clocks;
+            self.duration_seconds = other.duration_seconds;
+        }
     }
 }
 
@@ -135,11 +134,11 @@ impl Summary {
             (None, None) => (0, count),
         };
         self.own.access_bytes = self.own.access_bytes.saturating_add(bytes);
-        self.own.unsized_accesses += unknown;
+        self.own.unsized_accesses = self.own.unsized_accesses.saturating_add(unknown);
     }
 
     fn own_clocks(&self) -> Option<u64> {
-        let of_session = self.session.map(|(first, last)| last - first);
+        let of_session = self.session.map(|(first, last)| last.saturating_sub(first));
         let is_known = self.known.clocks || of_session.is_some() || self.closed_clocks > 0;
         is_known.then(|| self.closed_clocks.saturating_add(of_session.unwrap_or(0)))
     }
@@ -155,9 +154,10 @@ impl Analysis for Summary {
     fn add(&mut self, batch: &Batch<'_>) {
         let count = batch.len() as u64;
         let writes = batch.writes().iter().map(|is_write| u64::from(*is_write)).sum::<u64>();
-        self.own.accesses += count;
-        self.own.writes += writes;
-        self.own.reads += count - writes;
+        let add = |sum: &mut u64, more: u64| *sum = sum.saturating_add(more);
+        add(&mut self.own.accesses, count);
+        add(&mut self.own.writes, writes);
+        add(&mut self.own.reads, count - writes);
         self.threads.extend(batch.thread());
         self.clocks(batch.clocks().unwrap_or_default());
         self.sizes(batch);
@@ -165,7 +165,7 @@ impl Analysis for Summary {
     }
 
     fn gap(&mut self, gap: &Gap) {
-        self.own.gap_count += 1;
+        self.own.gap_count = self.own.gap_count.saturating_add(1);
         let lost = gap.lost_accesses.unwrap_or(0);
         self.own.lost_accesses = self.own.lost_accesses.saturating_add(lost);
     }
@@ -177,7 +177,7 @@ impl Analysis for Summary {
     }
 
     fn append(&mut self, later: Self) {
-        self.known = later.known;
+        self.known.append(&later.known);
         self.own.add(&later.own);
         self.others.add(&later.others);
         self.is_timeless |= later.is_timeless;

@@ -2,6 +2,7 @@
 
 mod distances;
 mod pieces;
+mod states;
 mod streams;
 mod sums;
 mod time;

@@ -125,18 +125,19 @@ impl Memory {
             let counts = columns.at(at);
             counts.touches.resize(DIFFERENCES, 0);
             let is_write = u64::from(writes[row]);
-            counts.writes += is_write;
-            counts.reads += 1 - is_write;
+            let add = |sum: &mut u64, more: u64| *sum = sum.saturating_add(more);
+            add(&mut counts.writes, is_write);
+            add(&mut counts.reads, 1 - is_write);
             let size = sizes.map_or(unit, |sizes| Some(sizes[row])).unwrap_or(0);
             counts.access_bytes = counts.access_bytes.saturating_add(size.into());
-            counts.unsized_accesses += u64::from(size == 0);
+            add(&mut counts.unsized_accesses, u64::from(size == 0));
             batch.rows(row..row + 1).each_unit(PAGE_LOG2, |page| {
                 let before = last.entry(page);
                 let bits = match before.checked_sub(1) {
                     Some(before) => (u64::BITS - (before ^ at).leading_zeros()) as usize,
                     None => DIFFERENCES - 1,
                 };
-                counts.touches[bits] += 1;
+                add(&mut counts.touches[bits], 1);
                 *before = at.saturating_add(1);
             });
         });
@@ -144,7 +145,7 @@ impl Memory {
 
     fn gap(&mut self, gap: &Gap) {
         let counts = self.columns.at(self.clock.of_gap(gap));
-        counts.gap_count += 1;
+        counts.gap_count = counts.gap_count.saturating_add(1);
         let lost = gap.lost_accesses.unwrap_or(0);
         counts.lost_accesses = counts.lost_accesses.saturating_add(lost);
         if self.gaps.len() < MOST_GAPS {

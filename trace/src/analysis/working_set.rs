@@ -94,19 +94,21 @@ impl WorkingSet {
 impl Memory {
     fn add(&mut self, batch: &Batch<'_>) {
         let Memory { slices, last, .. } = self;
-        let width = slices.width();
         slices.split(batch, Counts::default(), |rows, slice, counts| {
-            counts.accesses += rows.len() as u64;
-            let (mut before, begin) = (None, slice.saturating_mul(width).saturating_add(1));
+            let add = |sum: &mut u64, more: u64| *sum = sum.saturating_add(more);
+            add(&mut counts.accesses, rows.len() as u64);
+            let mut before = None;
             batch.rows(rows).each_unit(PAGE_LOG2, |page| {
                 if before == Some(page) {
                     return;
                 }
                 before = Some(page);
                 let place = last.entry(page);
-                counts.new_pages += u64::from(*place == 0);
-                counts.pages += u64::from(*place != begin);
-                *place = begin;
+                // Slices may have become longer since the last touch.
+                let is_known = place.checked_sub(1).is_some_and(|at| slice.contains(at));
+                add(&mut counts.new_pages, u64::from(*place == 0));
+                add(&mut counts.pages, u64::from(!is_known));
+                *place = slice.begin.saturating_add(1);
             });
         });
     }
@@ -149,7 +151,7 @@ impl Analysis for WorkingSet {
     fn append(&mut self, later: Self) {
         let mut later = later.memories.into_iter();
         if let (Some(own), Some(more)) = (self.memories.first_mut(), later.next()) {
-            own.known = more.known;
+            own.known.append(&more.known);
             let moved = own.slices.append(more.slices);
             for (page, begin) in more.last.iter() {
                 *own.last.entry(page) = begin.saturating_add(moved);

@@ -8,7 +8,7 @@ use super::TableError;
 const MAX_LINE_BYTES: usize = 1 << 16;
 
 /// A reader of lines that skips blank lines.
-pub(super) struct Lines<R> {
+pub(crate) struct Lines<R> {
     input: R,
     buffer: Vec<u8>,
     number: u64,

@@ -10,6 +10,7 @@
 
 pub mod bus;
 pub mod current_blocks;
+pub mod current_owners;
 pub mod ledger;
 pub mod log_calls;
 pub mod open_calls;

@@ -9,7 +9,7 @@ use super::{AccessWriter, Kept, letter};
 use crate::access_trace::Executed;
 use crate::table::TableError;
 
-const HEADING: &str = "thread,pc,direction,address,size_bytes,elements,downwards,conditional,represents,\
+pub(super) const HEADING: &str = "thread,pc,direction,address,size_bytes,elements,downwards,conditional,represents,\
      function,object\n";
 /// Function and object of accesses of no known function.
 const UNKNOWN: &str = ",";

@@ -109,6 +109,9 @@ fn pass_on<R: Read>(
         let columns = batch.accesses;
         let accesses = Batch::new(columns.addresses, columns.writes).with_clocks(columns.clocks);
         memories.batch(memory, accesses.with_unit(unit));
+        if let Some(item @ (Item::Event(_) | Item::Report { .. })) = &batch.item {
+            memories.item(memory, item);
+        }
         match batch.item {
             Some(Item::Report { report, .. }) => {
                 let known = of_report(&report);

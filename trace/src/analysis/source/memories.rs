@@ -1,6 +1,10 @@
 //! Numbers the memories of a source, and keeps what is known of each.
 
+#[cfg(feature = "access-traces")]
+use hmtt_format::access_trace::Function;
+
 use super::{Batch, Ending, Gap, Known, Part, SourceError};
+use crate::decode::Item;
 use crate::identity::CardId;
 
 /// Most memories of a source. Each has an instance of the analysis.
@@ -67,6 +71,17 @@ impl<'a> Memories<'a> {
     /// Passes on a gap.
     pub fn gap(&mut self, memory: usize, gap: Gap) {
         (self.add)(memory, Part::Gap(gap));
+    }
+
+    /// Passes on an item between accesses, which is neither a gap nor a restart.
+    pub fn item(&mut self, memory: usize, item: &Item) {
+        (self.add)(memory, Part::Item(item));
+    }
+
+    /// Passes on the next functions.
+    #[cfg(feature = "access-traces")]
+    pub fn functions(&mut self, memory: usize, functions: &[Function]) {
+        (self.add)(memory, Part::Functions(functions));
     }
 
     /// Passes on a restart of the clock.

@@ -4,6 +4,8 @@ use std::fs::File;
 use std::io::BufReader;
 
 use hmtt_format::Direction;
+#[cfg(feature = "tables")]
+use hmtt_format::access_trace::Function;
 use hmtt_format::access_trace::Made;
 
 use super::memories::Memories;
@@ -32,7 +34,7 @@ const KNOWN: Known = Known {
 };
 
 /// Collects the accesses of a thread as columns.
-struct Columns<'m, 'a> {
+pub(super) struct Columns<'m, 'a> {
     memories: &'m mut Memories<'a>,
     memory: usize,
     thread: u32,
@@ -42,6 +44,10 @@ struct Columns<'m, 'a> {
     writes: Vec<bool>,
     sizes: Vec<u32>,
     instructions: Vec<u64>,
+    /// Numbers of functions, if they are wanted.
+    functions: Option<Vec<u32>>,
+    /// The function of the current instruction; 0 if it is not known.
+    function: u32,
     /// How many elements besides first ones are still passed on one by one: as many as real files have.
     left: u64,
     /// Elements that were too many.
@@ -54,16 +60,53 @@ impl Columns<'_, '_> {
         let batch = Batch::new(&self.addresses, &self.writes)
             .with_sizes(&self.sizes)
             .with_instructions(&self.instructions)
+            .with_functions(self.functions.as_deref().unwrap_or_default())
             .with_thread(self.thread);
         self.memories.batch(self.memory, batch);
         self.addresses.clear();
         self.writes.clear();
         self.sizes.clear();
         self.instructions.clear();
+        self.functions.iter_mut().for_each(Vec::clear);
+    }
+
+    /// Accesses of the current instruction.
+    #[cfg(feature = "tables")]
+    pub fn instruction(&self) -> &[Made] {
+        &self.instruction
+    }
+
+    /// The thread of the accesses that follow.
+    #[cfg(feature = "tables")]
+    pub fn set_thread(&mut self, thread: u32) {
+        if self.thread != thread {
+            self.finish();
+            self.thread = thread;
+        }
+    }
+
+    /// The next functions.
+    #[cfg(feature = "tables")]
+    pub fn add_functions(&mut self, functions: &[Function]) {
+        if !functions.is_empty() {
+            self.memories.functions(self.memory, functions);
+        }
+    }
+
+    /// Adds an access to the current instruction, whose function has this number.
+    pub fn push(&mut self, function: u32, made: Made) {
+        self.function = function;
+        self.instruction.push(made);
+    }
+
+    /// Passes on all accesses up to here.
+    pub fn finish(&mut self) {
+        self.end_instruction();
+        self.pass_on();
     }
 
     /// Adds the accesses of an instruction.
-    fn end_instruction(&mut self) {
+    pub fn end_instruction(&mut self) {
         let instruction = std::mem::take(&mut self.instruction);
         // Forged files have more elements than time allows. A file has a first one for each.
         let more = |one: &Made| one.elements.saturating_sub(1);
@@ -88,6 +131,9 @@ impl Columns<'_, '_> {
         self.writes.push(made.direction == Direction::Write);
         self.sizes.push(made.size);
         self.instructions.push(made.pc);
+        if let Some(functions) = &mut self.functions {
+            functions.push(self.function);
+        }
         if self.addresses.len() == BATCH {
             self.pass_on();
         }
@@ -100,28 +146,29 @@ impl Visitor for Columns<'_, '_> {
         self.end_instruction();
     }
 
-    fn access(&mut self, _: &Executed<'_>, ThreadAccess { made, .. }: ThreadAccess) {
+    fn access(&mut self, executed: &Executed<'_>, ThreadAccess { made, .. }: ThreadAccess) {
         if self.instruction.first().is_some_and(|first| first.pc != made.pc) {
             self.end_instruction();
         }
-        self.instruction.push(made);
+        self.push(executed.block.function, made);
     }
 
     fn gap(&mut self, gap: access_trace::Gap) {
         if matches!(gap, access_trace::Gap::Dropped { .. }) {
-            self.end_instruction();
-            self.pass_on();
+            self.finish();
             self.memories.gap(self.memory, Gap::default());
         }
     }
 }
 
-/// Reads a trace of a program.
-pub fn read(file: File, add: &mut dyn FnMut(usize, Part<'_>)) -> Result<Ending, SourceError> {
-    let mut chunks = ChunkReader::new(BufReader::with_capacity(BUFFER_BYTES, file))?;
+/// Reads accesses into columns with what `fill` does, which returns why it ended early. Notes say what was left out.
+pub(super) fn read_with(
+    with_functions: bool,
+    add: &mut dyn FnMut(usize, Part<'_>),
+    fill: impl FnOnce(&mut Columns<'_, '_>) -> Option<SourceError>,
+) -> Result<Ending, SourceError> {
     let mut memories = Memories::new(add);
     let memory = memories.of(CardId(0), || KNOWN)?;
-    let is_chosen = chunks.is_chosen();
     let mut columns = Columns {
         memories: &mut memories,
         memory,
@@ -131,21 +178,15 @@ pub fn read(file: File, add: &mut dyn FnMut(usize, Part<'_>)) -> Result<Ending, 
         writes: Vec::with_capacity(BATCH),
         sizes: Vec::with_capacity(BATCH),
         instructions: Vec::with_capacity(BATCH),
+        functions: with_functions.then(Vec::new),
+        function: 0,
         left: MOST_ELEMENTS,
         unmade: 0,
         unknown: 0,
     };
-    let (found, failure) = match pass_on(&mut chunks, &mut columns) {
-        Ok(found) => (found, None),
-        Err((found, error)) => (found, Some(error.into())),
-    };
+    let failure = fill(&mut columns);
     let (unknown, unmade) = (columns.unknown, columns.unmade);
-    // Gaps of dropped words are where they are.
-    if (Found { dropped: 0, ..found }).has_loss() {
-        memories.gap(memory, Gap::default());
-    }
     let mut ending = memories.finish();
-    ending.missing = what_is_missing(&found);
     if unmade > 0 {
         ending.missing.push(counted(
             unmade,
@@ -160,6 +201,36 @@ pub fn read(file: File, add: &mut dyn FnMut(usize, Part<'_>)) -> Result<Ending, 
             "accesses have addresses that are not known, and are left out",
         ));
     }
+    Ok(Ending { failure, ..ending })
+}
+
+/// Reads a trace of a program, with the functions of accesses if they are wanted.
+pub fn read(
+    file: File,
+    with_functions: bool,
+    add: &mut dyn FnMut(usize, Part<'_>),
+) -> Result<Ending, SourceError> {
+    let mut chunks = ChunkReader::new(BufReader::with_capacity(BUFFER_BYTES, file))?;
+    let is_chosen = chunks.is_chosen();
+    let mut found = Found::default();
+    let mut ending = read_with(with_functions, add, |columns| {
+        let failure = match pass_on(&mut chunks, columns) {
+            Ok(all) => {
+                found = all;
+                None
+            }
+            Err((all, error)) => {
+                found = all;
+                Some(error.into())
+            }
+        };
+        // Gaps of dropped words are where they are.
+        if (Found { dropped: 0, ..found }).has_loss() {
+            columns.memories.gap(columns.memory, Gap::default());
+        }
+        failure
+    })?;
+    ending.missing.splice(0..0, what_is_missing(&found));
     if found.native_ns > 0 {
         let seconds = found.native_ns as f64 / 1e9;
         ending.notes.push(format!("the program ran natively for {seconds:.3} s, as was asked for"));
@@ -167,7 +238,7 @@ pub fn read(file: File, add: &mut dyn FnMut(usize, Part<'_>)) -> Result<Ending, 
     if is_chosen {
         ending.notes.push("only some of the accesses were to be recorded".to_owned());
     }
-    Ok(Ending { failure, ..ending })
+    Ok(ending)
 }
 
 type Found = access_trace::Ending;
@@ -181,14 +252,16 @@ fn pass_on(
     loop {
         match chunks.next_chunk() {
             Ok(None) => return Ok(decoder.ending()),
-            Ok(Some(Content::Functions(functions))) => decoder.add_functions(functions),
+            Ok(Some(Content::Functions(functions))) => {
+                columns.memories.functions(columns.memory, &functions);
+                decoder.add_functions(functions);
+            }
             Ok(Some(Content::Blocks(blocks))) => decoder.add_blocks(blocks),
             Ok(Some(Content::Units { thread, fs, bytes })) => {
                 columns.thread = thread;
                 decoder.set_base(thread, fs);
                 decoder.units(thread, &bytes, columns);
-                columns.end_instruction();
-                columns.pass_on();
+                columns.finish();
             }
             Ok(Some(Content::Gap { nanoseconds })) => decoder.add_native(nanoseconds, columns),
             Ok(Some(Content::End { dropped, cut_threads })) => {

@@ -2,6 +2,8 @@
 
 use std::fs::File;
 use std::io::BufReader;
+#[cfg(feature = "access-traces")]
+use std::io::{Read, Seek};
 
 use hmtt_format::{Direction, Event};
 
@@ -9,6 +11,7 @@ use super::kind::Kind;
 use super::memories::Memories;
 use super::{Batch, Ending, Gap, Known, Part, SourceError, counted};
 use crate::analysis::AddressSpace;
+use crate::decode::Item;
 use crate::identity::CardId;
 use crate::table::csv::CsvReader;
 use crate::table::hmtt6::{Hmtt6Reader, MmioHole};
@@ -19,6 +22,9 @@ use crate::table::{Card, Entry, Reader, Row};
 
 /// Bytes that are read at a time.
 const BUFFER_BYTES: usize = 1 << 20;
+/// Bytes of a table that say whether it is of a program: more than those of a heading.
+#[cfg(feature = "access-traces")]
+const BEGIN_BYTES: u64 = 256;
 /// Accesses that are passed on at once.
 const BATCH: usize = 4096;
 
@@ -84,9 +90,11 @@ impl Table<'_> {
     }
 
     fn row(&mut self, row: &Row) -> Result<(), SourceError> {
-        let described = self.described.iter().find(|(card, _)| *card == row.card);
-        let of_card = described.map_or_else(|| known(None), |(_, known)| *known);
-        let memory = self.memories.of(row.card, || of_card)?;
+        let Table { memories, described, .. } = self;
+        let memory = memories.of(row.card, || {
+            let described = described.iter().find(|(card, _)| *card == row.card);
+            described.map_or_else(|| known(None), |(_, known)| *known)
+        })?;
         if self.columns.len() <= memory {
             self.columns.resize_with(memory + 1, Columns::default);
         }
@@ -114,8 +122,14 @@ impl Table<'_> {
                 self.flush(memory);
                 self.memories.restart(memory);
             }
-            Entry::Event(Event::Page { .. } | Event::Slice { .. } | Event::Tag { .. }) => {
-                self.others += 1;
+            Entry::Event(event) => {
+                let is_sum = matches!(event, Event::Page { .. } | Event::Slice { .. });
+                let is_tag = matches!(event, Event::Tag { .. });
+                self.others += u64::from(is_sum || is_tag);
+                if is_tag || matches!(event, Event::Mark { .. }) {
+                    self.flush(memory);
+                    self.memories.item(memory, &Item::Event(*event));
+                }
             }
             _ => {}
         }
@@ -130,12 +144,29 @@ impl Table<'_> {
     }
 }
 
-/// Reads a table.
+/// Whether a table is of the accesses of a program. The file is read from its begin afterwards.
+#[cfg(feature = "access-traces")]
+fn is_of_program(file: &mut File) -> std::io::Result<bool> {
+    let mut begin = Vec::new();
+    file.by_ref().take(BEGIN_BYTES).read_to_end(&mut begin)?;
+    file.rewind()?;
+    Ok(crate::access_trace::table::reader::is_of_program(&begin))
+}
+
+/// Reads a table. One of a program has the functions of accesses if they are wanted.
 pub fn read(
     kind: Kind,
-    file: File,
+    mut file: File,
+    with_functions: bool,
     add: &mut dyn FnMut(usize, Part<'_>),
 ) -> Result<Ending, SourceError> {
+    #[cfg(not(feature = "access-traces"))]
+    let _ = (with_functions, &mut file);
+    #[cfg(feature = "access-traces")]
+    if matches!(kind, Kind::Csv | Kind::Jsonl) && is_of_program(&mut file)? {
+        let input = BufReader::with_capacity(BUFFER_BYTES, file);
+        return super::program_table::read(input, with_functions, add);
+    }
     let (mut reader, described) = open(kind, file)?;
     let memories = Memories::new(add);
     let columns = Vec::new();

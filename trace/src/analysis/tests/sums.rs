@@ -230,3 +230,25 @@ fn a_session_of_no_time_is_not_joined_with_another() {
     first.append(second);
     assert_eq!(first.result().duration_clocks, Some(100 + 5));
 }
+
+#[test]
+fn the_longest_time_is_that_of_one_memory() {
+    let of = |tck_ps, clocks: &[u64]| {
+        let mut summary = Summary::default();
+        summary.known(&Known { clocks: true, tck_ps: Some(tck_ps), ..Known::default() });
+        summary.add(&Batch::new(&[0; 2], &[false; 2]).with_clocks(clocks));
+        summary
+    };
+    // 1000 clocks of 1 ns, and 400 of 5 ns, in any order.
+    for is_swapped in [false, true] {
+        let (mut one, mut other) = (of(1000, &[0, 1000]), of(5000, &[0, 400]));
+        if is_swapped {
+            std::mem::swap(&mut one, &mut other);
+        }
+        one.merge(other);
+        let sums = one.result();
+        assert_eq!(sums.duration_clocks, Some(400));
+        assert!((sums.duration_seconds.unwrap() - 2e-6).abs() < 1e-15);
+        assert_eq!(sums.accesses_per_second, Some(4.0 / sums.duration_seconds.unwrap()));
+    }
+}

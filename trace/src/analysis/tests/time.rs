@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use super::accesses;
 use crate::analysis::frequency::Frequency;
 use crate::analysis::phases::Phases;
-use crate::analysis::slices::{SliceLength, SliceUnit};
+use crate::analysis::slices::{MOST_SLICES, SliceLength, SliceUnit};
 use crate::analysis::working_set::WorkingSet;
 use crate::analysis::{Analysis, Batch, Known};
 
@@ -190,4 +190,48 @@ fn pieces_that_follow_a_restart_are_in_its_slices() {
     };
     assert_eq!(slices(&whole), [0, 1, 2]);
     assert_eq!(slices(&first), slices(&whole));
+}
+
+#[test]
+fn pieces_with_slices_of_other_lengths_count_where_they_begin() {
+    let of = |ns, from: u64| {
+        let mut frequency = Frequency::new(SliceLength { ns, accesses: 1 });
+        frequency.known(&CLOCKED);
+        let clocks: Vec<u64> = (from..from + 1200).collect();
+        frequency.add(&Batch::new(&vec![0; 1200], &vec![true; 1200]).with_clocks(&clocks));
+        frequency
+    };
+    let found = |one: Frequency| {
+        let found = one.result().remove(0);
+        let slices: Vec<_> = found.slices.iter().map(|one| (one.slice, one.writes)).collect();
+        (found.slice_length, slices)
+    };
+    let nanoseconds = |clocks: u64| clocks * u64::from(CLOCKED.tck_ps.unwrap()) / 1000;
+    // Slices of 400 and of 200 clocks: of the shorter ones two are one.
+    let mut joined = of(nanoseconds(400), 0);
+    joined.append(of(nanoseconds(200), 1200));
+    assert_eq!(found(joined), (400, (0..6).map(|slice| (slice, 400)).collect()));
+    // Of 300 and of 400: these become 600, and each slice of the later piece is in the one in which it begins.
+    let mut joined = of(nanoseconds(300), 0);
+    joined.append(of(nanoseconds(400), 1200));
+    assert_eq!(found(joined), (600, vec![(0, 600), (1, 600), (2, 800), (3, 400)]));
+}
+
+#[test]
+fn the_working_set_is_exact_when_slices_become_longer_within_a_batch() {
+    // One access in each slice of 80 clocks, to one page. The last one of the first batch doubles the slices, and the next
+    // batch continues its slice.
+    let count = MOST_SLICES + 3;
+    let clocks: Vec<u64> = (0..count as u64).map(|at| at * 80).collect();
+    let (addresses, writes) = (vec![0x1000; count], vec![false; count]);
+    let all = Batch::new(&addresses, &writes).with_clocks(&clocks);
+    let mut working = WorkingSet::new(LENGTH);
+    working.known(&CLOCKED);
+    working.add(&all.rows(0..MOST_SLICES + 1));
+    working.add(&all.rows(MOST_SLICES + 1..count));
+    let found = working.result().remove(0);
+    assert_eq!(found.slice_length, 2 * 80);
+    let last = &found.slices[found.slices.len() - 2..];
+    let counts: Vec<_> = last.iter().map(|one| (one.accesses, one.pages, one.new_pages)).collect();
+    assert_eq!(counts, [(2, 1, 0), (1, 1, 0)]);
 }

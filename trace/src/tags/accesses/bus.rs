@@ -9,6 +9,7 @@ use hmtt_format::tag_log::{FunctionId, TagEvent};
 use hmtt_format::tag_map::Window;
 
 use super::current_blocks::CurrentBlocks;
+use super::current_owners::CurrentOwners;
 use super::ledger::Ledger;
 use super::owners::Owners;
 use super::regions::Regions;
@@ -31,13 +32,18 @@ pub struct Split {
     current: CurrentBlocks,
     /// Accesses of each owner so far.
     pub ledger: Ledger,
+    /// Owners of the next access.
+    pub now: CurrentOwners,
 }
 
 impl Split {
     fn call(&mut self, number: FunctionId, is_entry: bool, clock: u64) {
-        let Split { owners, ledger, .. } = self;
+        let Split { owners, ledger, now, .. } = self;
         ledger.advance(clock);
-        owners.call(0, number, is_entry, &mut |change| ledger.change(change));
+        owners.call(0, number, is_entry, &mut |change| {
+            ledger.change(change);
+            now.change(change);
+        });
     }
 
     fn begin(&mut self, block: FunctionId, clock: u64) {

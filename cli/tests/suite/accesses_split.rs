@@ -1,0 +1,262 @@
+//! Tests `--by` of the commands that analyse accesses: groups of captures and of programs, and files with profiles.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use hmtt_format::Direction;
+use hmtt_format::record::{TagSource, WordRecord};
+use hmtt_test_support::names::{assert_documented, assert_json_documented};
+use hmtt_test_support::programs::transcript;
+use serde_json::Value;
+
+use crate::card::Card;
+use crate::command_line::check;
+use crate::{capture_file, hmtt, scratch, skipped};
+
+const COMMANDS: [&[&str]; 6] = [
+    &["stats"],
+    &["hot", "--top", "1"],
+    &["reuse"],
+    &["mrc", "--cache", "2K,4,64,lru"],
+    &["streams"],
+    &["phases"],
+];
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+/// Accesses of each group of marks.
+type Sides = [(&'static str, u64); 3];
+
+/// A capture: accesses of the user, of the kernel, between two marks, and after a gap. Returns the accesses of each side of
+/// the marks `kernel_enter` and `kernel_exit`, and of free marks 1 and 2.
+fn marked(name: &str) -> (PathBuf, Sides, Sides) {
+    let mut card = Card::new();
+    let mark = |register| [WordRecord::Tag { delta: 3, source: TagSource::Mark, value: register }];
+    let mut frames = vec![card.info(), card.data(100).0];
+    frames.push(card.records(&mark(0x60), 0, 3));
+    frames.push(card.data(70).0);
+    frames.push(card.records(&mark(0x101), 0, 3));
+    frames.push(card.data(50).0);
+    frames.push(card.records(&mark(0x61), 0, 3));
+    frames.push(card.data(30).0);
+    frames.push(card.records(&mark(0x102), 0, 3));
+    frames.push(card.data(7).0);
+    card.data(5);
+    frames.push(card.data(11).0);
+    frames.push(card.end());
+    let kernel = [("(not known)", 100 + 11), ("kernel", 120), ("user", 37)];
+    let marks = [("inside", 80), ("outside", 177), ("(not known)", 11)];
+    (capture_file(name, &frames), kernel, marks)
+}
+
+fn json(words: &[&str], file: &Path) -> Value {
+    let output = hmtt(&[words, &["--json", text(file)]].concat());
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{output:?}"))
+}
+
+/// Accesses of each group.
+fn accesses(split: &Value) -> BTreeMap<String, u64> {
+    let groups = split["groups"].as_array().unwrap();
+    let one = |group: &Value| {
+        let name = group["group"].as_str().unwrap().to_owned();
+        (name, group["stats"]["accesses"].as_u64().unwrap())
+    };
+    groups.iter().map(one).collect()
+}
+
+#[test]
+fn marks_of_a_capture_divide_every_analysis() {
+    let (file, kernel, marks) = marked("split-marks.pcapng");
+    for (by, expected) in [("kernel", kernel), ("mark=1,2", marks)] {
+        let expected: BTreeMap<String, u64> =
+            expected.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect();
+        for words in COMMANDS {
+            let with = [words, &["--by", by]].concat();
+            let found = json(&with, &file);
+            assert_eq!(accesses(&found["split"]), expected, "{with:?}");
+            assert_json_documented(&with.join(" "), &found);
+            // The whole is the same as without groups.
+            assert_eq!(found[words[0]], json(words, &file)[words[0]], "{with:?}");
+            let csv = hmtt(&[&with[..], &["--csv", text(&file)]].concat());
+            assert_eq!(csv.status.code(), Some(3));
+            let csv = String::from_utf8(csv.stdout).unwrap();
+            let heading: Vec<&str> = csv.lines().next().unwrap().split(',').collect();
+            assert_documented("CSV", heading.iter().copied());
+            assert!(csv.lines().skip(1).all(|line| line.split(',').count() == heading.len()));
+            let names: std::collections::BTreeSet<_> = csv
+                .lines()
+                .skip(1)
+                .map(|line| line.split(',').next().unwrap().to_owned())
+                .collect();
+            assert!(names.iter().all(|name| expected.contains_key(name)), "{names:?}");
+        }
+    }
+}
+
+#[test]
+fn groups_are_readable() {
+    let (file, ..) = marked("split-text.pcapng");
+    let mut shown = String::new();
+    for words in COMMANDS {
+        let output = hmtt(&[words, &["--by", "kernel", text(&file)]].concat());
+        let all = transcript(&output);
+        let groups = all.find("split by").unwrap();
+        shown += &format!("$ hmtt {} --by kernel\n{}\n", words.join(" "), &all[groups..]);
+    }
+    for by in ["mark=3,4", "function", "thread"] {
+        let all = transcript(&hmtt(&["stats", "--by", by, text(&file)]));
+        let groups = all.find("split by").unwrap();
+        shown += &format!("$ hmtt stats --by {by}\n{}\n", &all[groups..]);
+    }
+    check("accesses-split", &shown);
+}
+
+#[test]
+fn options_that_do_not_fit_are_errors() {
+    let (file, ..) = marked("split-errors.pcapng");
+    let folded = scratch("split-errors.folded");
+    for words in [
+        &["--by", "mark"][..],
+        &["--by", "mark=1"],
+        &["--by", "process"],
+        &["--inclusive"],
+        &["--by", "thread", "--inclusive"],
+        &["--by", "thread", "--folded", text(&folded)],
+        &["--by", "function", "--folded", text(&file), "-f"],
+        &["--by", "function", "--inclusive", "--folded", text(&folded)],
+    ] {
+        let output = hmtt(&[&["stats"], words, &[text(&file)]].concat());
+        assert!(matches!(output.status.code(), Some(1 | 2)), "{words:?}: {output:?}");
+    }
+}
+
+/// Reads and writes of each function, and accesses of each thread, of a table that `hmtt convert` has written.
+#[cfg(feature = "tag")]
+type Counts = (BTreeMap<(String, String), [u64; 2]>, BTreeMap<String, u64>);
+
+#[cfg(feature = "tag")]
+fn count_rows(table: &Path) -> Counts {
+    let (mut functions, mut threads) = Counts::default();
+    for row in std::fs::read_to_string(table).unwrap().lines() {
+        let row: Value = serde_json::from_str(row).unwrap();
+        if row["address"].is_null() {
+            continue;
+        }
+        let count = row["elements"].as_u64().unwrap();
+        let name = |key: &str| row[key].as_str().map(str::to_owned);
+        let object = name("object").unwrap_or_default();
+        let usual = if object.is_empty() { "(not known)" } else { "(no function)" };
+        let key = (name("function").unwrap_or_else(|| usual.to_owned()), object);
+        let is_write = row["direction"] == "W";
+        functions.entry(key).or_default()[usize::from(is_write)] += count;
+        *threads.entry(row["thread"].to_string()).or_default() += count;
+    }
+    (functions, threads)
+}
+
+#[cfg(feature = "tag")]
+#[test]
+fn functions_and_threads_of_a_program_are_those_of_its_table() {
+    let file = scratch("split-program.acc");
+    let traced = hmtt(&["trace", "run", "--overwrite", "-o", text(&file), "--", "true"]);
+    assert_eq!(traced.status.code(), Some(0), "{traced:?}");
+    let table = scratch("split-program.jsonl");
+    assert!(hmtt(&["convert", "-f", text(&file), text(&table)]).status.success());
+    let (functions, threads) = count_rows(&table);
+    assert!(functions.len() > 10);
+    let found = json(&["stats", "--by", "function"], &file);
+    let mut groups = BTreeMap::new();
+    for group in found["split"]["groups"].as_array().unwrap() {
+        let name = |key: &str| group[key].as_str().unwrap_or_default().to_owned();
+        let counts = ["reads", "writes"].map(|key| group["stats"][key].as_u64().unwrap());
+        groups.insert((name("group"), name("object")), counts);
+    }
+    assert_eq!(groups, functions);
+    let found = json(&["hot", "--by", "thread"], &file);
+    assert_eq!(accesses(&found["split"]), threads);
+    let found = json(&["stats", "--by", "kernel"], &file);
+    assert_eq!(
+        accesses(&found["split"]),
+        BTreeMap::from([("user".to_owned(), threads.values().sum())])
+    );
+    profiles(&file, &functions);
+}
+
+/// Compares the files for programs that draw with the accesses of each function.
+#[cfg(feature = "tag")]
+fn profiles(file: &Path, functions: &BTreeMap<(String, String), [u64; 2]>) {
+    let [folded, callgrind, flame] =
+        ["folded", "callgrind", "svg"].map(|end| scratch(&format!("split-profile.{end}")));
+    let files =
+        ["--folded", text(&folded), "--callgrind", text(&callgrind), "--flame", text(&flame)];
+    let words = [&["stats", "--by", "function", "-f"], &files[..], &[text(file)]].concat();
+    let output = hmtt(&words);
+    assert!(output.status.success(), "{output:?}");
+    let all: u64 = functions.values().flatten().sum();
+    let lines = std::fs::read_to_string(&folded).unwrap();
+    let counts = lines.lines().map(|line| line.rsplit(' ').next().unwrap().parse::<u64>().unwrap());
+    assert_eq!((counts.sum::<u64>(), lines.lines().count()), (all, functions.len()));
+    assert!(std::fs::read_to_string(&flame).unwrap().contains("accesses of functions"));
+    let mut command = Command::new("callgrind_annotate");
+    let Ok(output) = command.args(["--threshold=100"]).arg(&callgrind).output() else {
+        return skipped("callgrind_annotate");
+    };
+    let shown = String::from_utf8(output.stdout).unwrap();
+    let number = |word: &str| word.replace(',', "").parse::<u64>().unwrap();
+    let total = shown.lines().find(|line| line.contains("PROGRAM TOTALS")).unwrap();
+    let columns: Vec<&str> = total.split_whitespace().collect();
+    let sum = |at: usize| functions.values().map(|counts| counts[at]).sum::<u64>();
+    assert_eq!([number(columns[0]), number(columns[2])], [sum(0), sum(1)], "{shown}");
+    let most = functions.iter().max_by_key(|(_, counts)| counts[0]).unwrap();
+    let line = shown.lines().find(|line| line.contains(&*most.0.0)).unwrap();
+    assert_eq!(number(line.split_whitespace().next().unwrap()), most.1[0], "{shown}");
+}
+
+/// A window's tags of functions 1 and 2, between which a card sees accesses: calls 1, 1 -> 2, and recursion of 2.
+#[cfg(feature = "tag")]
+#[test]
+fn tags_of_a_capture_divide_accesses_among_functions() {
+    let mut card = Card::new();
+    card.tag_window = Some(0x1000_0000);
+    let tag =
+        |value| [WordRecord::Tag { delta: 3, source: TagSource::Window(Direction::Write), value }];
+    let mut frames = vec![card.info(), card.data(10).0];
+    // Event numbers, 2 for each function, and accesses after them.
+    for (event, count) in [(2, 20), (4, 30), (4, 1), (5, 2), (5, 40), (3, 5), (4, 3), (5, 4)] {
+        frames.push(card.records(&tag(event * 64), 1, 3));
+        frames.push(card.data(count).0);
+    }
+    frames.push(card.end());
+    let file = capture_file("split-tags.pcapng", &frames);
+    let function = |number: u32, name: &str| {
+        serde_json::json!({
+            "number": number, "name": name, "symbols": [], "object": "/bin/o", "code_address": "10",
+            "size_bytes": 1, "tagged_exits": "all", "removed": null,
+        })
+    };
+    let map = serde_json::json!({
+        "version": 2, "id": "0000000000000000", "program": "p", "pid": 1, "sink": "card",
+        "timed": true, "tsc_hz": 1, "blocks": [], "refused": [],
+        "window": { "address": "0", "stride_bytes": 64, "bytes": 65536 },
+        "functions": [function(1, "outer"), function(2, "inner")],
+    });
+    let names = scratch("split-tags.json");
+    std::fs::write(&names, map.to_string()).unwrap();
+    let by = ["reuse", "--by", "function", "--map", text(&names)];
+    let counts = |of: &[(&str, u64)]| -> BTreeMap<String, u64> {
+        of.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect()
+    };
+    let found = json(&by, &file);
+    let own = [("(no function)", 10 + 5 + 4), ("outer", 20 + 40), ("inner", 30 + 1 + 2 + 3)];
+    assert_eq!(accesses(&found["split"]), counts(&own), "{found}");
+    let found = json(&[&by[..], &["--inclusive"]].concat(), &file);
+    let all = [("(no function)", 19), ("outer", 20 + 33 + 40), ("inner", 36)];
+    assert_eq!(accesses(&found["split"]), counts(&all), "{found}");
+    // A table has the tags, too.
+    let table = scratch("split-tags.csv");
+    assert!(hmtt(&["convert", "-f", text(&file), text(&table)]).status.success());
+    assert_eq!(accesses(&json(&by, &table)["split"]), counts(&own));
+}

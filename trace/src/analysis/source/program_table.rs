@@ -1,0 +1,97 @@
+//! Reads tables of the accesses of a program, as `hmtt convert` writes them as text.
+//!
+//! A table does not state which accesses are of one execution of an instruction. Those of a string instruction, which has at
+//! most one operand that it reads and another one, are found by their directions; two scans of a string in a row by the same
+//! instruction, with no other access between them, look like a comparison of two.
+
+use std::collections::HashMap;
+use std::io::BufRead;
+
+use hmtt_format::Direction;
+use hmtt_format::access_trace::{Function, Made};
+
+use super::program::Columns;
+use super::{Ending, Part, SourceError};
+use crate::access_trace::table::reader::{Row, RowReader};
+
+/// Numbers of functions by name and file.
+#[derive(Default)]
+struct Numbers {
+    numbers: HashMap<(String, String), u32>,
+    /// The last function, which the next access probably has, too.
+    last: Option<(Option<String>, Option<String>, u32)>,
+}
+
+impl Numbers {
+    /// The number of a function, and its description if it is a new one.
+    fn of(&mut self, function: Option<String>, object: Option<String>) -> (u32, Option<Function>) {
+        if let Some((name, path, number)) = &self.last
+            && (name, path) == (&function, &object)
+        {
+            return (*number, None);
+        }
+        let (number, new) = self.find(&function, &object);
+        self.last = Some((function, object, number));
+        (number, new)
+    }
+
+    fn find(
+        &mut self,
+        function: &Option<String>,
+        object: &Option<String>,
+    ) -> (u32, Option<Function>) {
+        if function.is_none() && object.is_none() {
+            return (0, None);
+        }
+        let key = (function.clone().unwrap_or_default(), object.clone().unwrap_or_default());
+        if let Some(number) = self.numbers.get(&key) {
+            return (*number, None);
+        }
+        let number = self.numbers.len() as u32 + 1;
+        let (name, path) = key.clone();
+        self.numbers.insert(key, number);
+        (number, Some(Function { name, path, ..Function::default() }))
+    }
+}
+
+/// Whether an access is one of the same execution as those before it, of which it has the instruction.
+fn continues(before: &[Made], next: &Made) -> bool {
+    let has_elements = next.elements != 1 || before.iter().any(|one| one.elements != 1);
+    match before {
+        // Accesses of one element each are in the same order either way.
+        _ if !has_elements => true,
+        [first] => first.direction == Direction::Read && first.elements == next.elements,
+        _ => false,
+    }
+}
+
+fn pass_on(
+    rows: &mut RowReader<impl BufRead>,
+    columns: &mut Columns<'_, '_>,
+) -> Result<(), SourceError> {
+    let mut numbers = Numbers::default();
+    while let Some(Row { thread, made, function, object }) = rows.next_row()? {
+        let (function, new) = numbers.of(function, object);
+        columns.add_functions(new.as_slice());
+        columns.set_thread(thread);
+        let before = columns.instruction();
+        if before.first().is_some_and(|first| first.pc != made.pc) || !continues(before, &made) {
+            columns.end_instruction();
+        }
+        columns.push(function, made);
+    }
+    Ok(())
+}
+
+/// Reads a table, with the functions of accesses if they are wanted.
+pub fn read(
+    input: impl BufRead,
+    with_functions: bool,
+    add: &mut dyn FnMut(usize, Part<'_>),
+) -> Result<Ending, SourceError> {
+    super::program::read_with(with_functions, add, |columns| {
+        let failure = pass_on(&mut RowReader::new(input), columns).err();
+        columns.finish();
+        failure
+    })
+}

@@ -1,0 +1,168 @@
+//! Decides the groups of one memory's accesses.
+
+#[cfg(feature = "access-traces")]
+use hmtt_format::access_trace::Function;
+
+use super::super::{AddressSpace, Batch, Known};
+use super::instructions::Instructions;
+use super::labels::{Label, Labels};
+use super::pair::{PairState, Side};
+use super::rows::Rows;
+#[cfg(feature = "tags")]
+use super::tagged::Tagged;
+use super::{By, Functions, NOT_KNOWN, Pair};
+use crate::decode::Item;
+
+/// What decides the group of a memory's accesses.
+pub enum Chooser {
+    /// All are of one group. What is absent, or else to be stated.
+    One { name: &'static str, note: Option<&'static str> },
+    /// A pair of marks or tags, and the names of what is inside and outside.
+    Pair { state: PairState, names: [&'static str; 2] },
+    /// The thread of a batch.
+    Thread,
+    /// The functions of instructions.
+    Instructions(Instructions),
+    /// Tags in the trace.
+    #[cfg(feature = "tags")]
+    Tagged(Box<Tagged>),
+}
+
+const NO_KERNEL: &str = "traces of programs have no accesses of the kernel: all are the user's";
+const NO_MARKS: &str =
+    "traces of programs have no marks: which accesses are between them is not known";
+const NO_THREADS: &str = "which thread made the accesses is not known";
+const NO_MAP: &str = "which function made the accesses is not known: a map of tags would state it";
+const SELF_ONLY: &str =
+    "callers of functions are not known: accesses are those of the functions themselves";
+
+impl Chooser {
+    /// Chooses by what is known of a memory.
+    pub fn new(by: &By, known: &Known) -> Chooser {
+        let is_program = known.address_space == AddressSpace::Virtual;
+        match by {
+            By::Kernel(_) if is_program => Chooser::One { name: "user", note: Some(NO_KERNEL) },
+            By::Kernel(pair) => Chooser::pair(*pair, Side::NotKnown, ["kernel", "user"]),
+            By::Mark(_) if is_program => Chooser::One { name: NOT_KNOWN, note: Some(NO_MARKS) },
+            By::Mark(pair) => Chooser::pair(*pair, Side::Outside, ["inside", "outside"]),
+            By::Thread if known.threads => Chooser::Thread,
+            By::Thread => Chooser::One { name: NOT_KNOWN, note: Some(NO_THREADS) },
+            By::Function(_) if is_program => Chooser::Instructions(Instructions::default()),
+            By::Function(functions) => Chooser::tagged(functions),
+        }
+    }
+
+    fn pair(pair: Pair, side: Side, names: [&'static str; 2]) -> Chooser {
+        Chooser::Pair { state: PairState::new(pair, side), names }
+    }
+
+    #[cfg(feature = "tags")]
+    fn tagged(functions: &Functions) -> Chooser {
+        let none = Chooser::One { name: NOT_KNOWN, note: Some(NO_MAP) };
+        let tagged = |map| Chooser::Tagged(Box::new(Tagged::new(map, functions.inclusive)));
+        functions.map.clone().map_or(none, tagged)
+    }
+
+    #[cfg(not(feature = "tags"))]
+    fn tagged(_: &Functions) -> Chooser {
+        Chooser::One { name: NOT_KNOWN, note: Some(NO_MAP) }
+    }
+
+    /// Takes a record or report between accesses.
+    pub fn item(&mut self, item: &Item) {
+        match (self, item) {
+            (Chooser::Pair { state, .. }, Item::Event(event)) => state.event(event),
+            #[cfg(feature = "tags")]
+            (Chooser::Tagged(tagged), item) => tagged.item(item),
+            _ => {}
+        }
+    }
+
+    /// Something is missing here, or the card has restarted.
+    pub fn lose(&mut self) {
+        match self {
+            Chooser::Pair { state, .. } => state.lose(),
+            #[cfg(feature = "tags")]
+            Chooser::Tagged(tagged) => tagged.lose(),
+            _ => {}
+        }
+    }
+
+    /// Takes the next functions of a program.
+    #[cfg(feature = "access-traces")]
+    pub fn functions(&mut self, functions: &[Function]) {
+        if let Chooser::Instructions(instructions) = self {
+            instructions.add(functions);
+        }
+    }
+
+    /// Calls `to` with each group that has accesses in a batch, and these accesses.
+    pub fn batch(
+        &mut self,
+        memory: usize,
+        batch: &Batch<'_>,
+        labels: &mut Labels,
+        rows: &mut Rows,
+        mut to: impl FnMut(usize, &Batch<'_>),
+    ) {
+        let mut named = |name: String| to(labels.number(Label::new(name)), batch);
+        match self {
+            Chooser::One { name, .. } => named((*name).to_owned()),
+            Chooser::Pair { state, names } => named(match state.side {
+                Side::Inside => names[0].to_owned(),
+                Side::Outside => names[1].to_owned(),
+                Side::NotKnown => NOT_KNOWN.to_owned(),
+            }),
+            Chooser::Thread => named(match (batch.thread(), memory) {
+                (None, _) => NOT_KNOWN.to_owned(),
+                (Some(thread), 0) => thread.to_string(),
+                // Threads of different programs may have one number.
+                (Some(thread), _) => format!("{thread} (source {})", memory + 1),
+            }),
+            Chooser::Instructions(instructions) => {
+                let numbers = batch.functions().unwrap_or_default();
+                let number = |row: usize| numbers.get(row).copied().unwrap_or(0);
+                rows.each_group(batch, |row| instructions.group(number(row), labels), to);
+            }
+            #[cfg(feature = "tags")]
+            Chooser::Tagged(tagged) => {
+                tagged.groups(labels).iter().for_each(|group| to(*group, batch))
+            }
+        }
+    }
+
+    /// What limits the groups, for people. `inclusive`: whether all open functions were asked for.
+    pub fn notes(&self, inclusive: bool) -> Vec<String> {
+        match self {
+            Chooser::One { note, .. } => note.iter().map(|note| (*note).to_owned()).collect(),
+            Chooser::Pair { state, names } => pair_notes(state, names),
+            Chooser::Instructions(_) if inclusive => vec![SELF_ONLY.to_owned()],
+            Chooser::Instructions(_) | Chooser::Thread => Vec::new(),
+            #[cfg(feature = "tags")]
+            Chooser::Tagged(tagged) => tagged.notes(),
+        }
+    }
+}
+
+/// What was unexpected in a pair.
+fn pair_notes(state: &PairState, names: &[&str; 2]) -> Vec<String> {
+    let [begins, ends] = state.found;
+    if begins == 0 && ends == 0 {
+        let [inside, outside] = names;
+        return vec![format!(
+            "none of the marks or tags that divide {inside} from {outside} is in it"
+        )];
+    }
+    let mut notes = Vec::new();
+    if state.side == Side::Inside {
+        notes.push(format!("the last stretch has no end: what follows its begin is {}", names[0]));
+    }
+    let [again, unbegun] = state.unpaired;
+    if again > 0 {
+        notes.push(format!("begins within a stretch, which have no effect: {again}"));
+    }
+    if unbegun > 0 {
+        notes.push(format!("ends outside of a stretch, which have no effect: {unbegun}"));
+    }
+    notes
+}

@@ -1,0 +1,123 @@
+//! Reads a source into an analysis for each group.
+
+use super::super::source::Part;
+use super::super::summary::{Summary, Sums};
+use super::super::{Analysis, Batch};
+use super::chooser::Chooser;
+use super::instances::Instances;
+use super::labels::Labels;
+use super::rows::Rows;
+use super::{By, MOST_GROUPS};
+
+/// What was found in the accesses of a group.
+#[derive(Clone, Debug)]
+pub struct GroupResult<R> {
+    /// Its name. In parentheses it is not that of a function.
+    pub name: String,
+    /// Path of the function's file; empty if it has none.
+    pub object: String,
+    /// Sums of its accesses.
+    pub sums: Sums,
+    /// The result of the analysis.
+    pub result: R,
+}
+
+/// An analysis for each group of accesses, and the sums of each.
+///
+/// ```
+/// use hmtt::analysis::source::Source;
+/// use hmtt::analysis::split::{By, SplitFold};
+/// use hmtt::analysis::reuse::Reuse;
+///
+/// let path = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/worked.pcapng");
+/// let mut fold = SplitFold::new(By::Thread, Reuse::lines());
+/// Source::open(path)?.read(&mut |memory, part| fold.part(memory, part));
+/// let (groups, notes) = fold.finish();
+/// // Captures do not know threads.
+/// assert_eq!((groups.len(), groups[0].sums.accesses, notes.len()), (1, 4, 1));
+/// # Ok::<(), hmtt::analysis::source::SourceError>(())
+/// ```
+pub struct SplitFold<A> {
+    by: By,
+    choosers: Vec<Option<Chooser>>,
+    labels: Labels,
+    rows: Rows,
+    instances: Instances<(Summary, A)>,
+}
+
+impl<A: Analysis + Clone> SplitFold<A> {
+    /// An analysis without accesses is the begin of each group's.
+    pub fn new(by: By, analysis: A) -> Self {
+        SplitFold {
+            by,
+            choosers: Vec::new(),
+            labels: Labels::new(MOST_GROUPS),
+            rows: Rows::default(),
+            instances: Instances::new((Summary::default(), analysis)),
+        }
+    }
+
+    /// Limits the groups. The accesses of more are in one group of all others.
+    pub fn with_most(self, groups: usize) -> Self {
+        SplitFold { labels: Labels::new(groups), ..self }
+    }
+
+    /// Takes a part of a source.
+    pub fn part(&mut self, memory: usize, part: Part<'_>) {
+        if let Part::Known(known) = part {
+            if self.choosers.len() <= memory {
+                self.choosers.resize_with(memory + 1, || None);
+            }
+            self.choosers[memory].get_or_insert_with(|| Chooser::new(&self.by, known));
+            self.instances.known(memory, known);
+        }
+        let Some(Some(chooser)) = self.choosers.get_mut(memory) else { return };
+        match part {
+            Part::Known(_) => {}
+            Part::Batch(batch) => self.batch(memory, &batch),
+            Part::Gap(gap) => {
+                chooser.lose();
+                self.instances.gap(memory, &gap);
+            }
+            Part::Restart => {
+                chooser.lose();
+                self.instances.restart(memory);
+            }
+            Part::Item(item) => chooser.item(item),
+            #[cfg(feature = "access-traces")]
+            Part::Functions(functions) => chooser.functions(functions),
+        }
+    }
+
+    fn batch(&mut self, memory: usize, batch: &Batch<'_>) {
+        let SplitFold { choosers, labels, rows, instances, .. } = self;
+        let Some(Some(chooser)) = choosers.get_mut(memory) else { return };
+        chooser.batch(memory, batch, labels, rows, |group, batch| {
+            instances.add(group, memory, batch);
+        });
+    }
+
+    /// What was found in each group, that with most accesses first; and what limits the groups, for people.
+    pub fn finish(self) -> (Vec<GroupResult<A::Result>>, Vec<String>) {
+        let SplitFold { by, choosers, labels, instances, .. } = self;
+        let mut notes = Vec::new();
+        for note in choosers.iter().flatten().flat_map(|one| one.notes(by.is_inclusive())) {
+            if !notes.contains(&note) {
+                notes.push(note);
+            }
+        }
+        let found = labels.all().iter().zip(instances.finish());
+        let mut groups: Vec<_> = found
+            .map(|(label, analysis)| {
+                let (sums, result) = analysis.result();
+                let (name, object) = (label.name.clone(), label.object.clone());
+                GroupResult { name, object, sums, result }
+            })
+            .collect();
+        groups.sort_by(|one, other| {
+            let by_count = other.sums.accesses.cmp(&one.sums.accesses);
+            by_count.then_with(|| (&one.name, &one.object).cmp(&(&other.name, &other.object)))
+        });
+        (groups, notes)
+    }
+}

@@ -1,0 +1,142 @@
+//! Has an instance of an analysis for each group and memory, and passes on what concerns all groups when it is needed.
+//!
+//! A group learns of gaps, of restarts and of what is known with its next access. So a source of many gaps costs no more for
+//! many groups.
+
+use std::collections::BTreeMap;
+
+use super::super::{Analysis, Batch, Gap, Known};
+
+/// What happened to a memory's accesses so far.
+#[derive(Clone, Copy, Debug, Default)]
+struct Happened {
+    known: Known,
+    /// How often what is known has changed.
+    changes: u64,
+    restarts: u64,
+    gaps: u64,
+    /// The last gap, with the accesses that are missing in all gaps.
+    gap: Gap,
+}
+
+/// An instance, and what it was told.
+#[derive(Clone, Debug)]
+struct Instance<A> {
+    analysis: A,
+    changes: u64,
+    restarts: u64,
+    gaps: u64,
+    lost: u64,
+}
+
+/// All instances of an analysis.
+#[derive(Clone, Debug)]
+pub struct Instances<A> {
+    new: A,
+    memories: Vec<Happened>,
+    /// By group, then by memory.
+    groups: Vec<BTreeMap<usize, Instance<A>>>,
+}
+
+impl<A: Analysis + Clone> Instance<A> {
+    /// Begins now: what was missing before is not the group's.
+    fn new(new: &A, now: &Happened) -> Self {
+        let mut analysis = new.clone();
+        analysis.known(&now.known);
+        let lost = now.gap.lost_accesses.unwrap_or(0);
+        let Happened { changes, restarts, gaps, .. } = *now;
+        Instance { analysis, changes, restarts, gaps, lost }
+    }
+
+    /// Passes on what has happened since the last access.
+    fn reach(&mut self, now: &Happened) {
+        if self.changes != now.changes {
+            self.changes = now.changes;
+            self.analysis.known(&now.known);
+        }
+        if self.gaps != now.gaps {
+            self.gaps = now.gaps;
+            let lost = now.gap.lost_accesses.map(|all| all.saturating_sub(self.lost));
+            self.lost = now.gap.lost_accesses.unwrap_or(self.lost);
+            self.analysis.gap(&Gap { lost_accesses: lost, ..now.gap });
+        }
+        if self.restarts != now.restarts {
+            self.restarts = now.restarts;
+            self.analysis.restart();
+        }
+    }
+}
+
+impl<A: Analysis + Clone> Instances<A> {
+    /// An analysis without accesses is the begin of each instance.
+    pub fn new(new: A) -> Self {
+        Instances { new, memories: Vec::new(), groups: Vec::new() }
+    }
+
+    fn of(&mut self, memory: usize) -> &mut Happened {
+        if self.memories.len() <= memory {
+            self.memories.resize(memory + 1, Happened::default());
+        }
+        &mut self.memories[memory]
+    }
+
+    /// What is known of a memory.
+    pub fn known(&mut self, memory: usize, known: &Known) {
+        let of = self.of(memory);
+        of.known = *known;
+        of.changes += 1;
+    }
+
+    /// Something is missing in a memory's accesses.
+    pub fn gap(&mut self, memory: usize, gap: &Gap) {
+        let of = self.of(memory);
+        let before = of.gap.lost_accesses;
+        let lost_accesses = match (before, gap.lost_accesses) {
+            (Some(one), Some(more)) => Some(one.saturating_add(more)),
+            (one, more) => one.or(more),
+        };
+        of.gap = Gap { lost_accesses, ..*gap };
+        of.gaps += 1;
+    }
+
+    /// The clock of a memory's accesses begins again.
+    pub fn restart(&mut self, memory: usize) {
+        self.of(memory).restarts += 1;
+    }
+
+    /// Adds accesses to a group.
+    pub fn add(&mut self, group: usize, memory: usize, batch: &Batch<'_>) {
+        let now = *self.of(memory);
+        if self.groups.len() <= group {
+            self.groups.resize_with(group + 1, BTreeMap::new);
+        }
+        let instance =
+            self.groups[group].entry(memory).or_insert_with(|| Instance::new(&self.new, &now));
+        instance.reach(&now);
+        instance.analysis.add(batch);
+    }
+
+    /// The merged instances of each group.
+    pub fn finish(self) -> impl Iterator<Item = A> {
+        let Instances { new, memories, groups } = self;
+        groups.into_iter().map(move |mut of| {
+            let last = of.last_key_value().map_or(0, |(memory, _)| *memory);
+            // Memories without accesses keep the numbers of those behind them.
+            let mut all = (0..=last).map(|memory| match of.remove(&memory) {
+                None => new.clone(),
+                Some(Instance { mut analysis, changes, .. }) => {
+                    let now = memories.get(memory).copied().unwrap_or_default();
+                    if changes != now.changes {
+                        analysis.known(&now.known);
+                    }
+                    analysis
+                }
+            });
+            let first = all.next().unwrap_or_else(|| new.clone());
+            all.fold(first, |mut sum, one| {
+                sum.merge(one);
+                sum
+            })
+        })
+    }
+}

@@ -1,0 +1,72 @@
+//! Numbers groups by their labels, up to a limit.
+
+use std::collections::HashMap;
+
+use super::OTHERS;
+
+/// What a group is.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Label {
+    /// Its name. Names in parentheses are not of functions.
+    pub name: String,
+    /// Path of the function's file; empty if it has none.
+    pub object: String,
+}
+
+impl Label {
+    /// A label without a file.
+    pub fn new(name: impl Into<String>) -> Label {
+        Label { name: name.into(), object: String::new() }
+    }
+}
+
+/// The groups so far.
+#[derive(Clone, Debug)]
+pub struct Labels {
+    most: usize,
+    numbers: HashMap<Label, usize>,
+    all: Vec<Label>,
+    others: Option<usize>,
+}
+
+impl Labels {
+    /// At most so many groups, and one of all others.
+    pub fn new(most: usize) -> Labels {
+        Labels { most, numbers: HashMap::new(), all: Vec::new(), others: None }
+    }
+
+    /// The number of a group: a new one, that of its label, or that of all others.
+    pub fn number(&mut self, label: Label) -> usize {
+        if let Some(number) = self.numbers.get(&label) {
+            return *number;
+        }
+        let next = self.all.len();
+        if self.numbers.len() < self.most {
+            self.all.push(label.clone());
+            self.numbers.insert(label, next);
+            return next;
+        }
+        *self.others.get_or_insert_with(|| {
+            self.all.push(Label::new(OTHERS));
+            next
+        })
+    }
+
+    /// All groups, by number.
+    pub fn all(&self) -> &[Label] {
+        &self.all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn groups_beyond_the_limit_are_one() {
+        let mut labels = Labels::new(2);
+        let numbers = ["a", "b", "a", "c", "d", "b"].map(|name| labels.number(Label::new(name)));
+        assert_eq!(numbers, [0, 1, 0, 2, 2, 1]);
+        assert_eq!(labels.all().last(), Some(&Label::new(OTHERS)));
+    }
+}

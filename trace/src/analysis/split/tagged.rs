@@ -1,0 +1,89 @@
+//! Decides the groups of a capture's accesses by the tags in it, as `hmtt tag report` does.
+//!
+//! The bus shows no threads: all calls are on one stack, and at a gap all calls end.
+
+use std::collections::HashMap;
+
+use hmtt_format::tag_map::TagMap;
+
+use super::labels::{Label, Labels};
+use crate::decode::Item;
+use crate::tags::accesses::bus::Bus;
+use crate::tags::accesses::owners::Owner;
+use crate::tags::accesses::regions::Regions;
+use crate::tags::call_counts::CallCounts;
+
+use crate::tags::names::Names;
+
+/// The calls of a trace, and the groups of their functions.
+pub struct Tagged {
+    bus: Bus<CallCounts>,
+    names: Names,
+    inclusive: bool,
+    /// Groups by owner.
+    groups: HashMap<Owner, usize>,
+    /// Groups of the next access, until a call changes.
+    current: Option<Vec<usize>>,
+    tags: u64,
+}
+
+impl Tagged {
+    /// Begins without calls.
+    pub fn new(map: TagMap, inclusive: bool) -> Tagged {
+        let window = map.window.clone();
+        let names = Names::new(map);
+        // Blocks are parts of functions, and need not be told apart.
+        let bus = Bus::new(window, Regions::new(&names), CallCounts::default());
+        Tagged { bus, names, inclusive, groups: HashMap::new(), current: None, tags: 0 }
+    }
+
+    /// Takes a record or report.
+    pub fn item(&mut self, item: &Item) {
+        self.tags += u64::from(matches!(item, Item::Event(hmtt_format::Event::Tag { .. })));
+        self.bus.item(item);
+        self.current = None;
+    }
+
+    /// Calls are not known any more.
+    pub fn lose(&mut self) {
+        self.bus.item(&Item::Restart);
+        self.current = None;
+    }
+
+    /// The groups of the next access, each once.
+    pub fn groups(&mut self, labels: &mut Labels) -> &[usize] {
+        let Tagged { bus, names, inclusive, groups, current, .. } = self;
+        current.get_or_insert_with(|| {
+            let now = &bus.threads.listener.1.now;
+            let mut number = |owner: Owner| {
+                *groups.entry(owner).or_insert_with(|| labels.number(label(owner, names)))
+            };
+            if !*inclusive {
+                return vec![number(now.own())];
+            }
+            let mut all: Vec<usize> = now.inclusive().map(number).collect();
+            all.sort_unstable();
+            all.dedup();
+            all
+        })
+    }
+
+    /// What limits the groups, for people.
+    pub fn notes(&self) -> Vec<String> {
+        let none = "no tag is in it: which function made the accesses is not known".to_owned();
+        if self.tags == 0 { vec![none] } else { Vec::new() }
+    }
+}
+
+/// The label of an owner.
+fn label(owner: Owner, names: &Names) -> Label {
+    match owner {
+        Owner::Function(number) => {
+            let object = names.function(number).map(|function| function.object.clone());
+            let object = object.map(|path| path.display().to_string()).unwrap_or_default();
+            Label { name: names.get(number).into_owned(), object }
+        }
+        Owner::SeveralThreads => Label::new("(several threads)"),
+        _ => Label::new("(no function)"),
+    }
+}
