@@ -1,5 +1,6 @@
 //! Tests the whole path from DDR pins to a checked trace, with the programs that users run.
 
+mod accesses;
 mod analysis;
 mod captures;
 mod configuration;

@@ -141,6 +141,32 @@ fn compare(reported: &Value, truth: &Truth, program: &Program) {
     assert_eq!(reported["unmatched_exits"], json!(0));
 }
 
+/// Compares the groups of `hmtt stats --by function` with the truth.
+fn compare_groups(capture: &str, map: &str, truth: &Truth, program: &Program) {
+    for options in [&[][..], &["--inclusive"]] {
+        let words = [&["stats", "--json", "--by", "function", "--map", map, capture], options];
+        let found: Value = serde_json::from_str(&succeed("hmtt", &words.concat())).unwrap();
+        let groups = found["split"]["groups"].as_array().unwrap();
+        let counts = |name: &str| {
+            let group = groups.iter().find(|group| group["group"] == name);
+            let of = |key: &str| group.map_or(0, |group| group["stats"][key].as_u64().unwrap());
+            [of("reads"), of("writes")]
+        };
+        for (number, function) in &truth.functions {
+            let share = if options.is_empty() { &function.own } else { &function.inclusive };
+            let name = &program.names[number];
+            assert_eq!(counts(name), [share.reads, share.writes], "{name} {options:?}");
+        }
+        let sum: u64 =
+            groups.iter().map(|group| group["stats"]["accesses"].as_u64().unwrap()).sum();
+        assert!(!options.is_empty() || found["stats"]["accesses"] == sum);
+        // The accesses to the card's registers are of no function, and are not in the truth.
+        let outside = counts("(no function)").iter().sum::<u64>();
+        let registers = found["stats"]["accesses"].as_u64().unwrap() - truth.accesses;
+        assert_eq!(outside, truth.outside.reads + truth.outside.writes + registers);
+    }
+}
+
 /// Replays traffic with a program's tags through the simulated card. Returns the capture, and the truth.
 fn captured(program: &Program) -> (PathBuf, Truth) {
     let (traffic, truth) = traffic(program);
@@ -157,6 +183,7 @@ fn tags_on_the_bus_split_accesses_by_function() {
     let (capture, truth) = captured(&program);
     let map = card_map(&program);
     compare(&report(&[path(&capture), "--map", path(&map)]), &truth, &program);
+    compare_groups(path(&capture), path(&map), &truth, &program);
     let text = succeed("hmtt", &["tag", "report", path(&capture), "--map", path(&map)]);
     let outside = text.lines().find(|line| line.ends_with("  (outside)")).unwrap();
     let count = (truth.outside.reads + truth.outside.writes).to_string();
