@@ -84,6 +84,7 @@ const KNOWN: Known = Known {
     instructions: false,
     capacity_bytes: None,
     bus_bytes: None,
+    bank_map: None,
 };
 
 fn frequency() -> Frequency {

@@ -11,6 +11,7 @@
 //!
 //! Invariant: what a source does not know is stated in the result, and is no error.
 
+pub mod bank_map;
 mod batch;
 #[cfg(feature = "caches")]
 pub mod cache;
@@ -31,6 +32,7 @@ pub mod pages;
 pub mod phases;
 pub mod registry;
 pub mod reuse;
+pub mod rows;
 mod runs;
 pub mod shards;
 pub mod slices;

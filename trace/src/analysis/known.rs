@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::bank_map::BankMap;
+
 /// What addresses are of.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -36,6 +38,8 @@ pub struct Known {
     pub capacity_bytes: Option<u64>,
     /// Bytes that the memory's data bus transfers at once: on each edge of the clock.
     pub bus_bytes: Option<u32>,
+    /// Banks and rows of addresses.
+    pub bank_map: Option<BankMap>,
 }
 
 impl Known {

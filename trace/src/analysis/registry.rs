@@ -8,6 +8,7 @@ use super::heat_map::HeatMap;
 use super::pages::Pages;
 use super::phases::Phases;
 use super::reuse::Reuse;
+use super::rows::Rows;
 use super::shards::Shards;
 use super::slices::SliceLength;
 use super::streams::Streams;
@@ -125,5 +126,6 @@ pub const ALL: &[Entry] = &[
     Entry { name: "phases", about: "changes of rate and working set", new: || Box::new(Phases::new(SliceLength::default())) },
     Entry { name: "timeline", about: "reads, writes, pages and gaps over time", new: || Box::new(Timeline::default()) },
     Entry { name: "heat_map", about: "accesses by address and time", new: || Box::new(HeatMap::default()) },
+    Entry { name: "rows", about: "rows and banks of accesses", new: || Box::new(Rows::default()) },
     Entry { name: "check", about: "clocks, addresses and sizes", new: || Box::new(Check::default()) },
 ];

@@ -2,6 +2,7 @@
 
 mod distances;
 mod pieces;
+mod rows;
 mod states;
 mod streams;
 mod sums;

@@ -9,6 +9,7 @@ use hmtt_format::config::Granularity;
 use super::memories::Memories;
 use super::{Batch, Ending, Gap, Known, Part, SourceError, counted};
 use crate::analysis::AddressSpace;
+use crate::analysis::bank_map::BankMap;
 use crate::decode::{Counts, Item};
 use crate::identity::CardId;
 use crate::pcapng::ReadError;
@@ -57,6 +58,7 @@ const NO_REPORT: Known = Known {
     instructions: false,
     capacity_bytes: None,
     bus_bytes: None,
+    bank_map: None,
 };
 
 /// What a report says.
@@ -73,6 +75,7 @@ fn of_report(report: &Report) -> Known {
         unit_bytes: Some(unit_bytes).filter(|bytes| *bytes > 0),
         capacity_bytes: Some(memory.capacity()),
         bus_bytes: Some(shifted(1, memory.bus_log2)).filter(|bytes| *bytes > 0),
+        bank_map: Some(BankMap::from(&memory.map)),
         ..NO_REPORT
     }
 }

@@ -31,6 +31,7 @@ const KNOWN: Known = Known {
     instructions: true,
     capacity_bytes: None,
     bus_bytes: None,
+    bank_map: None,
 };
 
 /// Collects the accesses of a thread as columns.

@@ -25,6 +25,7 @@ const PROGRAM: Known = Known {
     instructions: true,
     capacity_bytes: None,
     bus_bytes: None,
+    bank_map: None,
 };
 const CAPTURE: Known = Known {
     address_space: AddressSpace::Physical,
@@ -36,6 +37,7 @@ const CAPTURE: Known = Known {
     instructions: false,
     capacity_bytes: None,
     bus_bytes: None,
+    bank_map: None,
 };
 const PAIR: Pair = Pair { begin: Place::free_mark(1), end: Place::free_mark(2) };
 

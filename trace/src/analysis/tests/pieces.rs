@@ -16,6 +16,7 @@ const KNOWN: Known = Known {
     instructions: true,
     capacity_bytes: None,
     bus_bytes: None,
+    bank_map: None,
 };
 
 /// Analyses whose joined pieces are those of the whole, as their files promise.

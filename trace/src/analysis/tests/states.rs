@@ -17,6 +17,7 @@ const KNOWN: Known = Known {
     instructions: true,
     capacity_bytes: Some(1 << 30),
     bus_bytes: None,
+    bank_map: None,
 };
 
 /// Values that a state does not expect, of any type.

@@ -22,6 +22,7 @@ const CLOCKED: Known = Known {
     instructions: false,
     capacity_bytes: None,
     bus_bytes: None,
+    bank_map: None,
 };
 
 proptest! {

@@ -1,0 +1,109 @@
+//! The bank and the row of an address, by the map in a card's description of its memory.
+//!
+//! A coordinate bit is the XOR of address bits, so coordinates of an address are the XOR of those of its bytes, which are
+//! looked up.
+
+use hmtt_format::address_map::{
+    ADDRESS_BITS, AddressMap, Axis, MAX_BANK_BITS, MAX_RANK_BITS, MAX_ROW_BITS,
+};
+use serde::{Deserialize, Serialize};
+
+/// Most banks of all ranks.
+pub const MOST_BANKS: usize = 1 << (MAX_RANK_BITS + MAX_BANK_BITS);
+/// Bytes of an address that a map can name.
+const BYTES: usize = ADDRESS_BITS / 8;
+
+/// For each bit of the rank, bank and row of an address, the address bits whose XOR it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BankMap {
+    rank: [u64; MAX_RANK_BITS as usize],
+    bank: [u64; MAX_BANK_BITS as usize],
+    row: [u64; MAX_ROW_BITS as usize],
+}
+
+impl From<&AddressMap> for BankMap {
+    fn from(map: &AddressMap) -> Self {
+        fn masks<const BITS: usize>(map: &AddressMap, axis: Axis) -> [u64; BITS] {
+            let mut masks = [0; BITS];
+            masks.iter_mut().zip(0..).for_each(|(mask, bit)| *mask = map.mask(axis, bit));
+            masks
+        }
+        BankMap {
+            rank: masks(map, Axis::Rank),
+            bank: masks(map, Axis::Bank),
+            row: masks(map, Axis::Row),
+        }
+    }
+}
+
+/// A bank and a row in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Number of the bank among those of all ranks: below [`MOST_BANKS`].
+    pub index: usize,
+    /// Number of the row in its bank.
+    pub row: u32,
+}
+
+/// The rank of a bank among those of all ranks, and its number in the rank.
+pub fn rank_and_bank(index: usize) -> (u16, u16) {
+    ((index >> MAX_BANK_BITS) as u16, (index & ((1 << MAX_BANK_BITS) - 1)) as u16)
+}
+
+/// Looks up banks and rows.
+#[derive(Clone, Debug)]
+pub struct BankLookup([[u64; 256]; BYTES]);
+
+impl BankLookup {
+    /// The lookup of a map.
+    pub fn new(map: &BankMap) -> Box<BankLookup> {
+        let mut lookup = Box::new(BankLookup([[0; 256]; BYTES]));
+        // The row is in the low half, the bank above it, and the rank above the bank.
+        let masks = (map.row.iter().zip(0..))
+            .chain(map.bank.iter().zip(32..))
+            .chain(map.rank.iter().zip(32 + u32::from(MAX_BANK_BITS)..));
+        for (mask, at) in masks {
+            for (byte, table) in lookup.0.iter_mut().enumerate() {
+                let mask = mask >> (8 * byte) & 0xff;
+                for (value, entry) in (0u64..).zip(table.iter_mut()) {
+                    *entry |= u64::from((mask & value).count_ones() & 1) << at;
+                }
+            }
+        }
+        lookup
+    }
+
+    /// The bank and the row of an address.
+    #[inline]
+    pub fn place(&self, address: u64) -> Place {
+        let bytes = address.to_le_bytes();
+        let found =
+            self.0.iter().zip(bytes).fold(0, |all, (table, byte)| all ^ table[usize::from(byte)]);
+        Place { index: (found >> 32) as usize % MOST_BANKS, row: found as u32 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hmtt_format::address_map::MapBuilder;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn places_are_those_of_the_address_map(address in any::<u64>()) {
+            let mut map = MapBuilder::default();
+            (0..10).for_each(|bit| map.bit(Axis::Column, bit, 1 << (3 + bit)).unwrap());
+            (0..4).for_each(|bit| map.bit(Axis::Bank, bit, 0b1_0001 << (13 + bit)).unwrap());
+            (0..2).for_each(|bit| map.bit(Axis::Rank, bit, 1 << (35 + bit)).unwrap());
+            (0..18).for_each(|bit| map.bit(Axis::Row, bit, 1 << (17 + bit)).unwrap());
+            let map = map.build().unwrap();
+            let expected = map.to_coordinates(address);
+            let found = BankLookup::new(&BankMap::from(&map)).place(address);
+            let (rank, bank) = rank_and_bank(found.index);
+            let found = (u32::from(rank), u32::from(bank), found.row);
+            prop_assert_eq!(found, (expected.rank, expected.bank, expected.row));
+        }
+    }
+}
