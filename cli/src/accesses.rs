@@ -15,6 +15,7 @@ mod phases;
 mod report;
 pub mod resolution;
 mod reuse;
+mod rows;
 mod split;
 mod stats;
 mod streams;
@@ -30,6 +31,7 @@ pub enum Command {
     Reuse(reuse::Arguments),
     Mrc(mrc::Arguments),
     Streams(streams::Arguments),
+    Rows(rows::Arguments),
     Phases(phases::Arguments),
     Check(check::Arguments),
     Report(report::Arguments),
@@ -43,6 +45,7 @@ pub fn run(command: &Command) -> Result<bool> {
         Command::Reuse(arguments) => reuse::run(arguments),
         Command::Mrc(arguments) => mrc::run(arguments),
         Command::Streams(arguments) => streams::run(arguments),
+        Command::Rows(arguments) => rows::run(arguments),
         Command::Phases(arguments) => phases::run(arguments),
         Command::Check(arguments) => check::run(arguments),
         Command::Report(arguments) => report::run(arguments),

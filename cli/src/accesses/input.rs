@@ -2,6 +2,7 @@
 
 use std::io::IsTerminal;
 use std::ops::Deref;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use anyhow::{Context, Result};
@@ -44,6 +45,11 @@ impl Deref for Files {
 }
 
 impl Files {
+    /// Files of which nothing is known but what they have themselves.
+    pub const fn without_owners(reads: Vec<Read>) -> Self {
+        Files { reads, resolution: None }
+    }
+
     /// The files by themselves.
     pub fn into_reads(self) -> Vec<Read> {
         self.reads
@@ -51,8 +57,8 @@ impl Files {
 }
 
 /// An open file.
-fn open(options: &Options) -> Result<Vec<(String, Source)>> {
-    let one = |path: &std::path::PathBuf| {
+fn open(files: &[PathBuf]) -> Result<Vec<(String, Source)>> {
+    let one = |path: &PathBuf| {
         let name = name_of_input(path);
         let source = if is_standard(path) {
             input().map(Source::capture).map_err(Into::into)
@@ -62,17 +68,23 @@ fn open(options: &Options) -> Result<Vec<(String, Source)>> {
         let source = source.with_context(|| name.clone())?;
         Ok((name, source))
     };
-    options.files.iter().map(one).collect()
+    files.iter().map(one).collect()
 }
 
-/// Reads all files, and passes on their parts with the numbers of their memories over all files.
+/// Reads the files of a command, as [`analyse_files`] does.
+pub fn analyse<A: Analysis + Clone>(options: &Options, new: A) -> Result<(A, Files)> {
+    analyse_files(&options.files, options.pagemap.as_deref(), new)
+}
+
+/// Reads all files, and passes on their parts with the numbers of their memories over all files. `pagemap`: a map of pages.
 pub fn read(
-    options: &Options,
+    files: &[PathBuf],
+    pagemap: Option<&Path>,
     with_functions: bool,
     pass_on: &mut dyn FnMut(usize, Part<'_>),
 ) -> Result<Files> {
-    let sources = open(options)?;
-    let resolver = options.pagemap.as_deref().map(Resolver::open).transpose()?;
+    let sources = open(files)?;
+    let resolver = pagemap.map(Resolver::open).transpose()?;
     if resolver.is_some() {
         sources.iter().try_for_each(|(name, source)| Resolver::check(name, source))?;
     }
@@ -114,10 +126,14 @@ pub fn read(
     Ok(Files { reads, resolution })
 }
 
-/// Reads all files. Accesses of different files are of different memories. What could be read before an error is in the
-/// result.
-pub fn analyse<A: Analysis + Clone>(options: &Options, new: A) -> Result<(A, Files)> {
+/// Reads files. Accesses of different files are of different memories. What could be read before an error is in the result.
+/// `pagemap`: a map of pages.
+pub fn analyse_files<A: Analysis + Clone>(
+    files: &[PathBuf],
+    pagemap: Option<&Path>,
+    new: A,
+) -> Result<(A, Files)> {
     let mut fold = Fold::new(new);
-    let files = read(options, false, &mut |memory, part| fold.part(memory, part))?;
+    let files = read(files, pagemap, false, &mut |memory, part| fold.part(memory, part))?;
     Ok((fold.finish(), files))
 }

@@ -18,10 +18,32 @@ pub struct Options {
     pub pagemap: Option<PathBuf>,
     /// Print one JSON object
     #[arg(long, conflicts_with = "csv")]
-    pub json: bool,
+    json: bool,
     /// Print comma-separated values; the verdict is then on standard error
     #[arg(long)]
-    pub csv: bool,
+    csv: bool,
+    /// The same as --json or --csv
+    #[arg(long, value_name = "FORMAT", conflicts_with_all = ["json", "csv"])]
+    format: Option<Format>,
+}
+
+/// What can be printed in place of text.
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Format {
+    Json,
+    Csv,
+}
+
+impl Options {
+    /// Whether one JSON object is printed.
+    pub fn is_json(&self) -> bool {
+        self.json || self.format == Some(Format::Json)
+    }
+
+    /// Whether comma-separated values are printed.
+    pub fn is_csv(&self) -> bool {
+        self.csv || self.format == Some(Format::Csv)
+    }
 }
 
 /// How long slices are.

@@ -178,7 +178,7 @@ pub fn write_split(
     groups: Option<&dyn Printed>,
 ) -> Result<bool> {
     let Forms { name, json, heading, rows, text } = forms;
-    if options.json {
+    if options.is_json() {
         let mut object = to_json(&files, name, json);
         if let Some(groups) = groups {
             object["split"] = groups.json(name);
@@ -187,7 +187,7 @@ pub fn write_split(
             serde_json::to_writer(&mut *output, &object)?;
             writeln!(output)
         })?;
-    } else if options.csv {
+    } else if options.is_csv() {
         print(|output| match groups {
             None => {
                 writeln!(output, "{heading}")?;

@@ -1,45 +1,43 @@
-//! `hmtt report`: one HTML page with charts of all analyses, from one pass over the files.
+//! `hmtt report`: one HTML page with charts of all analyses, from one pass over the files; and its charts as files.
+//!
+//! ```text
+//! files -> found (results) -> over_time, all_memories, or compare -> parts -> page, or svg -> images
+//! ```
 
+mod all_memories;
+mod chart;
+mod compare;
 mod file;
+mod found;
+mod images;
+mod numbers;
+mod over_time;
 mod page;
+mod svg;
+mod time;
 
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Result, ensure};
-use hmtt::analysis::Analysis;
-use hmtt::analysis::LINE_LOG2;
-use hmtt::analysis::distribution::{HotShare, distribution};
-use hmtt::analysis::heat_map::{HeatMap, MemoryHeat};
-use hmtt::analysis::mrc::{Curve, Mrc};
-use hmtt::analysis::pages::{HotPages, Pages};
-use hmtt::analysis::phases::{MemoryPhases, phases};
-use hmtt::analysis::reuse::{Reuse, Reuses};
-use hmtt::analysis::shards::Shards;
-use hmtt::analysis::summary::{Summary, Sums};
-use hmtt::analysis::timeline::{MemoryTime, TimeSlice, Timeline};
+use hmtt::analysis::timeline::TimeSlice;
 use hmtt_format::escape;
 use serde_json::{Value, json};
 
-use super::figures::{percent, power_of_two, share};
-use super::input::analyse;
+use self::all_memories::MOST_MEMORIES;
+use self::chart::Parts;
+use self::compare::{Side, differences};
+use self::found::Found;
+use super::input::{Files, Read};
 use super::options::{Options, parse_rate};
 use super::output::{Forms, line, to_json, write};
-use super::stats::write_sums;
 use crate::output::is_same_file;
 use crate::standard_io::is_standard;
-
-/// Pages, and lines, that are listed.
-const LISTED: usize = 20;
-/// The distribution has a point for each further hundredth of its pages.
-const STEPS: u64 = 100;
-/// Caches whose misses are printed: 32 KiB, 1 MiB and 32 MiB.
-const SHOWN_CACHES: [u64; 3] = [32 << 10, 1 << 20, 32 << 20];
 
 /// Write a page with charts of all analyses: one HTML file that needs no network
 #[derive(clap::Args)]
 #[command(
-    after_help = "With --json or --csv, the page is written only if -o names it; CSV has the slices over time."
+    after_help = "With --json, --csv, --svg or --png, the page is written only if -o names it. CSV has the slices over time; with --compare it has the numbers of both files."
 )]
 pub struct Arguments {
     #[command(flatten)]
@@ -47,9 +45,18 @@ pub struct Arguments {
     /// The page [default: report.html]
     #[arg(short, long, value_name = "PAGE")]
     output: Option<PathBuf>,
-    /// Overwrite the page
+    /// Overwrite the page, and files of charts
     #[arg(short, long)]
     force: bool,
+    /// Compare two files: their numbers with differences, and their charts in the same axes
+    #[arg(long)]
+    compare: bool,
+    /// Write each chart as an SVG file into this directory
+    #[arg(long, value_name = "DIR")]
+    svg: Option<PathBuf>,
+    /// Write each chart as a PNG file, of 288 pixels in an inch, into this directory
+    #[arg(long, value_name = "DIR")]
+    png: Option<PathBuf>,
     /// Find reuse distances of this part of all lines, chosen by a hash, instead of all (SHARDS); 0.01 is usual
     #[arg(long, value_name = "RATE", value_parser = parse_rate)]
     sample: Option<f64>,
@@ -58,24 +65,11 @@ pub struct Arguments {
 const SLICES: &str = "source,slice,reads,writes,access_bytes,unsized_accesses,pages,new_pages,\
      gap_count,lost_accesses";
 
-/// What all analyses have found.
-struct Found {
-    stats: Sums,
-    hot: HotPages,
-    distribution: Vec<HotShare>,
-    reuse: Reuses,
-    mrc: Curve,
-    timeline: Vec<MemoryTime>,
-    heat_map: Vec<MemoryHeat>,
-    phases: Vec<MemoryPhases>,
-}
-
-type Analyses = ((Summary, Pages), (Mrc, (Timeline, HeatMap)));
-
 impl Arguments {
     /// Where the page is written to, if it is.
     fn page(&self) -> Result<Option<PathBuf>> {
-        let is_usual = !self.options.json && !self.options.csv;
+        let has_images = self.svg.is_some() || self.png.is_some();
+        let is_usual = !self.options.is_json() && !self.options.is_csv() && !has_images;
         let page = self.output.clone().or_else(|| is_usual.then(|| "report.html".into()));
         if let Some(page) = &page {
             ensure!(!is_standard(page), "a page is not for standard output; name a file");
@@ -83,98 +77,125 @@ impl Arguments {
             ensure!(!is_read, "{} is read", page.display());
             file::check(page, self.force)?;
         }
+        for directory in self.svg.iter().chain(&self.png) {
+            images::check(directory)?;
+        }
         Ok(page)
     }
 
-    fn analyses(&self) -> Analyses {
-        let mrc = match self.sample {
-            None => Mrc::Exact(Reuse::lines()),
-            Some(rate) => Mrc::Sampled(Shards::lines(rate)),
+    /// Writes the page and the files of charts. `data`: what `--json` prints.
+    fn write_files(
+        &self,
+        page: Option<&PathBuf>,
+        files: &[Read],
+        data: Value,
+        parts: &Parts,
+    ) -> Result<()> {
+        let name = |of: &Read| of.name.rsplit('/').next().map(str::to_owned);
+        let names: Vec<String> = files.iter().filter_map(name).collect();
+        let names = names.join(if self.compare { " and " } else { ", " });
+        let mut drawn = Vec::new();
+        if let Some(directory) = &self.svg {
+            drawn.push((directory, images::draw(directory, parts, &names, None, self.force)?));
+        }
+        if let Some(directory) = &self.png {
+            let fonts = images::fonts()?;
+            drawn.push((
+                directory,
+                images::draw(directory, parts, &names, Some(&fonts), self.force)?,
+            ));
+        }
+        if let Some(path) = page {
+            let memories: usize = files.iter().map(|of| of.ending.memories.len()).sum();
+            let left_out = if self.compare { 0 } else { memories.saturating_sub(MOST_MEMORIES) };
+            let html = page::html(left_out, &names, data, parts);
+            file::write(path, html.as_bytes(), self.force)?;
+        }
+        drawn
+            .iter()
+            .try_for_each(|(directory, images)| images::write(directory, images, self.force))
+    }
+
+    /// The paths of what was written.
+    fn write_paths(&self, page: Option<&PathBuf>, output: &mut dyn Write) -> io::Result<()> {
+        let shown = |path: &Path| escape::message(&path.to_string_lossy()).to_string();
+        let all =
+            [("page", page), ("SVG files", self.svg.as_ref()), ("PNG files", self.png.as_ref())];
+        let written = all.into_iter().filter_map(|(name, path)| Some((name, path?)));
+        written.into_iter().try_for_each(|(name, path)| line(output, name, &shown(path)))
+    }
+
+    /// Reports files.
+    fn report(&self, page: Option<&PathBuf>) -> Result<bool> {
+        let (paths, pagemap) = (&self.options.files, self.options.pagemap.as_deref());
+        let (found, files) = Found::read(paths, pagemap, self.sample)?;
+        let parts = all_memories::parts(&found, &files);
+        self.write_files(page, &files, to_json(&files, "report", Value::Null), &parts)?;
+        let json = if self.options.is_json() { found.json() } else { Value::Null };
+        let rows = |output: &mut dyn Write| {
+            found.timeline.iter().try_for_each(|of| {
+                of.slices.iter().try_for_each(|slice| write_slice(of.source, slice, output))
+            })
         };
-        let over_time = (Timeline::default(), HeatMap::default());
-        ((Summary::default(), Pages::new(LISTED)), (mrc, over_time))
-    }
-}
-
-impl Found {
-    fn new(of: &Analyses) -> Found {
-        let ((summary, pages), (mrc, (timeline, heat))) = of;
-        let reuse = match mrc {
-            Mrc::Exact(reuse) => reuse.result(),
-            Mrc::Sampled(shards) => shards.result(),
+        let text = |output: &mut dyn Write| {
+            found.write_text(output)?;
+            self.write_paths(page, output)
         };
-        let timeline = timeline.result();
-        Found {
-            stats: summary.result(),
-            hot: pages.result(),
-            distribution: distribution(pages, STEPS),
-            mrc: Curve::new(&reuse),
-            reuse,
-            phases: timeline.iter().map(|of| phases(&of.working_sets())).collect(),
-            timeline,
-            heat_map: heat.result(),
-        }
+        let forms = Forms { name: "report", json, heading: SLICES, rows: &rows, text: &text };
+        write(&self.options, files, forms)
     }
 
-    /// The results as JSON, with times of so many memories at most.
-    fn json(&self, memories: usize) -> Value {
-        let [timeline, heat_map] =
-            [self.timeline.len(), self.heat_map.len()].map(|of| of.min(memories));
-        let phases = self.phases.len().min(memories);
-        json!({
-            "stats": self.stats,
-            "hot": self.hot,
-            "distribution": self.distribution,
-            "reuse": self.reuse,
-            "mrc": self.mrc,
-            "timeline": self.timeline[..timeline],
-            "heat_map": self.heat_map[..heat_map],
-            "phases": self.phases[..phases],
-        })
-    }
-
-    fn write_text(&self, page: Option<&PathBuf>, output: &mut dyn Write) -> io::Result<()> {
-        write_sums(&self.stats, output)?;
-        for one in &self.hot.concentration[..2] {
-            let name = format!("pages with {} %", one.share_percent);
-            let part = share(one.pages as f64, self.hot.pages);
-            line(output, &name, &format!("{} ({part} of all pages)", one.pages))?;
+    /// Compares two files.
+    fn compare(&self, page: Option<&PathBuf>) -> Result<bool> {
+        if self.options.pagemap.is_some() {
+            anyhow::bail!("--compare and --pagemap cannot be given together");
         }
-        for bytes in SHOWN_CACHES {
-            if let Some(ratio) = self.mrc.at(bytes >> LINE_LOG2) {
-                let name = format!("misses, {}", power_of_two(bytes));
-                line(output, &name, &percent(ratio))?;
-            }
-        }
-        let count: usize = self.phases.iter().map(|of| of.phases.len()).sum();
-        line(output, "phases", &count.to_string())?;
-        let shown = |page: &PathBuf| escape::message(&page.to_string_lossy()).to_string();
-        page.map_or(Ok(()), |page| line(output, "page", &shown(page)))
+        let [one, other] = &self.options.files[..] else {
+            anyhow::bail!("--compare needs two files, not {}", self.options.files.len());
+        };
+        let mut files = Vec::new();
+        let mut side = |path: &PathBuf| -> Result<Side> {
+            let (found, read) = Found::read(std::slice::from_ref(path), None, self.sample)?;
+            let known = read.first().and_then(|of| of.ending.memories.first().copied());
+            let name = read.first().map_or_else(String::new, |of| of.name.clone());
+            files.extend(read.into_reads());
+            Ok(Side { name, found, known })
+        };
+        let sides = [side(one)?, side(other)?];
+        let files = Files::without_owners(files);
+        let numbers = differences::differences(&sides);
+        let parts = compare::parts(&sides, &numbers);
+        self.write_files(page, &files, to_json(&files, "compare", Value::Null), &parts)?;
+        let json = match self.options.is_json() {
+            true => json!({
+                "reports": [sides[0].found.json(), sides[1].found.json()],
+                "differences": numbers,
+            }),
+            false => Value::Null,
+        };
+        let rows = |output: &mut dyn Write| differences::write_rows(&numbers, output);
+        let text = |output: &mut dyn Write| {
+            differences::write_text(&sides, &numbers, output)?;
+            self.write_paths(page, output)
+        };
+        let forms = Forms {
+            name: "compare",
+            json,
+            heading: differences::HEADING,
+            rows: &rows,
+            text: &text,
+        };
+        write(&self.options, files, forms)
     }
 }
 
 /// Runs the command. Returns whether something is missing.
 pub fn run(arguments: &Arguments) -> Result<bool> {
     let page = arguments.page()?;
-    let options = &arguments.options;
-    let (found, files) = analyse(options, arguments.analyses())?;
-    let found = Found::new(&found);
-    let json = if options.json { found.json(usize::MAX) } else { Value::Null };
-    if let Some(path) = &page {
-        let name = |of: &'_ super::input::Read| of.name.rsplit('/').next().map(str::to_owned);
-        let names: Vec<String> = files.iter().filter_map(name).collect();
-        let data = to_json(&files, "report", found.json(page::MOST_MEMORIES));
-        let left_out = found.timeline.len().saturating_sub(page::MOST_MEMORIES);
-        let html = page::html(left_out, &names.join(", "), data);
-        file::write(path, html.as_bytes(), arguments.force)?;
+    match arguments.compare {
+        true => arguments.compare(page.as_ref()),
+        false => arguments.report(page.as_ref()),
     }
-    let rows = |output: &mut dyn Write| {
-        found.timeline.iter().try_for_each(|of| {
-            of.slices.iter().try_for_each(|slice| write_slice(of.source, slice, output))
-        })
-    };
-    let text = |output: &mut dyn Write| found.write_text(page.as_ref(), output);
-    write(options, files, Forms { name: "report", json, heading: SLICES, rows: &rows, text: &text })
 }
 
 fn write_slice(source: u64, of: &TimeSlice, output: &mut dyn Write) -> io::Result<()> {

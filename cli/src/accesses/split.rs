@@ -47,7 +47,8 @@ pub fn analyse_split<A: Analysis + Clone>(
     let (name, inclusive) = (by.name(), by.is_inclusive());
     let mut fold = Fold::new(new.clone());
     let mut groups = SplitFold::new(by, new).with_most(split.most());
-    let files = read(options, split.is_by_function(), &mut |memory, part| {
+    let (paths, pagemap) = (&options.files, options.pagemap.as_deref());
+    let files = read(paths, pagemap, split.is_by_function(), &mut |memory, part| {
         fold.part(memory, part);
         groups.part(memory, part);
     })?;

@@ -12,7 +12,7 @@ use crate::card::Card;
 use crate::command_line::check;
 use crate::{capture, capture_file, hmtt, scratch, skipped};
 
-const COMMANDS: [&[&str]; 9] = [
+const COMMANDS: [&[&str]; 10] = [
     &["stats"],
     &["stats", "--slice", "10us", "--slice-accesses", "1000"],
     &["hot", "--top", "3"],
@@ -20,6 +20,7 @@ const COMMANDS: [&[&str]; 9] = [
     &["reuse", "--pages", "--sample", "0.5"],
     &["mrc", "--cache", "2K,4,64,lru"],
     &["streams"],
+    &["rows"],
     &["phases", "--working-set"],
     &["check"],
 ];

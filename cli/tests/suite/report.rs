@@ -1,6 +1,8 @@
 //! Tests `hmtt report`: its numbers against those of other commands, its page in a browser, and how it writes the page.
 
 mod browser;
+mod compare;
+mod images;
 
 use std::path::{Path, PathBuf};
 
@@ -13,11 +15,13 @@ use crate::command_line::check;
 use crate::{capture_file, hmtt, scratch, skipped};
 
 /// The charts of a capture whose memory is described.
-const CHARTS: [&str; 8] = [
+const CHARTS: [&str; 10] = [
     "Accesses over time",
     "Bandwidth over time",
     "Working set over time",
     "Addresses over time",
+    "Rows over time",
+    "Banks over time",
     "Distribution of touches over pages",
     "Run lengths on a page",
     "Reuse distances",
@@ -62,7 +66,7 @@ fn numbers_of_a_report_are_those_of_the_other_commands() {
     let file = card_capture("report-numbers.pcapng", true);
     let all = json_of(&["report", "--json", text(&file)]);
     assert_json_documented("report", &all);
-    for name in ["stats", "hot", "reuse", "mrc"] {
+    for name in ["stats", "hot", "reuse", "mrc", "rows"] {
         let mut words = vec![name, "--json", text(&file)];
         if name == "hot" {
             words.extend(["--top", "20"]);
@@ -95,10 +99,56 @@ fn the_page_has_the_numbers_and_the_verdict() {
     check("report", &shown);
     let html = std::fs::read_to_string(&page).unwrap();
     assert!(html.len() < 5 << 20 && html.contains("INCOMPLETE: accesses are missing."));
+    let parts = parts_of(&html);
+    let all = json_of(&["report", "--json", text(&file)]);
+    let chart = |title: &str| {
+        let mut parts = parts["memories"][0][1].as_array().unwrap().iter();
+        parts.find(|part| part["title"] == title).unwrap().clone()
+    };
+    let series = |title: &str| chart(title)["series"].as_array().unwrap().clone();
+    let values = |one: &Value| one["values"].as_array().unwrap().clone();
+    let slices = all["report"]["timeline"][0]["slices"].as_array().unwrap();
+    for (one, name) in series("Accesses over time").iter().zip(["reads", "writes"]) {
+        let expected: Vec<f64> = slices.iter().map(|one| one[name].as_f64().unwrap()).collect();
+        assert_eq!(values(one), expected, "{name}");
+    }
+    let rows = &all["report"]["rows"][0];
+    let outcomes = ["same_row_accesses", "other_row_accesses", "first_accesses"];
+    for (one, name) in series("Rows over time").iter().zip(outcomes) {
+        let sum: f64 = values(one).iter().map(|value| value.as_f64().unwrap()).sum();
+        assert_eq!(rows[name].as_f64(), Some(sum), "{name}");
+    }
+    for (title, rows, list) in [
+        ("Banks over time", rows, "banks"),
+        ("Addresses over time", &all["report"]["heat_map"][0], "blocks"),
+    ] {
+        let shown = chart(title)["rows"].as_array().unwrap().clone();
+        let shown = shown.iter().map(|row| &row["counts"]);
+        let expected = rows[list].as_array().unwrap().iter().map(|row| &row["counts"]);
+        assert!(shown.eq(expected), "{title}");
+    }
+}
+
+/// What the script of a page draws.
+fn parts_of(html: &str) -> Value {
     let (_, data) = html.split_once("id=\"data\">").unwrap();
     let (data, _) = data.split_once("</script>").unwrap();
-    let data: Value = serde_json::from_str(data).unwrap();
-    assert_eq!(data, json_of(&["report", "--json", text(&file)]));
+    serde_json::from_str(data).unwrap()
+}
+
+#[test]
+fn formats_have_two_names() {
+    let file = card_capture("report-format.pcapng", false);
+    for command in ["report", "stats", "rows"] {
+        for format in ["json", "csv"] {
+            let [long, short] = [["--format", format].join("="), format!("--{format}")]
+                .map(|option| hmtt(&[command, &option, text(&file)]));
+            assert_eq!(long.status.code(), Some(0));
+            assert!(!long.stdout.is_empty() && long.stdout == short.stdout, "{command} {format}");
+        }
+    }
+    let both = hmtt(&["stats", "--format", "json", "--csv", text(&file)]);
+    assert_eq!(both.status.code(), Some(2));
 }
 
 #[test]

@@ -2,9 +2,10 @@
 //   title, about     text
 //   extent           [first, last] of x, as it is drawn
 //   view             { range }: the part of the extent that is shown; charts with the same view are zoomed together
+//   xName, yName    what the axes measure
 //   xTicks, xText    numbers of ticks in a range; the text of a place
 //   stops            places at which the keyboard stops
-//   top, yText       highest y in a range, and the text of a y; without them the y axis is `drawY`
+//   top, yText       highest y in a range, and the text of a y; without them `draw` labels the y axis
 //   draw             adds elements; gets the SVG's group, and functions from x and y to pixels
 //   read             the text of a place
 //   legend           [class, name] of each series
@@ -44,7 +45,7 @@ class Chart {
     this.element = section(spec, spec.className);
     this.element.prepend(this.tools());
     if (spec.legend) this.element.append(this.legend());
-    const label = `${spec.title}. Arrow keys read values, + and - zoom, 0 shows all.`;
+    const label = `${spec.title}: ${spec.yName} by ${spec.xName}. Arrow keys read values, + and - zoom, 0 shows all.`;
     this.svg = node("svg", { tabindex: 0, role: "img", "aria-label": label, height: this.height });
     this.readout = html("div", "readout");
     this.readout.setAttribute("aria-live", "polite");

@@ -1,6 +1,6 @@
-// The heat map: accesses by address and time, as an image.
+// Heat maps: accesses by row and time, as an image.
 
-// The colours of no accesses and of most, as red, green and blue.
+// The colours of no accesses, of few and of most, as red, green and blue.
 function heatColours() {
   const isDark = matchMedia("(prefers-color-scheme: dark)").matches;
   return isDark
@@ -16,17 +16,17 @@ function heatColours() {
       ];
 }
 
-// The heat map as an image: a pixel for each block and slice.
-function heatImage(heat) {
+// The heat map as an image: a pixel for each row and slice.
+function heatImage(rows) {
   const canvas = document.createElement("canvas");
-  const height = heat.blocks.length,
-    width = heat.blocks[0].counts.length;
+  const height = rows.length,
+    width = rows[0].counts.length;
   [canvas.width, canvas.height] = [width, height];
   const context = canvas.getContext("2d"),
     image = context.createImageData(width, height);
-  const most = Math.log1p(heat.blocks.reduce((most, row) => Math.max(most, ...row.counts), 0)) || 1;
+  const most = Math.log1p(rows.reduce((most, row) => Math.max(most, ...row.counts), 0)) || 1;
   const [none, some, all] = heatColours();
-  heat.blocks.forEach((row, at) =>
+  rows.forEach((row, at) =>
     row.counts.forEach((value, column) => {
       const part = Math.log1p(value) / most,
         place = ((height - 1 - at) * width + column) * 4;
@@ -41,27 +41,22 @@ function heatImage(heat) {
   return { source: canvas.toDataURL(), width };
 }
 
-// Addresses over time.
-function heatMap(options) {
-  const { heat, view, extent } = options,
-    time = timeOf(heat),
-    rows = heat.blocks.length;
+function heatMap(chart, view) {
+  const { rows, first, width } = chart,
+    count = rows.length,
+    spec = axes(chart, view);
   let image = null;
-  const first = heat.first_slice * time.scale;
-  const row = (part) => heat.blocks[rows - 1 - Math.min(Math.max(Math.floor(part * rows), 0), rows - 1)];
+  const row = (part) => rows[count - 1 - Math.min(Math.max(Math.floor(part * count), 0), count - 1)];
   return {
-    ...options,
-    height: 320,
-    rows,
-    view,
-    extent,
-    stops: heat.blocks[0].counts.map((_, at) => first + (at + 0.5) * time.scale),
-    xTicks: ticks,
-    xText: time.text,
+    ...spec,
+    height: Math.min(320, 70 + count * 16),
+    rows: count,
+    stops: rows[0].counts.map((_, at) => first + (at + 0.5) * width),
+    yText: null,
     draw(content, x, y, frame) {
-      image = image || heatImage(heat);
+      image = image || heatImage(rows);
       const left = x(first),
-        right = x(first + image.width * time.scale),
+        right = x(first + image.width * width),
         high = frame.bottom - frame.top;
       content.append(
         node("image", {
@@ -74,23 +69,16 @@ function heatMap(options) {
           style: "image-rendering: pixelated",
         }),
       );
-      const step = Math.max(1, Math.ceil(rows / 12));
-      for (let at = 0; at < rows; at += step) {
-        const text = heat.blocks[at].address.replace(/^(.{3}).{5,}(.{4})$/, "$1\u2026$2");
-        frame.svg.append(
-          node(
-            "text",
-            { x: frame.left - 6, y: frame.bottom - ((at + 0.5) / rows) * high + 4, "text-anchor": "end" },
-            text,
-          ),
-        );
+      const step = Math.max(1, Math.ceil(count / Math.min(12, Math.floor(high / 14))));
+      for (let at = 0; at < count; at += step) {
+        const middle = frame.bottom - ((at + 0.5) / count) * high + 4;
+        frame.svg.append(node("text", { x: frame.left - 6, y: middle, "text-anchor": "end" }, rows[at].label));
       }
     },
     read(at, part) {
       const found = row(part),
-        value = found.counts[Math.floor((at - first) / time.scale)] || 0;
-      const block = `${bytes(heat.block_bytes)} from ${found.address} on`;
-      return `${time.text(at)}, ${block}: ${counted(value, "access")}`;
+        value = found.counts[Math.floor((at - first) / width)] || 0;
+      return `${spec.xText(at)}, ${found.name}: ${counted(value, "access")}`;
     },
     recolour() {
       image = null;

@@ -1,12 +1,8 @@
-// The kinds of charts: columns over time, curves and bars. Each makes the spec of a chart.
+// The kinds of charts: values over time, curves and bars. Each makes the spec of a chart from what the page's data has.
 
-// Time as it is drawn: seconds, clocks or accesses. The columns of a list of slices, from the first one to the last.
-function timeOf(memory) {
-  const scale = memory.slice_seconds || memory.slice_length;
-  const text = memory.slice_seconds ? seconds : count;
-  const unit = memory.slice_seconds ? "time" : memory.slice_unit === "clocks" ? "clocks" : "accesses";
-  return { scale, text, unit };
-}
+const texts = { count, bytes, bytes_per_second: perSecond, seconds, share: percent };
+const colours = ["c0", "c1", "c2"];
+const lines = ["l0", "l1", "l2"];
 
 // A box as part of a path.
 function box(left, right, bottom, top) {
@@ -14,134 +10,171 @@ function box(left, right, bottom, top) {
   return `M${from} ${low}V${high}H${to}V${low}Z`;
 }
 
-// Stacked columns over time. `series`: [class, name, value of a slice]. `limit`: { y, name }.
-function columns(options) {
-  const { memory, series, view, yText, rate, limit, borders } = options;
-  const time = timeOf(memory),
-    slices = memory.slices;
-  const sums = slices.map((slice) => series.map(([, , value]) => value(slice) * (rate || 1)));
-  const begin = (slice) => slice.slice * time.scale;
-  const total = (values) =>
-    options.isStacked === false ? Math.max(...values) : values.reduce((sum, one) => sum + one, 0);
-  const inside = (from, to) =>
-    slices.flatMap((slice, at) => (begin(slice) <= to && begin(slice) + time.scale >= from ? [at] : []));
-  const find = (at) => slices.findIndex((slice) => at >= begin(slice) && at < begin(slice) + time.scale);
-  const first = slices[0],
-    last = slices[slices.length - 1];
+// What the axes of all kinds have.
+function axes(chart, view) {
   return {
-    ...options,
-    extent: [begin(first), begin(last) + time.scale],
+    title: chart.title,
+    about: chart.about,
+    className: chart.wide ? "wide" : "",
+    extent: chart.extent,
     view,
-    stops: slices.map((slice) => begin(slice) + time.scale / 2),
+    xName: chart.x.name,
+    yName: chart.y.name,
     xTicks: ticks,
-    xText: time.text,
-    yText,
+    xText: texts[chart.x.unit],
+    yText: texts[chart.y.unit],
+  };
+}
+
+// Values over time.
+function overTime(chart, view) {
+  const { style, slices, series, marks, borders, limit } = chart;
+  const spec = axes(chart, view),
+    isStacked = style === "stacked",
+    isLine = style === "steps";
+  const value = (one, at) => one.values[at];
+  // The slice of a series at a time, or -1.
+  const find = ({ begins, width }, at) => begins.findIndex((begin) => at >= begin && at < begin + width);
+  const inside = ({ begins, width }, from, to) =>
+    begins.flatMap((begin, at) => (begin <= to && begin + width >= from ? [at] : []));
+  const highest = (from, to) => {
+    const all = slices.map((of) => inside(of, from, to));
+    let most = 0;
+    if (isStacked) {
+      for (const at of all[0]) most = Math.max(most, series.reduce((sum, one) => sum + value(one, at), 0));
+    } else {
+      for (const one of series) for (const at of all[one.slices]) most = Math.max(most, value(one, at));
+    }
+    return Math.max(most, limit ? limit.value : 0) * 1.05;
+  };
+  const area = (of, x, y, frame, base, one) => {
+    let path = "";
+    for (const at of inside(of, frame.from, frame.to)) {
+      const left = x(of.begins[at]),
+        right = Math.max(x(of.begins[at] + of.width), left + 0.6);
+      const from = base ? base[at] : 0;
+      if (value(one, at) > 0) path += box(left, right, y(from), y(from + value(one, at)));
+      if (base) base[at] += value(one, at);
+    }
+    return path || "M0 0";
+  };
+  const steps = (of, x, y, frame, one) => {
+    let path = "",
+      end = null;
+    for (const at of inside(of, frame.from, frame.to)) {
+      const begin = of.begins[at],
+        isNext = end !== null && Math.abs(begin - end) < of.width / 2;
+      path += `${isNext ? "L" : "M"}${x(begin).toFixed(2)} ${y(value(one, at)).toFixed(2)}H${x(begin + of.width).toFixed(2)}`;
+      end = begin + of.width;
+    }
+    return path || "M0 0";
+  };
+  const finest = slices.reduce((best, of) => (of.width < best.width ? of : best), slices[0]);
+  return {
+    ...spec,
+    stops: finest.begins.map((begin) => begin + finest.width / 2),
     legend: series
-      .map(([className, name]) => [className, name])
-      .concat(slices.some((one) => one.gap_count) ? [["c3", "gaps"]] : []),
-    top: (from, to) =>
-      Math.max(...inside(from, to).map((at) => total(sums[at])), limit && limit.isShown ? limit.y : 0) * 1.05,
+      .map((one) => [colours[one.colour], one.name])
+      .concat(marks.length ? [["c3", "gaps"]] : [], limit ? [["c3", limit.name]] : []),
+    top: highest,
     draw(content, x, y, frame) {
-      const paths = series.map(() => "");
-      for (const at of inside(frame.from, frame.to)) {
-        const left = x(begin(slices[at])),
-          right = Math.max(x(begin(slices[at]) + time.scale), left + 0.6);
-        let base = 0;
-        sums[at].forEach((value, index) => {
-          const from = options.isStacked === false ? 0 : base;
-          if (value > 0) paths[index] += box(left, right, y(from), y(from + value));
-          base += value;
-        });
+      const base = isStacked ? slices[0].begins.map(() => 0) : null;
+      for (const one of series) {
+        const of = slices[one.slices];
+        const made = isLine
+          ? { class: `line ${lines[one.colour]}`, d: steps(of, x, y, frame, one) }
+          : { class: colours[one.colour], d: area(of, x, y, frame, base, one) };
+        content.append(node("path", made));
       }
-      paths.forEach((path, index) => content.append(node("path", { class: series[index][0], d: path || "M0 0" })));
-      for (const slice of slices.filter((one) => one.gap_count)) {
-        const at = x(begin(slice) + time.scale / 2);
-        content.append(node("line", { class: "mark", x1: at, x2: at, y1: frame.top, y2: frame.bottom }));
+      const vertical = (name, at) =>
+        content.append(node("line", { class: name, x1: x(at), x2: x(at), y1: frame.top, y2: frame.bottom }));
+      marks.forEach((mark) => vertical("mark", mark.at));
+      borders.forEach((at) => vertical("border", at));
+      if (limit) {
+        const at = y(limit.value);
+        content.append(node("line", { class: "limit", x1: frame.left, x2: frame.right, y1: at, y2: at }));
       }
-      for (const at of borders || [])
-        content.append(node("line", { class: "border", x1: x(at), x2: x(at), y1: frame.top, y2: frame.bottom }));
-      if (limit && limit.isShown)
-        content.append(
-          node("line", { class: "limit", x1: frame.left, x2: frame.right, y1: y(limit.y), y2: y(limit.y) }),
-        );
     },
     read(at) {
-      const index = find(at);
-      if (index < 0) return `${time.text(at)}: no accesses`;
-      const slice = slices[index];
-      const values = series.map(([, name], one) => `${name} ${yText(sums[index][one])}`);
-      if (slice.gap_count)
-        values.push(`${counted(slice.gap_count, "gap")}, ${counted(slice.lost_accesses, "access")} known to be lost`);
-      return `${time.text(begin(slice))}: ${values.join(", ")}`;
+      const values = series.flatMap((one) => {
+        const index = find(slices[one.slices], at);
+        return index < 0 ? [] : [`${one.name} ${spec.yText(value(one, index))}`];
+      });
+      const mark = marks.find((one) => Math.abs(one.at - at) <= slices[0].width / 2);
+      if (mark) values.push(mark.text);
+      return `${spec.xText(at)}: ${values.length ? values.join(", ") : "no accesses"}`;
     },
   };
 }
 
-// A curve over a logarithmic axis. `points`: [x, y], the y from 0 to 1.
-function curve(options) {
-  const { points, xName, yName, xValue } = options;
-  const at = points.map(([x]) => Math.log2(x));
-  const nearest = (place) =>
-    at.reduce((best, one, index) => (Math.abs(one - place) < Math.abs(at[best] - place) ? index : best), 0);
+// Curves over a logarithmic axis.
+function curve(chart) {
+  const { curves } = chart,
+    spec = axes(chart, {});
+  const nearest = (points, place) =>
+    points.reduce((best, point) => (Math.abs(point[0] - place) < Math.abs(best[0] - place) ? point : best));
+  const xText = (place) => texts[chart.x.unit](2 ** place);
+  const drawn = curves.filter((one) => one.points.length);
   return {
-    ...options,
-    extent: [at[0], Math.max(at[at.length - 1], at[0] + 1)],
-    view: {},
-    stops: at,
+    ...spec,
+    stops: [...new Set(drawn.flatMap((one) => one.points.map(([x]) => x)))].sort((one, other) => one - other),
     xTicks: powers,
-    xText: (place) => xValue(2 ** place),
-    yText: percent,
+    xText,
+    legend: curves.length > 1 ? curves.map((one, index) => [colours[index], one.name]) : null,
     top: () => 1,
     draw(content, x, y) {
-      const path = points
-        .map(([, value], index) => `${index ? "L" : "M"}${x(at[index]).toFixed(2)} ${y(value).toFixed(2)}`)
-        .join("");
-      content.append(node("path", { class: "line l0", d: path }));
-      if (points.length < 64)
-        points.forEach(([, value], index) =>
-          content.append(node("circle", { class: "c0", cx: x(at[index]), cy: y(value), r: 3 })),
-        );
+      curves.forEach(({ points }, index) => {
+        const path = points
+          .map((point, at) => `${at ? "L" : "M"}${x(point[0]).toFixed(2)} ${y(point[1]).toFixed(2)}`)
+          .join("");
+        content.append(node("path", { class: `line ${lines[index]}`, d: path || "M0 0" }));
+        if (points.length < 64)
+          points.forEach((point) =>
+            content.append(node("circle", { class: colours[index], cx: x(point[0]), cy: y(point[1]), r: 3 })),
+          );
+      });
     },
     read(place) {
-      const [value, share] = points[nearest(place)];
-      return `${xName} ${xValue(value)}: ${yName} ${percent(share)}`;
+      const at = nearest(drawn[0].points, place)[0];
+      const values = drawn.map((one) => `${one.name} ${percent(nearest(one.points, place)[1])}`);
+      return `${chart.x.name} ${xText(at)}: ${values.join(", ")}`;
     },
   };
 }
 
-// Bars of ranges. `bars`: [text of the range, value, text of the value].
-function bars(options) {
-  const { list, yText } = options;
+// Groups of bars of ranges.
+function bars(chart) {
+  const { labels, names, values } = chart,
+    spec = axes(chart, {});
+  const width = 0.84 / Math.max(values.length, 1);
   return {
-    ...options,
-    extent: [0, list.length],
-    view: {},
-    stops: list.map((_, index) => index + 0.5),
+    ...spec,
+    stops: labels.map((_, index) => index + 0.5),
     xTicks: (from, to, most) =>
       ticks(Math.floor(from), Math.ceil(to) - 1, most)
         .filter(Number.isInteger)
         .map((at) => at + 0.5),
-    xText: (place) => (list[Math.floor(place)] || [""])[0],
-    yText,
-    top: (from, to) => Math.max(...list.slice(Math.floor(from), Math.ceil(to)).map((one) => one[1])) * 1.05,
+    xText: (place) => labels[Math.floor(place)] || "",
+    legend: names.length > 1 ? names.map((name, index) => [colours[index], name]) : null,
+    top: (from, to) =>
+      Math.max(0, ...values.flatMap((list) => list.slice(Math.floor(from), Math.ceil(to)))) * 1.05,
     draw(content, x, y, frame) {
-      list.forEach(([, value], index) => {
-        const left = x(index + 0.08),
-          height = Math.max(y(0) - y(value), 0);
-        content.append(
-          node("rect", {
-            class: "c0",
-            x: left,
-            y: frame.bottom - height,
-            width: Math.max(x(index + 0.92) - left, 0.5),
-            height,
-          }),
-        );
-      });
+      values.forEach((list, group) =>
+        list.forEach((value, index) => {
+          const left = x(index + 0.08 + group * width),
+            height = Math.max(y(0) - y(value), 0);
+          content.append(
+            node("rect", {
+              class: colours[group],
+              x: left,
+              y: frame.bottom - height,
+              width: Math.max(x(index + 0.08 + (group + 1) * width) - left, 0.5),
+              height,
+            }),
+          );
+        }),
+      );
     },
-    read(place) {
-      const [, , text] = list[Math.min(Math.floor(place), list.length - 1)];
-      return text;
-    },
+    read: (place) => chart.texts[Math.min(Math.floor(place), labels.length - 1)] || "",
   };
 }

@@ -1,44 +1,33 @@
-// Puts charts and tables on the page.
+// Puts the parts on the page.
 
 const main = document.getElementById("charts");
 
-// Shows the charts over time of a memory in place of others.
-function choose(number, place) {
-  const made = overTime(number);
-  place.replaceChildren(...made.map((one) => one.element || one));
-  place.charts = made.filter((one) => one.draw);
-  place.charts.forEach((chart) => chart.draw());
-}
-
 function start() {
-  const place = html("div", "wide");
-  place.style.display = "contents";
-  main.append(sums());
-  if (report.timeline.length > 1) {
+  const places = ["first", "memories", "last"].map(() => html("div", "wide"));
+  const [first, memories, last] = places;
+  places.forEach((place) => (place.style.display = "contents"));
+  main.append(first);
+  if (data.memories.length > 1) {
     const made = section({
       title: "Memory",
       about: "The charts over time are those of one memory; all others are of all memories.",
     });
     const list = html("select");
     list.setAttribute("aria-label", "memory");
-    report.timeline.forEach((one, number) =>
-      list.append(new Option(`source ${one.source}: ${(data.sources[number] || {}).file || ""}`, number)),
-    );
-    list.addEventListener("change", () => choose(Number(list.value), place));
+    data.memories.forEach(([name], number) => list.append(new Option(name, number)));
+    list.addEventListener("change", () => put(memories, data.memories[Number(list.value)][1]));
     made.append(list);
     main.append(made);
   }
-  const all = together();
-  main.append(place, ...all.map((one) => one.element || one));
-  all.filter((one) => one.draw).forEach((chart) => chart.draw());
-  choose(0, place);
+  main.append(memories, last);
+  put(first, data.first);
+  put(last, data.last);
+  if (data.memories.length) put(memories, data.memories[0][1]);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
-    place.charts
-      .filter((chart) => chart.spec.recolour)
-      .forEach((chart) => {
-        chart.spec.recolour();
-        chart.draw();
-      });
+    for (const chart of places.flatMap((place) => place.charts || []).filter((one) => one.spec.recolour)) {
+      chart.spec.recolour();
+      chart.draw();
+    }
   });
 }
 

@@ -1,25 +1,23 @@
-//! Makes the HTML page: the verdict as text, the data as JSON, and the script that draws the charts.
+//! Makes the HTML page: the verdict as text, the parts as JSON, and the script that draws the charts.
 //!
 //! Names of files and messages come from outside. In the text they are escaped, and in the data `<` is, so that neither can
 //! end its element. The page's policy forbids all requests.
 
 use hmtt_format::escape;
-use serde_json::Value;
+use serde_json::{Value, json};
+
+use super::chart::Parts;
 
 const PAGE: &str = include_str!("page.html");
 const STYLE: &str = include_str!("page.css");
-const SCRIPT: [&str; 8] = [
+const SCRIPT: [&str; 6] = [
     include_str!("numbers.js"),
     include_str!("chart.js"),
     include_str!("kinds.js"),
     include_str!("heat_map.js"),
-    include_str!("tables.js"),
-    include_str!("all_memories.js"),
-    include_str!("over_time.js"),
+    include_str!("parts.js"),
     include_str!("page.js"),
 ];
-/// Most memories whose charts over time are on the page.
-pub const MOST_MEMORIES: usize = 6;
 
 /// Text in which nothing has a meaning in HTML, or controls a terminal.
 fn text(raw: &str) -> String {
@@ -72,12 +70,13 @@ fn note_left_out(data: &mut Value, left_out: usize) {
     }
 }
 
-/// The page. `left_out`: how many memories have no charts over time. `names`: those of the files. `data`: what `--json` prints.
-pub fn html(left_out: usize, names: &str, mut data: Value) -> String {
+/// The page. `left_out`: how many memories have no charts over time. `names`: those of the files. `data`: what `--json`
+/// prints.
+pub fn html(left_out: usize, names: &str, mut data: Value, parts: &Parts) -> String {
     note_left_out(&mut data, left_out);
     let title = text(&format!("Memory accesses of {names}"));
     let verdict = verdict(&data);
-    let json = data.to_string().replace('<', "\\u003c");
+    let json = json!(parts).to_string().replace('<', "\\u003c");
     let script = SCRIPT.concat();
     // In one pass: what is put in is not searched again.
     let mut page = String::with_capacity(PAGE.len() + json.len() + script.len() + STYLE.len());
@@ -99,8 +98,7 @@ pub fn html(left_out: usize, names: &str, mut data: Value) -> String {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
+    use super::super::chart::Part;
     use super::*;
 
     #[test]
@@ -109,9 +107,13 @@ mod tests {
         let data = json!({
             "complete": false, "missing": [hostile], "notes": [],
             "sources": [{ "source": 1, "file": hostile, "kind": "x", "absent": [] }],
-            "report": { "timeline": [] },
         });
-        let page = html(0, hostile, data);
+        let parts = Parts {
+            first: vec![Part::absent(hostile, hostile, false)],
+            memories: vec![(hostile.to_owned(), Vec::new())],
+            ..Parts::default()
+        };
+        let page = html(0, hostile, data, &parts);
         assert_eq!(page.matches("<script").count(), 2);
         assert_eq!(page.matches("</script").count(), 2);
         assert!(

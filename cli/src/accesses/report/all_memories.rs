@@ -1,0 +1,203 @@
+//! Charts and tables of all memories together, and which parts a report has.
+
+use hmtt::analysis::distribution::HotShare;
+use hmtt::analysis::mrc;
+use hmtt::analysis::pages::Hot;
+use hmtt::analysis::reuse::Bucket;
+
+use super::chart::{Axis, Chart, Content, Curve, Part, Parts, Table, Unit};
+use super::found::Found;
+use super::numbers::{counted, exact, text};
+use crate::accesses::input::Read;
+
+/// Most memories whose charts over time are on the page.
+pub const MOST_MEMORIES: usize = 6;
+
+/// A part of a whole; nothing of nothing.
+pub fn share(part: f64, whole: f64) -> String {
+    if whole > 0.0 { text(Unit::Share, part / whole) } else { "-".to_owned() }
+}
+
+/// The limits of a range.
+fn range(from: u64, to: u64) -> String {
+    let [from, to] = [from, to].map(|limit| exact(limit as f64));
+    if from == to { from } else { format!("{from} to {to}") }
+}
+
+/// A chart whose x is no time.
+pub fn chart(
+    [title, about]: [&str; 2],
+    extent: (f64, f64),
+    x: Axis,
+    y: Axis,
+    content: Content,
+) -> Chart {
+    let (title, about) = (title.to_owned(), about.to_owned());
+    Chart { title, about, wide: false, extent, is_time: false, x, y, content }
+}
+
+/// The extent of curves: from their first to their last x.
+pub fn extent_of(curves: &[Curve]) -> (f64, f64) {
+    let all = || curves.iter().flat_map(|curve| curve.points.iter().map(|point| point.0));
+    let first = all().fold(f64::INFINITY, f64::min);
+    (first, all().fold(first + 1.0, f64::max))
+}
+
+/// What is estimated, if something is.
+pub fn sampled(found: &Found) -> String {
+    let rate = found.reuse.sampling_rate;
+    let rate = (rate < 1.0).then(|| text(Unit::Share, rate));
+    rate.map_or_else(String::new, |rate| format!(" Estimated from {rate} of all lines."))
+}
+
+/// Part of all touches that the hottest pages have.
+pub fn distribution_curve(found: &Found, name: &str) -> Curve {
+    let point = |one: &HotShare| ((one.pages.max(1) as f64).log2(), one.touch_share);
+    Curve { name: name.to_owned(), points: found.distribution.iter().map(point).collect() }
+}
+
+/// Part of touches that a cache of each size misses.
+pub fn miss_curve(found: &Found, name: &str) -> Curve {
+    let point = |one: &mrc::Point| ((one.cache_bytes.max(1) as f64).log2(), one.miss_ratio);
+    Curve { name: name.to_owned(), points: found.mrc.points.iter().map(point).collect() }
+}
+
+/// The chart of distributions.
+pub fn distribution_chart(curves: Vec<Curve>) -> Chart {
+    let words =
+        ["Distribution of touches over pages", "Part of all touches that the hottest pages have."];
+    let [x, y] =
+        [Axis::new("hottest pages", Unit::Count), Axis::new("of all touches", Unit::Share)];
+    chart(words, extent_of(&curves), x, y, Content::Curves { curves })
+}
+
+/// The chart of miss ratios; a sentence if there is nothing to draw.
+pub fn miss_part(curves: Vec<Curve>, sampled: &str) -> Part {
+    let title = "Miss-ratio curve";
+    if curves.iter().all(|curve| curve.points.is_empty()) {
+        let reason = "The sample resolves no cache of the sizes that the lines would fill.";
+        return Part::absent(title, reason, false);
+    }
+    let about = format!(
+        "Part of touches that an LRU cache of each size misses, if any line can be anywhere in it.{sampled}"
+    );
+    let [x, y] = [Axis::new("cache", Unit::Bytes), Axis::new("misses", Unit::Share)];
+    Part::Chart(chart([title, &about], extent_of(&curves), x, y, Content::Curves { curves }))
+}
+
+fn run_chart(found: &Found) -> Chart {
+    let runs = &found.hot.page_runs;
+    let labels: Vec<String> = runs.iter().map(|one| range(one.at_least, one.at_most)).collect();
+    let text = |(one, length): (&hmtt::analysis::pages::Runs, &String)| {
+        format!("{length} touches in a row: {}", counted(one.runs as f64, "run"))
+    };
+    let texts = runs.iter().zip(&labels).map(text).collect();
+    let values = vec![runs.iter().map(|one| one.runs as f64).collect()];
+    let about = "Touches in a row of one page, by a thread or card.";
+    let extent = (0.0, labels.len().max(1) as f64);
+    let content = Content::Bars { labels, texts, names: vec!["runs".to_owned()], values };
+    let [x, y] = [Axis::new("touches in a row", Unit::Count), Axis::new("runs", Unit::Count)];
+    chart(["Run lengths on a page", about], extent, x, y, content)
+}
+
+fn reuse_chart(found: &Found) -> Chart {
+    let all = found.reuse.touches as f64;
+    let of_all = |touches: f64| format!("{} ({})", counted(touches, "touch"), share(touches, all));
+    let (mut labels, mut texts, mut values) = (Vec::new(), Vec::new(), Vec::new());
+    for Bucket { distance_at_least, distance_at_most, touches } in &found.reuse.distances {
+        labels.push(text(Unit::Count, *distance_at_least as f64));
+        let distance = range(*distance_at_least, *distance_at_most);
+        texts.push(format!("distance {distance}: {}", of_all(*touches)));
+        values.push(*touches);
+    }
+    let first = found.reuse.first_touches;
+    labels.push("first".to_owned());
+    texts.push(format!("first touches: {} ({})", exact(first), share(first, all)));
+    values.push(first);
+    let extent = (0.0, labels.len() as f64);
+    let about = format!("Distinct lines touched between two touches of a line.{}", sampled(found));
+    let names = vec!["touches".to_owned()];
+    let content = Content::Bars { labels, texts, names, values: vec![values] };
+    let [x, y] =
+        [Axis::new("distance in lines, from", Unit::Count), Axis::new("touches", Unit::Count)];
+    chart(["Reuse distances", &about], extent, x, y, content)
+}
+
+/// Pages or lines with most touches.
+fn hottest(title: &str, list: &[Hot], touches: u64) -> Part {
+    let row = |one: &Hot| {
+        let part = share(one.touches as f64, touches as f64);
+        vec![format!("{:x}", one.address), one.source.to_string(), exact(one.touches as f64), part]
+    };
+    let about = "An access touches each line that it has bytes of.";
+    let heads = ["address", "source", "touches", "of all"];
+    Part::Table(Table::new(title, about, &heads, list.iter().map(row).collect()))
+}
+
+/// The sums.
+fn sums(found: &Found) -> Part {
+    let of = &found.stats;
+    let all = of.accesses as f64;
+    let of_all = |part: u64| format!("{} ({})", exact(part as f64), share(part as f64, all));
+    let with_bytes = |count: u64, unit: f64| {
+        format!("{} ({})", exact(count as f64), text(Unit::Bytes, count as f64 * unit))
+    };
+    let accessed = match of.unsized_accesses {
+        0 => text(Unit::Bytes, of.access_bytes as f64),
+        more => format!("not known of {}", counted(more as f64, "access")),
+    };
+    let time = match (of.duration_seconds, of.duration_clocks) {
+        (Some(time), _) => text(Unit::Seconds, time),
+        (None, Some(clocks)) => counted(clocks as f64, "clock"),
+        _ => "not known".to_owned(),
+    };
+    let bandwidth = of.bytes_per_second.map(|rate| text(Unit::BytesPerSecond, rate));
+    let mut rows = vec![
+        ("accesses", exact(all)),
+        ("reads", of_all(of.reads)),
+        ("writes", of_all(of.writes)),
+        ("pages of 4 KiB", with_bytes(of.pages, 4096.0)),
+        ("lines of 64 bytes", with_bytes(of.lines, 64.0)),
+        ("bytes accessed", accessed),
+        ("time", time),
+        ("mean bandwidth", bandwidth.unwrap_or("not known".to_owned())),
+    ];
+    rows.extend(of.thread_count.map(|threads| ("threads", exact(threads as f64))));
+    let rows = rows.into_iter().map(|(name, value)| vec![name.to_owned(), value]).collect();
+    Part::Table(Table::new("Sums", "", &["", "all memories"], rows))
+}
+
+/// Charts and tables of all memories.
+fn together(found: &Found) -> Vec<Part> {
+    if found.stats.accesses == 0 {
+        return vec![Part::absent("Charts", "There are no accesses.", true)];
+    }
+    vec![
+        Part::Chart(distribution_chart(vec![distribution_curve(found, "have")])),
+        Part::Chart(run_chart(found)),
+        Part::Chart(reuse_chart(found)),
+        miss_part(vec![miss_curve(found, "misses")], &sampled(found)),
+        hottest("Hottest pages", &found.hot.hot_pages, found.hot.touches),
+        hottest("Hottest lines", &found.hot.hot_lines, found.hot.touches),
+    ]
+}
+
+/// What is shown of files. They have the names of the memories, and what is known of them.
+pub fn parts(found: &Found, files: &[Read]) -> Parts {
+    let memories = |of: &Read| {
+        of.ending.memories.iter().map(|known| (of.name.clone(), *known)).collect::<Vec<_>>()
+    };
+    let known: Vec<_> = files.iter().flat_map(memories).collect();
+    let memory = |number: usize| {
+        let source = known.get(number);
+        let name = source.map_or("", |(name, _)| name);
+        let memory = found.memory(number, source.map(|(_, known)| known))?;
+        Some((format!("source {}: {name}", number + 1), memory.parts()))
+    };
+    let shown = found.timeline.len().min(MOST_MEMORIES);
+    Parts {
+        first: vec![sums(found)],
+        memories: (0..shown).filter_map(memory).collect(),
+        last: together(found),
+    }
+}

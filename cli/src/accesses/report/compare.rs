@@ -1,0 +1,101 @@
+//! Compares two files: their numbers with differences, and their charts in the same axes.
+
+pub mod differences;
+mod pair;
+mod together;
+
+use hmtt::analysis::Known;
+
+use self::differences::{Difference, Shown, table};
+use self::pair::Pair;
+use self::together::together;
+use super::chart::{Chart, Part, Parts, Table, Unit};
+use super::found::Found;
+use super::over_time::Memory;
+use super::time::Time;
+
+/// Names of the files in charts and tables.
+const SIDES: [&str; 2] = ["A", "B"];
+
+/// A file, and what was found in it.
+pub struct Side {
+    pub name: String,
+    pub found: Found,
+    pub known: Option<Known>,
+}
+
+/// The banks of both files.
+fn bank_table(memories: &[Memory<'_>; 2]) -> Option<Part> {
+    let [one, other] = [memories[0].rows?, memories[1].rows?];
+    let mut places: Vec<(u16, u16)> =
+        one.banks.iter().chain(&other.banks).map(|of| (of.rank, of.bank)).collect();
+    places.sort_unstable();
+    places.dedup();
+    let mut marked = Vec::new();
+    let row = |(at, (rank, bank)): (usize, (u16, u16))| {
+        let of =
+            [one, other].map(|of| of.banks.iter().find(|of| (of.rank, of.bank) == (rank, bank)));
+        let words = format!("{rank}/{bank}");
+        let accesses = of.map(|of| Some(of.map_or(0.0, |of| of.accesses as f64)));
+        let same =
+            of.map(|of| Some(of?.outcomes.same_row_accesses as f64 / of?.accesses.max(1) as f64));
+        let counts = Difference::new("", words, Shown::Exact, accesses);
+        let shares = Difference::new("", "", Shown::In(Unit::Share), same);
+        if counts.differs || shares.differs {
+            marked.push(at);
+        }
+        counts.cells().into_iter().chain(shares.cells().into_iter().skip(1).take(3)).collect()
+    };
+    let rows: Vec<Vec<String>> = places.into_iter().enumerate().map(row).collect();
+    if rows.is_empty() {
+        return None;
+    }
+    let heads =
+        ["rank/bank", "accesses A", "B", "B - A", "B / A", "same row A", "same row B", "B - A"];
+    let about = "Accesses of each bank, and the part of them to the row of the bank's last access.";
+    Some(Part::Table(Table { marked, wide: true, ..Table::new("Banks", about, &heads, rows) }))
+}
+
+/// What is shown of two files.
+pub fn parts(sides: &[Side; 2], all: &[Difference]) -> Parts {
+    let [one, other] = [0, 1].map(|at| sides[at].found.memory(0, sides[at].known.as_ref()));
+    let mut first = vec![table(sides, all)];
+    let used = |of: &Memory<'_>| !of.time.slices.is_empty();
+    let mut over_time = Vec::new();
+    match one.filter(used).zip(other.filter(used)) {
+        Some((one, other)) if Time::new(one.time).is_like(&Time::new(other.time)) => {
+            let pair = Pair::new([one, other]);
+            over_time.extend(pair.over_time());
+            over_time.extend(pair.heat_maps());
+            over_time.extend(bank_table(&pair.memories));
+        }
+        Some((one, other)) => {
+            let reason = "The files have different units of time, so charts over time have axes of their own.";
+            first.push(Part::absent("Time", reason, true));
+            for (side, memory) in SIDES.into_iter().zip([one, other]) {
+                over_time.extend(memory.parts().into_iter().filter_map(|part| apart(part, side)));
+            }
+        }
+        None => first.push(Part::absent("Time", "One of the files has no accesses.", true)),
+    }
+    if sides.iter().any(|side| side.found.timeline.len() > 1) {
+        let reason = "Charts over time are those of the first memory of each file.";
+        first.push(Part::absent("Memories", reason, true));
+    }
+    first.extend(over_time);
+    Parts { first, memories: Vec::new(), last: together(sides) }
+}
+
+/// A chart of one file beside that of the other. It is not zoomed with the other one.
+fn apart(part: Part, side: &str) -> Option<Part> {
+    match part {
+        Part::Chart(chart) => {
+            let title = format!("{}, {side}", chart.title);
+            Some(Part::Chart(Chart { title, wide: false, is_time: false, ..chart }))
+        }
+        Part::Absent { title, reason, .. } => {
+            Some(Part::Absent { title: format!("{title}, {side}"), reason, wide: false })
+        }
+        Part::Table(_) => None,
+    }
+}

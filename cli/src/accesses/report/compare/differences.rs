@@ -1,0 +1,183 @@
+//! Numbers of two files, and how they differ: as text, as CSV, and as a table.
+
+use std::io::{self, Write};
+
+use hmtt::analysis::LINE_LOG2;
+use hmtt::analysis::rows::Outcomes;
+use serde::Serialize;
+
+use super::{SIDES, Side};
+use crate::accesses::figures::power_of_two;
+use crate::accesses::output::optional;
+use crate::accesses::report::chart::{Part, Table, Unit};
+use crate::accesses::report::found::{Found, SHOWN_CACHES};
+use crate::accesses::report::numbers::{exact, text};
+
+/// Numbers are marked if the larger one is at least so many times the smaller one.
+const MARKED: f64 = 1.05;
+
+/// How a number is shown.
+#[derive(Clone, Copy)]
+pub enum Shown {
+    Exact,
+    In(Unit),
+}
+
+impl Shown {
+    fn text(self, value: f64) -> String {
+        match self {
+            Shown::Exact => exact(value),
+            Shown::In(unit) => text(unit, value),
+        }
+    }
+}
+
+/// A number of both files.
+#[derive(Serialize)]
+pub struct Difference {
+    /// What the number is: a name of the result of one file, or a cache size.
+    name: String,
+    /// That of the first file, if it is known.
+    value_a: Option<f64>,
+    /// That of the second file, if it is known.
+    value_b: Option<f64>,
+    /// The second one less the first one.
+    difference: Option<f64>,
+    /// The second one in terms of the first one; unknown if that is 0.
+    ratio: Option<f64>,
+    /// Whether it is marked.
+    pub differs: bool,
+    #[serde(skip)]
+    words: String,
+    #[serde(skip)]
+    shown: Shown,
+}
+
+impl Difference {
+    pub fn new(
+        name: impl Into<String>,
+        words: impl Into<String>,
+        shown: Shown,
+        values: [Option<f64>; 2],
+    ) -> Self {
+        let [value_a, value_b] = values;
+        let both = value_a.zip(value_b);
+        let ratio = both.filter(|(one, _)| *one != 0.0).map(|(one, other)| other / one);
+        let differs = match (both, ratio) {
+            (Some((one, other)), None) => one != other,
+            (_, Some(ratio)) => !(1.0 / MARKED..MARKED).contains(&ratio),
+            _ => value_a.is_some() != value_b.is_some(),
+        };
+        let difference = both.map(|(one, other)| other - one);
+        let (name, words) = (name.into(), words.into());
+        Difference { name, value_a, value_b, difference, ratio, differs, words, shown }
+    }
+
+    /// Name, values, difference and ratio.
+    pub fn cells(&self) -> [String; 5] {
+        let known = |value: Option<f64>| {
+            value.map_or("not known".to_owned(), |value| self.shown.text(value))
+        };
+        let signed = |value: f64| {
+            let sign = if value < 0.0 { "-" } else { "+" };
+            format!("{sign}{}", self.shown.text(value.abs()))
+        };
+        [
+            self.words.clone(),
+            known(self.value_a),
+            known(self.value_b),
+            self.difference.map_or("-".to_owned(), signed),
+            self.ratio.map_or("-".to_owned(), |ratio| format!("{ratio:.3}")),
+        ]
+    }
+}
+
+/// The columns of differences as CSV.
+pub const HEADING: &str = "name,value_a,value_b,difference,ratio,differs";
+
+/// The numbers as CSV.
+pub fn write_rows(all: &[Difference], output: &mut dyn Write) -> io::Result<()> {
+    all.iter().try_for_each(|one| {
+        let Difference { name, value_a, value_b, difference, ratio, differs, .. } = one;
+        let [value_a, value_b, difference, ratio] =
+            [value_a, value_b, difference, ratio].map(|value| optional(*value));
+        writeln!(output, "{name},{value_a},{value_b},{difference},{ratio},{differs}")
+    })
+}
+
+/// A number of a file, if it is known.
+type Number = fn(&Found) -> Option<f64>;
+
+/// The part of mapped accesses with an outcome.
+fn row_share(found: &Found, of: impl Fn(&Outcomes) -> u64) -> Option<f64> {
+    let all: u64 = found.rows.iter().map(|one| one.outcomes.accesses()).sum();
+    let part: u64 = found.rows.iter().map(|one| of(&one.outcomes)).sum();
+    (all > 0).then(|| part as f64 / all as f64)
+}
+
+/// The bytes of all accesses, if their sizes are known.
+fn access_bytes(found: &Found) -> Option<f64> {
+    (found.stats.unsized_accesses == 0).then_some(found.stats.access_bytes as f64)
+}
+
+#[rustfmt::skip]
+const NUMBERS: [(&str, &str, Shown, Number); 14] = [
+    ("accesses", "accesses", Shown::Exact, |of| Some(of.stats.accesses as f64)),
+    ("reads", "reads", Shown::Exact, |of| Some(of.stats.reads as f64)),
+    ("writes", "writes", Shown::Exact, |of| Some(of.stats.writes as f64)),
+    ("access_bytes", "bytes accessed", Shown::In(Unit::Bytes), access_bytes),
+    ("pages", "pages of 4 KiB", Shown::Exact, |of| Some(of.stats.pages as f64)),
+    ("lines", "lines of 64 bytes", Shown::Exact, |of| Some(of.stats.lines as f64)),
+    ("duration_seconds", "time", Shown::In(Unit::Seconds), |of| of.stats.duration_seconds),
+    ("accesses_per_second", "accesses in a second", Shown::In(Unit::Count), |of| of.stats.accesses_per_second),
+    ("bytes_per_second", "mean bandwidth", Shown::In(Unit::BytesPerSecond), |of| of.stats.bytes_per_second),
+    ("first_touches", "first touches of lines", Shown::Exact, |of| Some(of.reuse.first_touches)),
+    ("same_row_share", "to the same row", Shown::In(Unit::Share), |of| row_share(of, |of| of.same_row_accesses)),
+    ("other_row_share", "to another row", Shown::In(Unit::Share), |of| row_share(of, |of| of.other_row_accesses)),
+    ("gap_count", "gaps", Shown::Exact, |of| Some(of.stats.gap_count as f64)),
+    ("lost_accesses", "accesses known to be lost", Shown::Exact, |of| Some(of.stats.lost_accesses as f64)),
+];
+
+/// The numbers of two files.
+pub fn differences(sides: &[Side; 2]) -> Vec<Difference> {
+    let both = |of: &dyn Fn(&Found) -> Option<f64>| [of(&sides[0].found), of(&sides[1].found)];
+    let numbers = NUMBERS.into_iter();
+    let mut all: Vec<Difference> = numbers
+        .map(|(name, words, shown, of)| Difference::new(name, words, shown, both(&of)))
+        .collect();
+    for bytes in SHOWN_CACHES {
+        let size = power_of_two(bytes);
+        let values = both(&|of| of.mrc.at(bytes >> LINE_LOG2));
+        let name = format!("miss_ratio of {size}");
+        all.push(Difference::new(name, format!("misses, {size}"), Shown::In(Unit::Share), values));
+    }
+    all
+}
+
+/// The numbers as text, those that differ with a star.
+pub fn write_text(sides: &[Side; 2], all: &[Difference], output: &mut dyn Write) -> io::Result<()> {
+    for (letter, side) in SIDES.into_iter().zip(sides) {
+        writeln!(output, "{letter}: {}", hmtt_format::escape::message(&side.name))?;
+    }
+    let row = |[name, one, other, difference, ratio]: [String; 5], mark: &str| {
+        format!("{name:<26} {one:>16} {other:>16} {difference:>16} {ratio:>8} {mark}")
+    };
+    let heads = ["", "A", "B", "B - A", "B / A"].map(str::to_owned);
+    writeln!(output, "{}", row(heads, "").trim_end())?;
+    for one in all {
+        let line = row(one.cells(), if one.differs { "*" } else { "" });
+        writeln!(output, "{}", line.trim_end())?;
+    }
+    writeln!(output, "* differs by 5 % or more, or is known of one file only")
+}
+
+pub fn table(sides: &[Side; 2], all: &[Difference]) -> Part {
+    let rows = all.iter().map(|one| one.cells().to_vec()).collect();
+    let about = format!(
+        "A is {}, B is {}. What differs by 5 % or more, or is known of one file only, is marked.",
+        sides[0].name, sides[1].name
+    );
+    let marked = (0..).zip(all).filter(|(_, one)| one.differs).map(|(row, _)| row).collect();
+    let table = Table::new("Both files", &about, &["", "A", "B", "B - A", "B / A"], rows);
+    Part::Table(Table { marked, wide: true, ..table })
+}

@@ -1,0 +1,79 @@
+//! Curves and bars of all memories of two files.
+
+use super::{SIDES, Side};
+use crate::accesses::report::all_memories::{
+    chart, distribution_chart, distribution_curve, miss_curve, miss_part, sampled,
+};
+use crate::accesses::report::chart::{Axis, Content, Curve, Part, Unit};
+use crate::accesses::report::found::Found;
+use crate::accesses::report::numbers::text;
+
+/// Ranges of both files, of which those of either are there: label, words and the part of all.
+fn ranges(sides: &[Side; 2], of: impl Fn(&Found) -> Vec<(u64, f64)>, noun: &str) -> Content {
+    let both = [&sides[0], &sides[1]].map(|side| of(&side.found));
+    let mut starts: Vec<u64> = both.iter().flatten().map(|(start, _)| *start).collect();
+    starts.sort_unstable();
+    starts.dedup();
+    let value = |list: &Vec<(u64, f64)>, start: u64| {
+        list.iter().find(|(at, _)| *at == start).map_or(0.0, |(_, value)| *value)
+    };
+    let values: Vec<Vec<f64>> =
+        both.iter().map(|list| starts.iter().map(|start| value(list, *start)).collect()).collect();
+    let label = |start: u64| match start {
+        u64::MAX => "first".to_owned(),
+        start => text(Unit::Count, start as f64),
+    };
+    let words = |(at, start): (usize, &u64)| {
+        let of = SIDES.into_iter().zip(&values);
+        let of: Vec<String> =
+            of.map(|(side, list)| format!("{side} {}", text(Unit::Share, list[at]))).collect();
+        format!("{noun} from {}: {}", label(*start), of.join(", "))
+    };
+    let texts = starts.iter().enumerate().map(words).collect();
+    let labels = starts.iter().map(|start| label(*start)).collect();
+    Content::Bars { labels, texts, names: SIDES.map(str::to_owned).to_vec(), values }
+}
+
+fn bars(words: [&str; 2], x: &str, content: Content) -> Part {
+    let count = match &content {
+        Content::Bars { labels, .. } => labels.len(),
+        _ => 0,
+    };
+    let y = Axis::new("of all", Unit::Share);
+    Part::Chart(chart(words, (0.0, count.max(1) as f64), Axis::new(x, Unit::Count), y, content))
+}
+
+/// The bars and curves of all memories of both files.
+pub fn together(sides: &[Side; 2]) -> Vec<Part> {
+    let curves = |of: fn(&Found, &str) -> Curve| {
+        SIDES.into_iter().zip(sides).map(|(name, side)| of(&side.found, name)).collect::<Vec<_>>()
+    };
+    let distances = |found: &Found| {
+        let all = (found.reuse.touches as f64).max(1.0);
+        let of = &found.reuse;
+        let buckets = of.distances.iter().map(|one| (one.distance_at_least, one.touches / all));
+        buckets.chain([(u64::MAX, of.first_touches / all)]).collect()
+    };
+    let runs = |found: &Found| {
+        let all: u64 = found.hot.page_runs.iter().map(|one| one.runs).sum();
+        let part = |runs: u64| runs as f64 / all.max(1) as f64;
+        found.hot.page_runs.iter().map(|one| (one.at_least, part(one.runs))).collect()
+    };
+    let estimated: Vec<String> = sides.iter().map(|side| sampled(&side.found)).collect();
+    let about = format!(
+        "Distinct lines touched between two touches of a line, as parts of all touches.{}",
+        estimated[0]
+    );
+    let reuse = ranges(sides, distances, "distances");
+    let runs = ranges(sides, runs, "touches in a row");
+    vec![
+        Part::Chart(distribution_chart(curves(distribution_curve))),
+        bars(
+            ["Run lengths on a page", "Touches in a row of one page, as parts of all runs."],
+            "touches in a row, from",
+            runs,
+        ),
+        bars(["Reuse distances", &about], "distance in lines, from", reuse),
+        miss_part(curves(miss_curve), &estimated[0]),
+    ]
+}

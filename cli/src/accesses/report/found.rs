@@ -1,0 +1,136 @@
+//! What all analyses have found in one pass over files, as JSON and as text.
+
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+use hmtt::analysis::distribution::{HotShare, distribution};
+use hmtt::analysis::heat_map::{HeatMap, MemoryHeat};
+use hmtt::analysis::mrc::{Curve, Mrc};
+use hmtt::analysis::pages::{HotPages, Pages};
+use hmtt::analysis::phases::{MemoryPhases, phases};
+use hmtt::analysis::reuse::{Reuse, Reuses};
+use hmtt::analysis::rows::{MemoryRows, Rows};
+use hmtt::analysis::shards::Shards;
+use hmtt::analysis::summary::{Summary, Sums};
+use hmtt::analysis::timeline::{MemoryTime, Timeline};
+use hmtt::analysis::{Analysis, Known, LINE_LOG2};
+use serde_json::{Value, json};
+
+use super::over_time::Memory;
+use crate::accesses::figures::{percent, power_of_two, share};
+use crate::accesses::input::{Files, analyse_files};
+use crate::accesses::output::line;
+use crate::accesses::rows::write_sums as write_rows;
+use crate::accesses::stats::write_sums;
+
+/// Pages, and lines, that are listed.
+const LISTED: usize = 20;
+/// The distribution has a point for each further hundredth of its pages.
+const STEPS: u64 = 100;
+/// Caches whose misses are printed: 32 KiB, 1 MiB and 32 MiB.
+pub const SHOWN_CACHES: [u64; 3] = [32 << 10, 1 << 20, 32 << 20];
+
+/// What all analyses have found.
+pub struct Found {
+    pub stats: Sums,
+    pub hot: HotPages,
+    pub distribution: Vec<HotShare>,
+    pub reuse: Reuses,
+    pub mrc: Curve,
+    pub timeline: Vec<MemoryTime>,
+    pub heat_map: Vec<MemoryHeat>,
+    pub rows: Vec<MemoryRows>,
+    pub phases: Vec<MemoryPhases>,
+}
+
+type OverTime = (Timeline, (HeatMap, Rows));
+type Analyses = ((Summary, Pages), (Mrc, OverTime));
+
+/// All analyses. `sample`: the part of lines of which reuse distances are found.
+fn analyses(sample: Option<f64>) -> Analyses {
+    let mrc = match sample {
+        None => Mrc::Exact(Reuse::lines()),
+        Some(rate) => Mrc::Sampled(Shards::lines(rate)),
+    };
+    ((Summary::default(), Pages::new(LISTED)), (mrc, OverTime::default()))
+}
+
+impl Found {
+    /// Reads files.
+    ///
+    /// # Errors
+    /// A file cannot be opened, or has accesses of no known kind.
+    pub fn read(
+        paths: &[PathBuf],
+        pagemap: Option<&Path>,
+        sample: Option<f64>,
+    ) -> Result<(Found, Files)> {
+        let (((summary, pages), (mrc, (timeline, (heat, rows)))), files) =
+            analyse_files(paths, pagemap, analyses(sample))?;
+        let reuse = match &mrc {
+            Mrc::Exact(reuse) => reuse.result(),
+            Mrc::Sampled(shards) => shards.result(),
+        };
+        let timeline = timeline.result();
+        let found = Found {
+            stats: summary.result(),
+            hot: pages.result(),
+            distribution: distribution(&pages, STEPS),
+            mrc: Curve::new(&reuse),
+            reuse,
+            phases: timeline.iter().map(|of| phases(&of.working_sets())).collect(),
+            timeline,
+            heat_map: heat.result(),
+            rows: rows.result(),
+        };
+        Ok((found, files))
+    }
+
+    /// The results as JSON.
+    pub fn json(&self) -> Value {
+        json!({
+            "stats": self.stats,
+            "hot": self.hot,
+            "distribution": self.distribution,
+            "reuse": self.reuse,
+            "mrc": self.mrc,
+            "timeline": self.timeline,
+            "heat_map": self.heat_map,
+            "rows": self.rows,
+            "phases": self.phases,
+        })
+    }
+
+    /// Results of a memory.
+    pub fn memory<'a>(&'a self, number: usize, known: Option<&'a Known>) -> Option<Memory<'a>> {
+        Some(Memory {
+            time: self.timeline.get(number)?,
+            heat: self.heat_map.get(number),
+            rows: self.rows.get(number),
+            phases: self.phases.get(number),
+            known,
+        })
+    }
+
+    /// The sums as text.
+    pub fn write_text(&self, output: &mut dyn Write) -> io::Result<()> {
+        write_sums(&self.stats, output)?;
+        for one in self.hot.concentration.iter().take(2) {
+            let name = format!("pages with {} %", one.share_percent);
+            let part = share(one.pages as f64, self.hot.pages);
+            line(output, &name, &format!("{} ({part} of all pages)", one.pages))?;
+        }
+        for bytes in SHOWN_CACHES {
+            if let Some(ratio) = self.mrc.at(bytes >> LINE_LOG2) {
+                let name = format!("misses, {}", power_of_two(bytes));
+                line(output, &name, &percent(ratio))?;
+            }
+        }
+        if let [rows] = &self.rows[..] {
+            write_rows(rows, output)?;
+        }
+        let count: usize = self.phases.iter().map(|of| of.phases.len()).sum();
+        line(output, "phases", &count.to_string())
+    }
+}

@@ -1,0 +1,195 @@
+//! Draws a chart as a standalone SVG file, for papers: with title, axes, units and legend, in light colours.
+//!
+//! It draws the charts of [`chart`](super::chart), which the page's script draws, too. The script needs a browser, because
+//! its charts follow the size of the window, and are zoomed; an engine that runs it would be by far the largest dependency
+//! of the command. So the four kinds of charts are drawn in two places, but what is drawn is made once. Names come from
+//! outside and are escaped; the file refers to no other one.
+
+mod content;
+
+use std::fmt::Write;
+
+use hmtt_format::escape;
+
+use super::chart::{Chart, Content, Style, Unit};
+use super::numbers::{powers, text, ticks};
+
+/// Size of a chart in pixels of CSS, which are 1/96 inch: 7.5 inches wide, as a page without its margins.
+pub const WIDTH: f64 = 720.0;
+const PLOT_HEIGHT: f64 = 220.0;
+const LEFT: f64 = 84.0;
+const RIGHT: f64 = 700.0;
+const TOP: f64 = 64.0;
+/// Height of what is below the plot: ticks, and the name of the axis.
+const BELOW: f64 = 46.0;
+/// Most rows of a heat map that are as high as a text.
+const ROW_HEIGHT: f64 = 15.0;
+/// Colours of series, and of marks and limits.
+const COLOURS: [&str; 3] = ["#1f66c7", "#c2590a", "#1c7c54"];
+const ALARM: &str = "#b42318";
+const DASHES: [&str; 3] = ["none", "7 3", "2 2"];
+
+const STYLE: &str = "text{font:11px sans-serif;fill:#1b1f24}.title{font-size:14px;font-weight:bold}\
+     .axis{stroke:#5a6472;fill:none}.grid{stroke:#d8dde4;stroke-dasharray:2 3}\
+     .mark{stroke:#b42318;stroke-width:1.5}.limit{stroke:#b42318;stroke-dasharray:6 3}\
+     .border{stroke:#1c7c54;stroke-dasharray:4 3}.line{fill:none;stroke-width:1.5}\
+     .heat{shape-rendering:crispEdges}";
+
+/// Text in which nothing has a meaning in SVG, or controls a terminal.
+fn escaped(raw: &str) -> String {
+    let safe = escape::message(raw).to_string();
+    safe.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}
+
+/// Where the plot is, and what its axes show.
+struct Frame {
+    bottom: f64,
+    extent: (f64, f64),
+    /// The highest y.
+    top: f64,
+}
+
+impl Frame {
+    fn new(chart: &Chart) -> Frame {
+        let height = match &chart.content {
+            Content::Heat { rows, .. } => {
+                (rows.len() as f64 * ROW_HEIGHT).clamp(PLOT_HEIGHT / 2.0, PLOT_HEIGHT * 1.4)
+            }
+            _ => PLOT_HEIGHT,
+        };
+        let top = content::highest(&chart.content);
+        Frame { bottom: TOP + height, extent: chart.extent, top: if top > 0.0 { top } else { 1.0 } }
+    }
+
+    fn x(&self, at: f64) -> f64 {
+        let (from, to) = self.extent;
+        let span = if to > from { to - from } else { 1.0 };
+        LEFT + ((at - from) / span).clamp(-1.0, 2.0) * (RIGHT - LEFT)
+    }
+
+    fn y(&self, value: f64) -> f64 {
+        self.bottom - (value / self.top).clamp(0.0, 2.0) * (self.bottom - TOP)
+    }
+}
+
+/// A text at a place.
+fn words(svg: &mut String, attributes: &str, x: f64, y: f64, text: &str) {
+    let _ = write!(svg, "<text {attributes} x=\"{x:.1}\" y=\"{y:.1}\">{}</text>", escaped(text));
+}
+
+/// The texts below the plot.
+fn x_ticks(chart: &Chart) -> Vec<(f64, String)> {
+    let (from, to) = chart.extent;
+    match &chart.content {
+        Content::Curves { .. } => {
+            let all = powers(from, to, 8).into_iter();
+            all.map(|at| (at, text(chart.x.unit, at.exp2()))).collect()
+        }
+        Content::Bars { labels, .. } => {
+            let step = labels.len().div_ceil(12).max(1);
+            let all = labels.iter().enumerate().step_by(step);
+            all.map(|(at, label)| (at as f64 + 0.5, label.clone())).collect()
+        }
+        _ => ticks(from, to, 7).into_iter().map(|at| (at, text(chart.x.unit, at))).collect(),
+    }
+}
+
+fn axes(svg: &mut String, chart: &Chart, frame: &Frame) {
+    let Frame { bottom, .. } = *frame;
+    if !matches!(chart.content, Content::Heat { .. }) {
+        for value in ticks(0.0, frame.top, 5) {
+            let y = frame.y(value);
+            let _ = write!(svg, "<path class=\"grid\" d=\"M{LEFT} {y:.1}H{RIGHT}\"/>");
+            words(svg, "text-anchor=\"end\"", LEFT - 6.0, y + 4.0, &text(chart.y.unit, value));
+        }
+    }
+    for (at, label) in x_ticks(chart) {
+        let x = frame.x(at);
+        let anchor = if x > RIGHT - 20.0 { "end" } else { "middle" };
+        words(svg, &format!("text-anchor=\"{anchor}\""), x, bottom + 16.0, &label);
+    }
+    let middle = (LEFT + RIGHT) / 2.0;
+    words(
+        svg,
+        "text-anchor=\"middle\"",
+        middle,
+        bottom + 36.0,
+        &in_unit(&chart.x.name, chart.x.unit),
+    );
+    let y = (TOP + bottom) / 2.0;
+    let turned = format!("text-anchor=\"middle\" transform=\"rotate(-90 14 {y:.1})\"");
+    words(svg, &turned, 14.0, y, &in_unit(&chart.y.name, chart.y.unit));
+}
+
+/// The name of an axis with its unit, where the name has none. Ticks have the unit's prefix.
+fn in_unit(name: &str, unit: Unit) -> String {
+    match unit {
+        Unit::Count => name.to_owned(),
+        Unit::Bytes => format!("{name} (bytes)"),
+        Unit::BytesPerSecond => format!("{name} (bytes/s)"),
+        Unit::Seconds => format!("{name} (s)"),
+        Unit::Share => format!("{name} (%)"),
+    }
+}
+
+/// Names of what is drawn, and their colours.
+fn legend(chart: &Chart) -> Vec<(&str, &str)> {
+    let colour = |index: usize| COLOURS[index % COLOURS.len()];
+    match &chart.content {
+        Content::Time { series, marks, limit, .. } => {
+            let mut all: Vec<_> =
+                series.iter().map(|one| (colour(one.colour), one.name.as_str())).collect();
+            all.extend((!marks.is_empty()).then_some((ALARM, "gaps")));
+            all.extend(limit.as_ref().map(|limit| (ALARM, limit.name.as_str())));
+            all
+        }
+        Content::Curves { curves } if curves.len() > 1 => {
+            curves.iter().enumerate().map(|(at, one)| (colour(at), one.name.as_str())).collect()
+        }
+        Content::Bars { names, .. } if names.len() > 1 => {
+            names.iter().enumerate().map(|(at, name)| (colour(at), name.as_str())).collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// Draws a chart. `files`: what it is of.
+pub fn svg(chart: &Chart, files: &str) -> String {
+    let frame = Frame::new(chart);
+    let height = frame.bottom + BELOW;
+    let mut svg = format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{WIDTH}\" height=\"{height}\" viewBox=\"0 0 {WIDTH} {height}\" \
+         role=\"img\"><title>{}</title><desc>{}</desc><style>{STYLE}</style>\
+         <rect width=\"{WIDTH}\" height=\"{height}\" fill=\"#ffffff\"/>",
+        escaped(&format!("{}: {files}", chart.title)),
+        escaped(&chart.about),
+    );
+    words(&mut svg, "class=\"title\"", LEFT, 22.0, &chart.title);
+    let mut x = LEFT;
+    for (colour, name) in legend(chart) {
+        let _ = write!(
+            svg,
+            "<rect x=\"{x:.1}\" y=\"38\" width=\"11\" height=\"11\" fill=\"{colour}\"/>"
+        );
+        words(&mut svg, "", x + 16.0, 48.0, name);
+        x += 16.0 + 7.0 * name.chars().count() as f64 + 18.0;
+    }
+    axes(&mut svg, chart, &frame);
+    let width = RIGHT - LEFT;
+    let plot = frame.bottom - TOP + 1.0;
+    let _ = write!(
+        svg,
+        "<clipPath id=\"plot\"><rect x=\"{LEFT}\" y=\"{TOP}\" width=\"{width}\" height=\"{plot:.1}\"/></clipPath>\
+         <g clip-path=\"url(#plot)\">"
+    );
+    content::draw(&mut svg, &chart.content, &frame);
+    let _ = writeln!(
+        svg,
+        "</g><path class=\"axis\" d=\"M{LEFT} {TOP}V{:.1}H{RIGHT}\"/></svg>",
+        frame.bottom
+    );
+    svg
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,189 @@
+//! Draws what is in the plot of a chart.
+
+use std::fmt::Write;
+
+use super::{COLOURS, Content, DASHES, Frame, LEFT, RIGHT, Style, TOP, words};
+use crate::accesses::report::chart::{Curve, Row, Slices, TimeSeries};
+
+/// Colours of a heat map: steps from the one of few accesses to that of most.
+const STEPS: usize = 24;
+const FEW: [f64; 3] = [110.0, 160.0, 230.0];
+const MOST: [f64; 3] = [120.0, 20.0, 60.0];
+/// Curves with fewer points have a dot at each.
+const DOTS: usize = 64;
+/// Part of a range that its bars take.
+const BARS: f64 = 0.84;
+
+/// The highest y of a chart, with some space above.
+pub fn highest(content: &Content) -> f64 {
+    let most = |values: &mut dyn Iterator<Item = f64>| values.fold(0.0, f64::max);
+    match content {
+        Content::Time { style, series, limit, .. } => {
+            let values = match style {
+                Style::Stacked => {
+                    let count = series.iter().map(|one| one.values.len()).max().unwrap_or(0);
+                    let sum = |at| series.iter().filter_map(|one| one.values.get(at)).sum::<f64>();
+                    most(&mut (0..count).map(sum))
+                }
+                _ => most(&mut series.iter().flat_map(|one| one.values.iter().copied())),
+            };
+            values.max(limit.as_ref().map_or(0.0, |limit| limit.value)) * 1.05
+        }
+        Content::Bars { values, .. } => most(&mut values.iter().flatten().copied()) * 1.05,
+        Content::Curves { .. } | Content::Heat { .. } => 1.0,
+    }
+}
+
+fn colour(index: usize) -> &'static str {
+    COLOURS[index % COLOURS.len()]
+}
+
+/// A path with a class or fill.
+fn path(svg: &mut String, attributes: &str, data: &str) {
+    if !data.is_empty() {
+        let _ = write!(svg, "<path {attributes} d=\"{data}\"/>");
+    }
+}
+
+fn area(of: &Slices, one: &TimeSeries, base: Option<&mut Vec<f64>>, frame: &Frame) -> String {
+    let mut data = String::new();
+    let mut none = Vec::new();
+    let base = base.unwrap_or(&mut none);
+    for (at, (begin, value)) in of.begins.iter().zip(&one.values).enumerate() {
+        let from = base.get(at).copied().unwrap_or(0.0);
+        if *value > 0.0 {
+            let left = frame.x(*begin);
+            let right = frame.x(begin + of.width).max(left + 0.6);
+            let [low, high] = [frame.y(from), frame.y(from + value)];
+            let _ = write!(data, "M{left:.2} {low:.2}V{high:.2}H{right:.2}V{low:.2}Z");
+        }
+        if let Some(base) = base.get_mut(at) {
+            *base += value;
+        }
+    }
+    data
+}
+
+fn steps(of: &Slices, one: &TimeSeries, frame: &Frame) -> String {
+    let mut data = String::new();
+    let mut end = f64::NEG_INFINITY;
+    for (begin, value) in of.begins.iter().zip(&one.values) {
+        let command = if (begin - end).abs() < of.width / 2.0 { 'L' } else { 'M' };
+        end = begin + of.width;
+        let [left, right, y] = [frame.x(*begin), frame.x(end), frame.y(*value)];
+        let _ = write!(data, "{command}{left:.2} {y:.2}H{right:.2}");
+    }
+    data
+}
+
+/// Attributes of a line: its colour and its dashes, so that lines differ in print, too.
+fn line(index: usize) -> String {
+    let dashes = DASHES[index % DASHES.len()];
+    format!("class=\"line\" stroke=\"{}\" stroke-dasharray=\"{dashes}\"", colour(index))
+}
+
+fn over_time(svg: &mut String, content: &Content, frame: &Frame) {
+    let Content::Time { style, slices, series, marks, borders, limit } = content else { return };
+    let mut base = slices.first().map(|of| vec![0.0; of.begins.len()]).unwrap_or_default();
+    for one in series {
+        let Some(of) = slices.get(one.slices) else { continue };
+        let fill = format!("fill=\"{}\"", colour(one.colour));
+        match style {
+            Style::Steps => path(svg, &line(one.colour), &steps(of, one, frame)),
+            Style::Stacked => path(svg, &fill, &area(of, one, Some(&mut base), frame)),
+            Style::Layered => path(svg, &fill, &area(of, one, None, frame)),
+        }
+    }
+    let mut vertical = |class: &str, at: f64| {
+        let data = format!("M{:.2} {TOP}V{:.2}", frame.x(at), frame.bottom);
+        path(svg, &format!("class=\"{class}\""), &data);
+    };
+    marks.iter().for_each(|mark| vertical("mark", mark.at));
+    borders.iter().for_each(|at| vertical("border", *at));
+    if let Some(limit) = limit {
+        path(svg, "class=\"limit\"", &format!("M{LEFT} {:.2}H{RIGHT}", frame.y(limit.value)));
+    }
+}
+
+fn curves(svg: &mut String, all: &[Curve], frame: &Frame) {
+    for (index, Curve { points, .. }) in all.iter().enumerate() {
+        let mut data = String::new();
+        for (at, (x, y)) in points.iter().enumerate() {
+            let command = if at == 0 { 'M' } else { 'L' };
+            let _ = write!(data, "{command}{:.2} {:.2}", frame.x(*x), frame.y(*y));
+        }
+        path(svg, &line(index), &data);
+        for (x, y) in points.iter().filter(|_| points.len() < DOTS) {
+            let [x, y, fill] =
+                [frame.x(*x).to_string(), frame.y(*y).to_string(), colour(index).to_owned()];
+            let _ = write!(svg, "<circle cx=\"{x}\" cy=\"{y}\" r=\"2.5\" fill=\"{fill}\"/>");
+        }
+    }
+}
+
+fn bars(svg: &mut String, values: &[Vec<f64>], frame: &Frame) {
+    let width = BARS / values.len().max(1) as f64;
+    for (group, list) in values.iter().enumerate() {
+        let begin = (1.0 - BARS) / 2.0 + group as f64 * width;
+        let mut data = String::new();
+        for (at, value) in list.iter().enumerate().filter(|(_, value)| **value > 0.0) {
+            let left = frame.x(at as f64 + begin);
+            let right = frame.x(at as f64 + begin + width).max(left + 0.5);
+            let [low, high] = [frame.y(0.0), frame.y(*value)];
+            let _ = write!(data, "M{left:.2} {low:.2}V{high:.2}H{right:.2}V{low:.2}Z");
+        }
+        path(svg, &format!("fill=\"{}\"", colour(group)), &data);
+    }
+}
+
+/// A step of the colours: `part` is from 0 to 1.
+fn heat_colour(step: usize) -> String {
+    let part = step as f64 / (STEPS - 1) as f64;
+    let mix = |at: usize| (FEW[at] + (MOST[at] - FEW[at]) * part).round() as u8;
+    format!("#{:02x}{:02x}{:02x}", mix(0), mix(1), mix(2))
+}
+
+/// Boxes of one colour are one path, and neighbours in a row one box.
+fn heat(svg: &mut String, first: f64, width: f64, rows: &[Row], frame: &Frame) {
+    let most = rows.iter().flat_map(|row| &row.counts).copied().max().unwrap_or(0);
+    let most = (most as f64).ln_1p().max(f64::MIN_POSITIVE);
+    let step_of = |count: u64| {
+        let part = (count as f64).ln_1p() / most;
+        (count > 0).then(|| (part * (STEPS - 1) as f64).round() as usize)
+    };
+    let mut paths = vec![String::new(); STEPS];
+    let height = (frame.bottom - TOP) / rows.len().max(1) as f64;
+    let every = (12.0 / height).ceil().max(1.0) as usize;
+    for (at, row) in rows.iter().enumerate() {
+        let low = frame.bottom - at as f64 * height;
+        let mut begin = 0;
+        for group in row.counts.chunk_by(|one, other| step_of(*one) == step_of(*other)) {
+            let end = begin + group.len();
+            if let Some(path) = step_of(group[0]).and_then(|step| paths.get_mut(step)) {
+                let [left, right] = [begin, end].map(|at| frame.x(first + at as f64 * width));
+                let _ =
+                    write!(path, "M{left:.2} {low:.2}V{:.2}H{right:.2}V{low:.2}Z", low - height);
+            }
+            begin = end;
+        }
+    }
+    for (step, data) in paths.iter().enumerate() {
+        path(svg, &format!("class=\"heat\" fill=\"{}\"", heat_colour(step)), data);
+    }
+    // Names are beside the plot, which clips what is in it.
+    svg.push_str("</g><g>");
+    for (at, row) in rows.iter().enumerate().step_by(every) {
+        let y = frame.bottom - (at as f64 + 0.5) * height + 4.0;
+        words(svg, "text-anchor=\"end\"", LEFT - 6.0, y, &row.label);
+    }
+}
+
+/// Draws the content of a chart.
+pub fn draw(svg: &mut String, content: &Content, frame: &Frame) {
+    match content {
+        Content::Time { .. } => over_time(svg, content, frame),
+        Content::Curves { curves: all } => curves(svg, all, frame),
+        Content::Bars { values, .. } => bars(svg, values, frame),
+        Content::Heat { first, width, rows } => heat(svg, *first, *width, rows, frame),
+    }
+}

@@ -1,0 +1,70 @@
+//! The axis of time: seconds, or clocks or accesses where seconds are not known.
+
+use hmtt::analysis::slices::SliceUnit;
+use hmtt::analysis::timeline::MemoryTime;
+
+use super::chart::{Axis, Unit};
+use super::numbers::{counted, text};
+
+/// Time as it is drawn: seconds, clocks or accesses.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Time {
+    unit: Option<SliceUnit>,
+    /// The length of a slice.
+    pub scale: f64,
+}
+
+/// The length of slices in what is drawn.
+pub fn time_of(unit: SliceUnit, length: u64, seconds: Option<f64>) -> Time {
+    let unit = seconds.is_none().then_some(unit);
+    Time { unit, scale: seconds.unwrap_or(length as f64) }
+}
+
+impl Time {
+    /// The time of a memory's slices.
+    pub fn new(of: &MemoryTime) -> Time {
+        time_of(of.slice_unit, of.slice_length, of.slice_seconds)
+    }
+
+    /// Whether two times can have one axis.
+    pub fn is_like(&self, other: &Time) -> bool {
+        self.unit == other.unit
+    }
+
+    /// Whether the time is in seconds.
+    pub fn is_seconds(&self) -> bool {
+        self.unit.is_none()
+    }
+
+    /// The axis of time.
+    pub fn axis(&self) -> Axis {
+        match self.unit {
+            None => Axis::new("time", Unit::Seconds),
+            Some(SliceUnit::Clocks) => Axis::new("clocks", Unit::Count),
+            Some(SliceUnit::Accesses) => Axis::new("accesses", Unit::Count),
+        }
+    }
+
+    /// A time in words.
+    pub fn text(&self, at: f64) -> String {
+        text(self.axis().unit, at)
+    }
+
+    /// How long slices are, and in what the axis is.
+    pub fn slicing(&self) -> String {
+        let scale = self.scale;
+        match self.unit {
+            None => format!("{}.", text(Unit::Seconds, scale)),
+            Some(SliceUnit::Clocks) => format!(
+                "{}. The clock's period is not known: the axis is in clocks.",
+                counted(scale, "clock")
+            ),
+            Some(SliceUnit::Accesses) => {
+                format!(
+                    "{}. Time is not known: the axis counts accesses.",
+                    counted(scale, "access")
+                )
+            }
+        }
+    }
+}

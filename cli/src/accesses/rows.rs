@@ -1,0 +1,98 @@
+//! `hmtt rows`: how banks are used, and whether accesses are to the row of their bank's last access.
+
+use std::io::{self, Write};
+
+use anyhow::Result;
+use hmtt::analysis::Analysis;
+use hmtt::analysis::rows::{BankRows, MemoryRows, Outcomes, Rows};
+use serde_json::json;
+
+use super::figures::{counted, share};
+use super::input::analyse;
+use super::options::Options;
+use super::output::{Forms, line, write};
+
+/// Print how banks are used, and which part of accesses is to the row of its bank's last access
+#[derive(clap::Args)]
+#[command(
+    after_help = "Banks and rows are those of the memory that a capture describes. Accesses to the same row are row hits, unless the row was closed in between, which only the card sees (hmtt analysis)."
+)]
+pub struct Arguments {
+    #[command(flatten)]
+    options: Options,
+}
+
+/// Runs the command. Returns whether something is missing.
+pub fn run(arguments: &Arguments) -> Result<bool> {
+    let (found, files) = analyse(&arguments.options, Rows::default())?;
+    let found = found.result();
+    let rows = |output: &mut dyn Write| {
+        found.iter().try_for_each(|of| {
+            of.banks.iter().try_for_each(|one| {
+                let BankRows { rank, bank, accesses, outcomes, .. } = one;
+                let Outcomes { same_row_accesses, other_row_accesses, first_accesses } = outcomes;
+                writeln!(
+                    output,
+                    "{},{rank},{bank},{accesses},{same_row_accesses},{other_row_accesses},{first_accesses}",
+                    of.source
+                )
+            })
+        })
+    };
+    let text = |output: &mut dyn Write| {
+        found.iter().try_for_each(|of| {
+            if found.len() > 1 {
+                line(output, "memory", &format!("source {}", of.source))?;
+            }
+            write_text(of, output)
+        })
+    };
+    let heading = "source,rank,bank,accesses,same_row_accesses,other_row_accesses,first_accesses";
+    let json = json!(found);
+    write(
+        &arguments.options,
+        files,
+        Forms { name: "rows", json, heading, rows: &rows, text: &text },
+    )
+}
+
+/// The sums of a memory's rows.
+pub fn write_sums(found: &MemoryRows, output: &mut dyn Write) -> io::Result<()> {
+    let all = found.outcomes.accesses();
+    let of_all = |part: u64| format!("{part} ({})", share(part as f64, all));
+    if found.unmapped_accesses > 0 {
+        let value = format!("not known of {}", counted(found.unmapped_accesses, "access"));
+        line(output, "banks and rows", &format!("{value}: no memory is described"))?;
+    }
+    if all == 0 {
+        return Ok(());
+    }
+    line(output, "banks", &found.banks.len().to_string())?;
+    line(output, "to the same row", &of_all(found.outcomes.same_row_accesses))?;
+    line(output, "to another row", &of_all(found.outcomes.other_row_accesses))?;
+    line(output, "row before not known", &of_all(found.outcomes.first_accesses))
+}
+
+fn write_text(found: &MemoryRows, output: &mut dyn Write) -> io::Result<()> {
+    write_sums(found, output)?;
+    if found.banks.is_empty() {
+        return Ok(());
+    }
+    let all = found.outcomes.accesses();
+    writeln!(
+        output,
+        "\n{:>4}  {:>4}  {:>14}  {:>9}  {:>9}  {:>11}  {:>9}",
+        "rank", "bank", "accesses", "of all", "same row", "another row", "not known"
+    )?;
+    for BankRows { rank, bank, accesses, outcomes, .. } in &found.banks {
+        let Outcomes { same_row_accesses, other_row_accesses, first_accesses } = *outcomes;
+        let [same, other, first] = [same_row_accesses, other_row_accesses, first_accesses]
+            .map(|part| share(part as f64, *accesses));
+        let part = share(*accesses as f64, all);
+        writeln!(
+            output,
+            "{rank:>4}  {bank:>4}  {accesses:>14}  {part:>9}  {same:>9}  {other:>11}  {first:>9}"
+        )?;
+    }
+    Ok(())
+}
