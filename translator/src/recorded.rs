@@ -54,7 +54,7 @@ pub struct Choice {
 pub enum Silence {
     /// None: all blocks write their numbers.
     Never,
-    /// Superblocks. Hot paths are found by the numbers of other blocks.
+    /// Superblocks, and hot blocks from which no superblock is built. Hot paths are found by the numbers of other blocks.
     Superblocks,
 }
 

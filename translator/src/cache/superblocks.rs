@@ -9,7 +9,7 @@ use super::record::{Body, PathRecord, Record};
 use super::{BlockInfo, Cache, CacheError, CacheMemory};
 use crate::block::{Block, End, Untranslatable, Why};
 use crate::emit::Leave;
-use crate::recorded::{MOST_PATH_SLOTS, Recorded};
+use crate::recorded::{MOST_PATH_SLOTS, Recorded, Silence};
 
 /// Most blocks of a superblock.
 const MAX_BLOCKS: usize = MOST_PARTS;
@@ -75,6 +75,28 @@ impl<M: CacheMemory> Cache<M> {
             self.record_mut(block).members_of.push(number);
         }
         Ok(number)
+    }
+
+    /// Enters a block that writes nothing instead of one of which no accesses are recorded, unless all blocks are to write their
+    /// numbers. As a superblock of one block it has a number, which it never writes.
+    ///
+    /// # Errors
+    /// It has accesses that are recorded, is not in use any more, or there is no memory.
+    pub fn add_silent(&mut self, block: u32) -> Result<(), CacheError> {
+        let start = self.block(block).map_or(RunAddr(0), |info| info.start);
+        let refused = || Untranslatable { at: start, why: Why::Transfer };
+        let info = self.block_in_use(block).ok_or_else(refused)?;
+        let choice = self.settings.instrument.choice().filter(|_| !info.may_change);
+        let choice =
+            choice.filter(|one| one.silence == Silence::Superblocks).ok_or_else(refused)?;
+        let (blocks, _) = self.decoded(block)?;
+        let is_in_superblock = self.blocks[block as usize - 1].superblock.is_some();
+        if is_in_superblock || !Recorded::new(&blocks, &choice).accesses.accesses.is_empty() {
+            return Err(refused().into());
+        }
+        let (_, number) = self.enter_path(&[block])?;
+        self.record_mut(block).members_of.push(number);
+        Ok(())
     }
 
     /// Adds a path, and enters it instead of its first block. Returns its blocks, and its number.

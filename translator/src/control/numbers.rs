@@ -38,6 +38,10 @@ impl Blocks for Shared {
         self.translation().build(path)
     }
 
+    fn silence(&self, block: u32) {
+        self.translation().silence(block);
+    }
+
     fn undo(&self, number: u32) {
         self.translation().undo(number);
     }

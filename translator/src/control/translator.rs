@@ -72,6 +72,13 @@ impl Translation {
         is_built
     }
 
+    /// Makes a block write nothing if no accesses of it are recorded.
+    pub fn silence(&mut self, block: u32) {
+        // Otherwise it writes its number as before.
+        let _ = self.cache.add_silent(block);
+        self.complete_request();
+    }
+
     /// Does not use a superblock any more. `number`: that of the whole path.
     pub fn undo(&mut self, number: u32) {
         self.cache.undo_superblock(number);

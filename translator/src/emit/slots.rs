@@ -35,10 +35,15 @@ impl Emitter<'_> {
         }
     }
 
+    /// Whether it is a path, of one block or several, and no block by itself: that has its own number.
+    fn is_path(&self) -> bool {
+        self.path.blocks.len() > 1 || self.path.numbers.first() != Some(&self.place.number)
+    }
+
     /// Whether the path writes nothing, because no access is chosen.
     pub(super) fn is_silent(&self) -> bool {
         let silence = self.around.accesses.map_or(Silence::Never, |choice| choice.silence);
-        let may_be = silence == Silence::Superblocks && self.path.blocks.len() > 1;
+        let may_be = silence == Silence::Superblocks && self.is_path();
         may_be && self.recorded.accesses.accesses.is_empty()
     }
 

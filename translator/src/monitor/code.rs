@@ -89,6 +89,9 @@ pub trait Blocks {
         false
     }
 
+    /// Makes a block write nothing that is not needed to know its accesses: not even its number, if none are recorded.
+    fn silence(&self, _block: u32) {}
+
     /// Does not use a superblock any more. `number`: that of the whole path.
     fn undo(&self, _number: u32) {}
 

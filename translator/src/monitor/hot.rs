@@ -70,6 +70,8 @@ struct Tries {
     count: u32,
     /// The last path.
     path: Vec<u32>,
+    /// Whether the block was made silent, as no other one is tried.
+    is_silent: bool,
 }
 
 /// A block from which a superblock may be built.
@@ -206,10 +208,17 @@ impl Hot {
         let mut new_tries = 0;
         for Candidate { head, superblock, .. } in self.candidates(thresholds, &recent) {
             let tries = self.tries.entry(head).or_default();
-            if is_covered[head as usize] || tries.count >= MOST_REBUILT {
+            if is_covered[head as usize] {
                 continue;
             }
             let path = recent.path(head);
+            let has_none = path.len() < 2 || tries.count >= MOST_REBUILT || tries.path == path;
+            if has_none && superblock.is_none() && !std::mem::replace(&mut tries.is_silent, true) {
+                blocks.silence(head);
+            }
+            if tries.count >= MOST_REBUILT {
+                continue;
+            }
             // What has turned cold is not built again, and a superblock must become much longer.
             let is_extended = path.len() >= 2 * tries.path.len() && path.starts_with(&tries.path);
             if path.len() < 2 || tries.path == path || superblock.is_some() && !is_extended {
@@ -222,7 +231,7 @@ impl Hot {
             if blocks.build(&path) {
                 path.iter().for_each(|block| is_covered[*block as usize] = true);
             }
-            *tries = Tries { count: tries.count + 1, path };
+            (tries.count, tries.path) = (tries.count + 1, path);
         }
     }
 

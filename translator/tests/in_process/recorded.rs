@@ -124,7 +124,7 @@ fn recorded_accesses_are_those_of_plain_execution() {
         silence: Silence::Superblocks,
         ..Choice::EVERY
     };
-    let (mut programs, mut accesses, mut built, mut chosen) = (0, 0, 0, 0);
+    let (mut programs, mut accesses, mut built, mut silent, mut chosen) = (0, 0, 0, 0, 0);
     for seed in 0..super::random::count(1_500) {
         let program = generate(&machine, seed, false);
         let Some(plain) = run_plainly(&machine, &program) else { continue };
@@ -143,7 +143,8 @@ fn recorded_accesses_are_those_of_plain_execution() {
         let (mut random, mut numbers) = (Random(seed), Vec::new());
         // Superblocks are built of what the program has executed.
         for round in 0..3 {
-            built += superblocks::change(&mut cache, &mut random, &numbers);
+            let changed = superblocks::change(&mut cache, &mut random, &numbers);
+            (built, silent) = (built + changed.built, silent + changed.silent);
             let controller = Controller::Alive;
             let run = machine.run_cached(&mut cache, &shared, controller, at, registers, data);
             assert_eq!(same.difference(&run.outcome), None, "seed {seed}, round {round}");
@@ -170,6 +171,7 @@ fn recorded_accesses_are_those_of_plain_execution() {
     }
     assert!(programs > 0 && accesses > 20 * programs, "{programs} programs, {accesses} accesses");
     assert!(built > programs, "{programs} programs, {built} superblocks");
+    assert!(silent > 0, "{programs} programs, no silent block");
     assert!(chosen > programs, "{programs} programs, {chosen} chosen accesses");
 }
 

@@ -347,7 +347,7 @@ fn every_state_in_the_cache_is_one_of_plain_execution() {
                 );
                 superblocks::clear(&shared, &run.numbers);
                 shared.area.word(area::ASK).store(area::IDLE, Ordering::Relaxed);
-                built += superblocks::change(&mut cache, &mut Random(seed), &run.numbers);
+                built += superblocks::change(&mut cache, &mut Random(seed), &run.numbers).built;
             }
             let steps = stepped(&machine, shared.area.start, || {
                 let (at, data) = (program.start, &program.data);

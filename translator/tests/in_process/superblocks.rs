@@ -21,8 +21,16 @@ pub fn blocks(cache: &Cache<Direct>, numbers: &[u32]) -> Vec<u32> {
     numbers.iter().flat_map(one).collect()
 }
 
-/// Undoes some superblocks, and builds others of blocks that were executed one after the other. Returns how many.
-pub fn change(cache: &mut Cache<Direct>, random: &mut Random, numbers: &[u32]) -> usize {
+/// How many superblocks were built, and how many blocks were made silent.
+#[derive(Clone, Copy, Default)]
+pub struct Changed {
+    pub built: usize,
+    pub silent: usize,
+}
+
+/// Undoes some superblocks, and builds others of blocks that were executed one after the other. Makes blocks silent of which
+/// nothing is recorded.
+pub fn change(cache: &mut Cache<Direct>, random: &mut Random, numbers: &[u32]) -> Changed {
     for number in 1..=cache.last_number() {
         if cache.is_superblock_in_use(number) && random.below(4) == 0 {
             cache.undo_superblock(number);
@@ -35,9 +43,9 @@ pub fn change(cache: &mut Cache<Direct>, random: &mut Random, numbers: &[u32]) -
         .filter(|part| part.len() > 1)
         .collect();
     if executed.is_empty() {
-        return 0;
+        return Changed::default();
     }
-    let mut built = 0;
+    let (mut built, mut silent) = (0, 0);
     for _ in 0..1 + random.below(MOST) {
         let part = &executed[random.below(executed.len() as u64) as usize];
         let from = random.below(part.len() as u64 - 1) as usize;
@@ -46,8 +54,12 @@ pub fn change(cache: &mut Cache<Direct>, random: &mut Random, numbers: &[u32]) -
             assert!(cache.is_superblock_in_use(number));
             built += 1;
         }
+        let one = part[random.below(part.len() as u64) as usize];
+        if random.below(4) == 0 && cache.add_silent(one).is_ok() {
+            silent += 1;
+        }
     }
-    built
+    Changed { built, silent }
 }
 
 /// Clears the numbers that a program has written.
