@@ -19,6 +19,7 @@ mod names;
 mod oracle;
 mod readers;
 mod recording;
+mod rows;
 mod saturation;
 mod tags;
 mod terminal;
