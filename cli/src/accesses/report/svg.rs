@@ -11,7 +11,7 @@ use std::fmt::Write;
 
 use hmtt_format::escape;
 
-use super::chart::{Chart, Content, Style, Unit};
+use super::chart::{Chart, Content, Style};
 use super::numbers::{powers, text, ticks};
 
 /// Size of a chart in pixels of CSS, which are 1/96 inch: 7.5 inches wide, as a page without its margins.
@@ -109,46 +109,30 @@ fn axes(svg: &mut String, chart: &Chart, frame: &Frame) {
         words(svg, &format!("text-anchor=\"{anchor}\""), x, bottom + 16.0, &label);
     }
     let middle = (LEFT + RIGHT) / 2.0;
-    words(
-        svg,
-        "text-anchor=\"middle\"",
-        middle,
-        bottom + 36.0,
-        &in_unit(&chart.x.name, chart.x.unit),
-    );
+    words(svg, "text-anchor=\"middle\"", middle, bottom + 36.0, &chart.x.name);
     let y = (TOP + bottom) / 2.0;
     let turned = format!("text-anchor=\"middle\" transform=\"rotate(-90 14 {y:.1})\"");
-    words(svg, &turned, 14.0, y, &in_unit(&chart.y.name, chart.y.unit));
-}
-
-/// The name of an axis with its unit, where the name has none. Ticks have the unit's prefix.
-fn in_unit(name: &str, unit: Unit) -> String {
-    match unit {
-        Unit::Count => name.to_owned(),
-        Unit::Bytes => format!("{name} (bytes)"),
-        Unit::BytesPerSecond => format!("{name} (bytes/s)"),
-        Unit::Seconds => format!("{name} (s)"),
-        Unit::Share => format!("{name} (%)"),
-    }
+    words(svg, &turned, 14.0, y, &chart.y.name);
 }
 
 /// Names of what is drawn, and their colours.
-fn legend(chart: &Chart) -> Vec<(&str, &str)> {
-    let colour = |index: usize| COLOURS[index % COLOURS.len()];
+fn legend(chart: &Chart) -> Vec<(String, String)> {
+    let series = |index: usize, name: &String| (content::colour(index).to_owned(), name.clone());
     match &chart.content {
-        Content::Time { series, marks, limit, .. } => {
-            let mut all: Vec<_> =
-                series.iter().map(|one| (colour(one.colour), one.name.as_str())).collect();
-            all.extend((!marks.is_empty()).then_some((ALARM, "gaps")));
-            all.extend(limit.as_ref().map(|limit| (ALARM, limit.name.as_str())));
+        Content::Time { series: all, marks, limit, .. } => {
+            let mut all: Vec<_> = all.iter().map(|one| series(one.colour, &one.name)).collect();
+            let names = (!marks.is_empty()).then(|| "gaps".to_owned());
+            let names = names.into_iter().chain(limit.as_ref().map(|limit| limit.name.clone()));
+            all.extend(names.map(|name| (ALARM.to_owned(), name)));
             all
         }
         Content::Curves { curves } if curves.len() > 1 => {
-            curves.iter().enumerate().map(|(at, one)| (colour(at), one.name.as_str())).collect()
+            curves.iter().enumerate().map(|(at, one)| series(at, &one.name)).collect()
         }
         Content::Bars { names, .. } if names.len() > 1 => {
-            names.iter().enumerate().map(|(at, name)| (colour(at), name.as_str())).collect()
+            names.iter().enumerate().map(|(at, name)| series(at, name)).collect()
         }
+        Content::Heat { rows, .. } => content::scale(rows),
         _ => Vec::new(),
     }
 }
@@ -171,7 +155,7 @@ pub fn svg(chart: &Chart, files: &str) -> String {
             svg,
             "<rect x=\"{x:.1}\" y=\"38\" width=\"11\" height=\"11\" fill=\"{colour}\"/>"
         );
-        words(&mut svg, "", x + 16.0, 48.0, name);
+        words(&mut svg, "", x + 16.0, 48.0, &name);
         x += 16.0 + 7.0 * name.chars().count() as f64 + 18.0;
     }
     axes(&mut svg, chart, &frame);

@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use super::{COLOURS, Content, DASHES, Frame, LEFT, RIGHT, Style, TOP, words};
 use crate::accesses::report::chart::{Curve, Row, Slices, TimeSeries};
+use crate::accesses::report::numbers::counted;
 
 /// Colours of a heat map: steps from the one of few accesses to that of most.
 const STEPS: usize = 24;
@@ -34,7 +35,8 @@ pub fn highest(content: &Content) -> f64 {
     }
 }
 
-fn colour(index: usize) -> &'static str {
+/// The colour of a series.
+pub fn colour(index: usize) -> &'static str {
     COLOURS[index % COLOURS.len()]
 }
 
@@ -143,14 +145,24 @@ fn heat_colour(step: usize) -> String {
     format!("#{:02x}{:02x}{:02x}", mix(0), mix(1), mix(2))
 }
 
+/// The colours of one access and of most.
+pub fn scale(rows: &[Row]) -> Vec<(String, String)> {
+    let most = rows.iter().flat_map(|row| &row.counts).copied().max().unwrap_or(0);
+    let all = [(step_of(1, most), 1.0), (STEPS - 1, most as f64)];
+    let shown = all.into_iter().take(if most > 1 { 2 } else { 1 });
+    shown.map(|(step, count)| (heat_colour(step), counted(count, "access"))).collect()
+}
+
+/// The step of a count, on a logarithmic scale.
+fn step_of(count: u64, most: u64) -> usize {
+    let part = (count as f64).ln_1p() / (most as f64).ln_1p().max(f64::MIN_POSITIVE);
+    ((part * (STEPS - 1) as f64).round() as usize).min(STEPS - 1)
+}
+
 /// Boxes of one colour are one path, and neighbours in a row one box.
 fn heat(svg: &mut String, first: f64, width: f64, rows: &[Row], frame: &Frame) {
     let most = rows.iter().flat_map(|row| &row.counts).copied().max().unwrap_or(0);
-    let most = (most as f64).ln_1p().max(f64::MIN_POSITIVE);
-    let step_of = |count: u64| {
-        let part = (count as f64).ln_1p() / most;
-        (count > 0).then(|| (part * (STEPS - 1) as f64).round() as usize)
-    };
+    let step_of = |count: u64| (count > 0).then(|| step_of(count, most));
     let mut paths = vec![String::new(); STEPS];
     let height = (frame.bottom - TOP) / rows.len().max(1) as f64;
     let every = (12.0 / height).ceil().max(1.0) as usize;

@@ -1,7 +1,7 @@
 //! Tests what is drawn, and that names from outside stay texts.
 
 use super::*;
-use crate::accesses::report::chart::{Axis, Curve, Mark, Row, Slices, TimeSeries};
+use crate::accesses::report::chart::{Axis, Curve, Mark, Row, Slices, TimeSeries, Unit};
 
 fn chart(content: Content) -> Chart {
     let (title, about) = ("A <title> & \"more\"\u{1b}".to_owned(), String::new());
