@@ -59,7 +59,9 @@ mod derived;
 mod function;
 
 pub use accuracy::Accuracy;
-pub use block::{Access, BlockAccesses, MOST_ACCESSES, MOST_PARTS, Made, Part, Place};
+pub use block::{
+    Access, BlockAccesses, MOST_ACCESSES, MOST_DERIVED, MOST_PARTS, MOST_SLOTS, Made, Part, Place,
+};
 pub use chunk::{CHUNK_HEADER_BYTES, ChunkHeader, HEADER_BYTES, header};
 pub use derived::{Derived, Operation};
 pub use function::Function;

@@ -19,7 +19,9 @@ use hmtt_format::Direction;
 mod places;
 mod registers;
 
-use hmtt_format::access_trace::{Access as Recording, BlockAccesses, Part, Place, SLOT_BYTES};
+use hmtt_format::access_trace::{
+    Access as Recording, BlockAccesses, MOST_SLOTS, Part, Place, SLOT_BYTES,
+};
 use iced_x86::{Instruction, InstructionInfoFactory, OpAccess, OpKind, Register};
 
 use crate::block::{Block, MAX_INSTRUCTIONS, Operation};
@@ -30,11 +32,9 @@ use registers::State;
 
 /// Most bytes of slots for each byte of a block that is not dense.
 const MOST_SLOT_BYTES: usize = 3;
-/// Most slots of a path of several blocks.
-pub const MOST_PATH_SLOTS: usize = 1024;
-const _: () = assert!(MAX_INSTRUCTIONS * 5 <= MOST_PATH_SLOTS);
+const _: () = assert!(MAX_INSTRUCTIONS * 5 <= MOST_SLOTS);
 const _: () =
-    assert!(12 * PAGE_BYTES + ((MOST_PATH_SLOTS + 2) * SLOT_BYTES) as u64 <= ring::SLACK_BYTES);
+    assert!(12 * PAGE_BYTES + ((MOST_SLOTS + 2) * SLOT_BYTES) as u64 <= ring::SLACK_BYTES);
 
 /// Which accesses are recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -228,7 +228,8 @@ impl Recorded {
 
     /// Whether a block records so much that it [is dense](Self::is_dense).
     pub fn makes_dense(block: &Block, choice: &Choice) -> bool {
-        // Others have at most one slot in each instruction.
+        // Others have at most one slot in each instruction: what is addressed by two registers without an index was added up by
+        // an instruction before it.
         let has_two = |instruction: &Instruction| {
             let is_push =
                 instruction.is_stack_instruction() && instruction.op0_kind() == OpKind::Memory;

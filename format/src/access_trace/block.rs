@@ -11,6 +11,10 @@ use crate::Direction;
 
 /// Most parts of a path.
 pub const MOST_PARTS: usize = 64;
+/// Most slots of a block or path.
+pub const MOST_SLOTS: usize = 1 << 10;
+/// Most derived values of a block or path.
+pub const MOST_DERIVED: usize = 1 << 13;
 /// Most slots and derived values for each access.
 pub const MOST_VALUES: usize = 8;
 /// Most accesses of a block or path.

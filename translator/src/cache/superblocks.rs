@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use hmtt_format::access_trace::{MOST_ACCESSES, MOST_PARTS};
+use hmtt_format::access_trace::{MOST_ACCESSES, MOST_DERIVED, MOST_PARTS, MOST_SLOTS};
 use hmtt_probe::address::RunAddr;
 
 use super::record::{Body, PathRecord, Record};
 use super::{BlockInfo, Cache, CacheError, CacheMemory};
 use crate::block::{Block, End, Untranslatable, Why};
 use crate::emit::Leave;
-use crate::recorded::{MOST_PATH_SLOTS, Recorded, Silence};
+use crate::recorded::{Recorded, Silence};
 
 /// Most blocks of a superblock.
 const MAX_BLOCKS: usize = MOST_PARTS;
@@ -47,20 +47,25 @@ impl<M: CacheMemory> Cache<M> {
         let refused = || Untranslatable { at: start, why: Why::Transfer };
         let infos =
             infos.filter(|all| (2..=MAX_BLOCKS).contains(&all.len())).ok_or_else(refused)?;
-        let mut path = vec![Block::from_bytes(infos[0].start, &infos[0].bytes)?];
+        let decode = |info: &BlockInfo| {
+            let block = Block::from_bytes(info.start, &info.bytes)?;
+            Ok::<_, Untranslatable>(Block { is_recorded: info.is_recorded, ..block })
+        };
+        let mut path = vec![decode(infos[0])?];
         for pair in infos.windows(2) {
             let may_change = pair.iter().any(|one| one.may_change);
             if may_change || !path.last().is_some_and(|last| leads_to(last, pair[1])) {
                 break;
             }
-            path.push(Block::from_bytes(pair[1].start, &pair[1].bytes)?);
+            path.push(decode(pair[1])?);
         }
         let mut length = path.len();
         if let Some(choice) = self.settings.instrument.choice() {
             let fits = |length: &usize| {
                 let Recorded { slots, accesses } = Recorded::new(&path[..*length], &choice);
                 let most = usize::from(accesses.all).max(accesses.accesses.len());
-                slots.len() <= MOST_PATH_SLOTS && most <= MOST_ACCESSES
+                let fits = slots.len() <= MOST_SLOTS && accesses.derived.len() <= MOST_DERIVED;
+                fits && most <= MOST_ACCESSES
             };
             length = (2..=length).rev().find(fits).unwrap_or(0);
         }

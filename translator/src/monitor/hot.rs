@@ -33,6 +33,8 @@ const RETURNED: f64 = 0.98;
 /// Most superblocks that are tried at once, and that begin with the same block.
 const MOST_BUILT: usize = 128;
 const MOST_REBUILT: u32 = 8;
+/// At how many decisions no superblock of a block is tried before it is made silent.
+const MOST_IN_VAIN: u32 = 3;
 /// Most superblocks of a process, whose code is never freed.
 const MOST_SUPERBLOCKS: usize = 8192;
 /// A superblock is cold if, of this many executions, less than this share completes it, and less than this many blocks are
@@ -70,8 +72,8 @@ struct Tries {
     count: u32,
     /// The last path.
     path: Vec<u32>,
-    /// Whether the block was made silent, as no other one is tried.
-    is_silent: bool,
+    /// At how many decisions no other one was tried.
+    in_vain: u32,
 }
 
 /// A block from which a superblock may be built.
@@ -213,8 +215,12 @@ impl Hot {
             }
             let path = recent.path(head);
             let has_none = path.len() < 2 || tries.count >= MOST_REBUILT || tries.path == path;
-            if has_none && superblock.is_none() && !std::mem::replace(&mut tries.is_silent, true) {
-                blocks.silence(head);
+            if has_none && superblock.is_none() {
+                tries.in_vain += 1;
+                // By then there are superblocks in which it is, if there will be any.
+                if tries.in_vain == MOST_IN_VAIN {
+                    blocks.silence(head);
+                }
             }
             if tries.count >= MOST_REBUILT {
                 continue;

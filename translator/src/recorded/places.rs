@@ -1,8 +1,9 @@
 //! Decides which registers are stored in slots, and how the addresses of accesses are derived of them.
 //!
 //! The address of an access is a [node](super::registers) plus a constant. A node is *known* if it is in a slot or derived of
-//! slots. Otherwise it becomes known before the access: registers that hold what it is computed of are stored, or, if that
-//! takes more slots than it saves, the sum of the access's own registers.
+//! slots. Otherwise it becomes known before the access. If it is computed of one value that a register holds, that is stored, or of two
+//! values that accesses with other addresses of the path are computed of, too. Otherwise the sum of the access's own registers is
+//! stored.
 
 use std::collections::{HashMap, HashSet};
 

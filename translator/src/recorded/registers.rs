@@ -5,7 +5,7 @@
 //! node.
 //!
 //! Known are the results of `mov`, `movzx`, `movsx`, `movsxd`, `cwde` and `cdqe` between registers, of `lea`, of `add`, `sub`,
-//! `inc`, `dec` and `neg`, of `imul`, `and` and shifts by constants, and of `push`, `pop`, `call`, `ret`, `enter` and `leave` as
+//! `inc`, `dec` and `neg`, of `imul`, `and` and shifts by constants, of `xor` of a register with itself, and of `push`, `pop`, `call`, `ret`, `enter` and `leave` as
 //! to `rsp` and `rbp`: with operands of 64 bits, or of 32, which are extended by zeros.
 
 use std::collections::HashMap;

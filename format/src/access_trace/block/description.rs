@@ -31,7 +31,10 @@
 //! | 1 | bit 0: write; bit 1: conditional; bit 2: the base of `fs` is added; bits 4 and 5: where it is |
 //! | 8, 10, 10 or 0 | where it is: 0: the address; 1: the index of a slot or derived value in 2 bytes, and what is added to it; 2: five numbers of slots, of a count before and after, of the first element, and of a pointer before and after; 3: not known |
 
-use super::{Access, BlockAccesses, MOST_ACCESSES, MOST_PARTS, MOST_VALUES, Part, Place};
+use super::{
+    Access, BlockAccesses, MOST_ACCESSES, MOST_DERIVED, MOST_PARTS, MOST_SLOTS, MOST_VALUES, Part,
+    Place,
+};
 use crate::Direction;
 use crate::access_trace::derived::Derived;
 use crate::access_trace::take;
@@ -100,8 +103,9 @@ impl BlockAccesses {
             accesses.push(Some(access).filter(|_| is_valid)?);
             rest = after;
         }
-        // Each value is needed for an access, which needs few.
-        if values > MOST_VALUES * accesses.len() {
+        // Each value is needed for an access, which needs few, and all of them are computed for each execution.
+        let is_too_much = usize::from(slots) > MOST_SLOTS || usize::from(number(26)) > MOST_DERIVED;
+        if is_too_much || values > MOST_VALUES * accesses.len() {
             return None;
         }
         let code = code.to_vec();
