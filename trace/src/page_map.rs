@@ -12,6 +12,7 @@
 mod attribution;
 mod history;
 mod label;
+mod layer;
 mod owners;
 mod reader;
 pub mod table_records;

@@ -1,8 +1,14 @@
 //! Follows the pages of one process through the snapshots of a map.
+//!
+//! Frames, mappings and the begins of ownership are three layers of ranges. Frames that go on join in the layer of frames,
+//! whatever the snapshots since which the process has them: a change then never visits what it leaves as it was, and the work
+//! is linear in the changes of the map, besides the search in the layers.
 
-use std::collections::BTreeMap;
+use std::ops::Range;
 
 use hmtt_format::page_map::{Entry, Place, Run};
+
+use super::layer::Layer;
 
 /// Frames that a process had, from one snapshot to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,76 +23,132 @@ pub struct Held {
     pub last: u32,
 }
 
-/// The pages of a process at one moment.
+/// The pages of a process at one moment. All layers have the same pages.
 #[derive(Debug)]
 pub struct History {
     process: u32,
-    /// By first page: the run, and the snapshot since which its frames are the process's.
-    now: BTreeMap<u64, (Run, u32)>,
+    /// Number of the frame less that of the page, modulo 2^64: the same for pages whose frames follow each other.
+    shifts: Layer<u64>,
+    /// Number of the mapping, and whether the pages are of a file.
+    mappings: Layer<(u32, bool)>,
+    /// The snapshot since which the process has the frames.
+    since: Layer<u32>,
 }
 
 impl History {
     /// A process without pages.
     pub fn new(process: u32) -> Self {
-        History { process, now: BTreeMap::new() }
+        let (shifts, mappings, since) = (Layer::new(), Layer::new(), Layer::new());
+        History { process, shifts, mappings, since }
     }
 
     /// Takes a change in a snapshot. What the process had until then is appended to `held`.
     pub fn change(&mut self, entry: &Entry, snapshot: u32, held: &mut Vec<Held>) {
-        let end = entry.page + entry.count;
-        let overlapping = self.overlapping(entry.page, end);
-        let mut rest = entry.place.map(|place| Run { page: entry.page, count: entry.count, place });
-        for (was, since) in overlapping {
-            self.now.remove(&was.page);
-            let before = entry.page.saturating_sub(was.page);
-            if before > 0 {
-                self.now.insert(was.page, (was.first(before), since));
+        let pages = entry.page..entry.page.saturating_add(entry.count);
+        let shift = entry.place.map(|place| place.frame.wrapping_sub(entry.page));
+        let mut begin = pages.start;
+        for (part, was) in self.shifts.take(pages.clone()) {
+            if shift != Some(was) {
+                self.leave(part, was, snapshot, held);
+                continue;
             }
-            let Some(inside) = was.after(before) else { continue };
-            if let Some(behind) = inside.after(end - inside.page) {
-                self.now.insert(behind.page, (behind, since));
-            }
-            let inside = inside.first(end - inside.page);
             // The same frames go on, in another mapping perhaps: a heap that has grown.
-            let same = rest.filter(|run| has_frame(run, inside.page, inside.place.frame));
-            if let Some(run) = same {
-                let place = Place { frame: inside.place.frame, ..run.place };
-                self.now.insert(inside.page, (Run { place, ..inside }, since));
-                self.fill(&mut rest, inside.page, snapshot);
-                rest = rest.and_then(|run| run.after(inside.count));
-            } else if let Some(last) = snapshot.checked_sub(1).filter(|last| *last >= since) {
-                held.push(Held { process: self.process, run: inside, first: since, last });
-            }
+            self.mappings.take(part.clone());
+            let new = begin..part.start;
+            begin = part.end;
+            self.since.put(new, snapshot);
         }
-        self.fill(&mut rest, end, snapshot);
-    }
-
-    /// Adds what is new before a page. `rest` then begins there.
-    fn fill(&mut self, rest: &mut Option<Run>, page: u64, snapshot: u32) {
-        let Some(run) = *rest else { return };
-        let count = page.saturating_sub(run.page);
-        if count > 0 {
-            self.now.insert(run.page, (run.first(count), snapshot));
-            *rest = run.after(count);
+        if let (Some(place), Some(shift)) = (entry.place, shift) {
+            self.since.put(begin..pages.end, snapshot);
+            self.mappings.put(pages.clone(), (place.mapping, place.is_file));
+            self.shifts.put(pages, shift);
         }
-    }
-
-    fn overlapping(&self, page: u64, end: u64) -> Vec<(Run, u32)> {
-        let before = self.now.range(..page).next_back().filter(|(_, (run, _))| run.end() > page);
-        before.into_iter().chain(self.now.range(page..end)).map(|(_, one)| *one).collect()
     }
 
     /// The process has no pages from a snapshot on.
     pub fn end(&mut self, snapshot: u32, held: &mut Vec<Held>) {
-        for (run, first) in std::mem::take(&mut self.now).into_values() {
-            if let Some(last) = snapshot.checked_sub(1).filter(|last| *last >= first) {
-                held.push(Held { process: self.process, run, first, last });
+        for (part, shift) in self.shifts.take(0..u64::MAX) {
+            self.leave(part, shift, snapshot, held);
+        }
+    }
+
+    /// Pages lose their frames in a snapshot.
+    fn leave(&mut self, pages: Range<u64>, shift: u64, snapshot: u32, held: &mut Vec<Held>) {
+        let mut mappings = self.mappings.take(pages.clone()).into_iter();
+        let mut mapping = mappings.next();
+        for (part, first) in self.since.take(pages) {
+            let mut page = part.start;
+            while page < part.end
+                && let Some((of, (number, is_file))) = &mapping
+            {
+                let end = part.end.min(of.end);
+                let place =
+                    Place { frame: page.wrapping_add(shift), mapping: *number, is_file: *is_file };
+                let run = Run { page, count: end - page, place };
+                if let Some(last) = snapshot.checked_sub(1).filter(|last| *last >= first) {
+                    held.push(Held { process: self.process, run, first, last });
+                }
+                page = end;
+                if of.end == end {
+                    mapping = mappings.next();
+                }
             }
         }
     }
 }
 
-/// Whether a page of a run has this frame.
-fn has_frame(run: &Run, page: u64, frame: u64) -> bool {
-    page >= run.page && run.place.frame.wrapping_add(page - run.page) == frame
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(page: u64, count: u64, frame: u64, mapping: u32) -> Entry {
+        Entry { page, count, place: Some(Place { frame, mapping, is_file: false }) }
+    }
+
+    /// Steps for `n` single pages and then `n` entries that cover them all, and what was held.
+    fn steps(
+        n: u64,
+        first: impl Fn(u64) -> (Entry, u32),
+        again: impl Fn(u64) -> Entry,
+    ) -> (u64, Vec<Held>) {
+        let (mut history, mut held) = (History::new(1), Vec::new());
+        let mut singles: Vec<_> = (0..n).map(first).collect();
+        singles.sort_by_key(|(_, snapshot)| *snapshot);
+        for (entry, snapshot) in &singles {
+            history.change(entry, *snapshot, &mut held);
+        }
+        for (at, snapshot) in (0..n).zip(2..) {
+            history.change(&again(at), snapshot, &mut held);
+        }
+        history.end(n as u32 + 2, &mut held);
+        (history.shifts.steps + history.mappings.steps + history.since.steps, held)
+    }
+
+    #[test]
+    fn work_is_linear_in_the_changes() {
+        let n = 500;
+        // Pages that came together, or alternately in two snapshots or two mappings, and then go on or change again and again.
+        for kind in 0..3 {
+            let first = |at: u64| {
+                let odd = (at % 2) as u32;
+                match kind {
+                    0 => (entry(at, 1, at, 1), 0),
+                    1 => (entry(at, 1, at, 1), odd),
+                    _ => (entry(at, 1, at, 1 + odd), 0),
+                }
+            };
+            for moves in [false, true] {
+                let run = |n: u64| {
+                    steps(n, first, |at| {
+                        entry(0, n, if moves { at % 2 * n } else { 0 }, 1 + (at % 2) as u32)
+                    })
+                };
+                let ((few, held), (many, _)) = (run(n), run(4 * n));
+                assert!(many <= 5 * few, "{kind} {moves}: {few} and {many} steps");
+                let pages: u64 =
+                    held.iter().filter(|one| one.first < 2).map(|one| one.run.count).sum();
+                assert_eq!(pages, n, "{kind} {moves}");
+            }
+        }
+    }
 }

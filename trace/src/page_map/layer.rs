@@ -1,0 +1,82 @@
+//! Values of pages, each for a range of pages.
+//!
+//! Invariant: ranges are not empty and do not overlap, and of two that touch the values differ where one of them was set. So
+//! each change adds at most three ranges, and all changes together take no more ranges out than were added.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+/// One value for each page of some ranges.
+#[derive(Debug)]
+pub(super) struct Layer<V> {
+    /// By first page: the page behind the last one, and the value.
+    ranges: BTreeMap<u64, (u64, V)>,
+    /// Ranges that were added and taken out.
+    #[cfg(test)]
+    pub(super) steps: u64,
+}
+
+impl<V: Copy + PartialEq> Layer<V> {
+    /// No pages.
+    pub(super) fn new() -> Self {
+        Layer {
+            ranges: BTreeMap::new(),
+            #[cfg(test)]
+            steps: 0,
+        }
+    }
+
+    /// Takes the pages of a range out. Returns them with their values, in order.
+    pub(super) fn take(&mut self, pages: Range<u64>) -> Vec<(Range<u64>, V)> {
+        let before = self.ranges.range(..pages.start).next_back().map(|(start, of)| (*start, *of));
+        if let Some((start, (end, value))) = before.filter(|(_, (end, _))| *end > pages.start) {
+            self.insert(start..pages.start, value);
+            self.insert(pages.start..end, value);
+        }
+        let starts: Vec<u64> = self.ranges.range(pages.clone()).map(|(start, _)| *start).collect();
+        let mut taken = Vec::with_capacity(starts.len());
+        for start in starts {
+            let Some((end, value)) = self.remove(start) else { continue };
+            if end > pages.end {
+                self.insert(pages.end..end, value);
+            }
+            taken.push((start..end.min(pages.end), value));
+        }
+        taken
+    }
+
+    /// Sets the value of a range whose pages were taken out, or have none.
+    pub(super) fn put(&mut self, pages: Range<u64>, value: V) {
+        if pages.is_empty() {
+            return;
+        }
+        let Range { mut start, mut end } = pages;
+        let before = self.ranges.range(..start).next_back().map(|(start, of)| (*start, *of));
+        if let Some((first, _)) = before.filter(|(_, of)| *of == (start, value)) {
+            self.remove(first);
+            start = first;
+        }
+        if self.ranges.get(&end).is_some_and(|(_, of)| *of == value)
+            && let Some((last, _)) = self.remove(end)
+        {
+            end = last;
+        }
+        self.insert(start..end, value);
+    }
+
+    fn insert(&mut self, pages: Range<u64>, value: V) {
+        self.ranges.insert(pages.start, (pages.end, value));
+        #[cfg(test)]
+        {
+            self.steps += 1;
+        }
+    }
+
+    fn remove(&mut self, start: u64) -> Option<(u64, V)> {
+        #[cfg(test)]
+        {
+            self.steps += 1;
+        }
+        self.ranges.remove(&start)
+    }
+}
