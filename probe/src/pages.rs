@@ -26,7 +26,7 @@ pub use scan::shows_frames;
 /// Why processes cannot be recorded.
 #[derive(Debug, thiserror::Error)]
 pub enum PagesError {
-    /// The kernel does not tell frames.
+    /// The kernel does not show frames.
     #[error(
         "the numbers of frames need the capability CAP_SYS_ADMIN (as root: sudo hmtt pagemap record); without it, the \
          kernel shows 0 instead of them in /proc/PID/pagemap"

@@ -59,11 +59,11 @@ pub struct MappedProcess {
     pub process: Process,
     /// Times that it was read.
     pub scans: u64,
-    /// Pages with frames, swapped pages, and pages whose frame the kernel did not tell, at the last reading.
+    /// Pages with frames at the last reading.
     pub present_pages: u64,
     /// Pages that were swapped out at the last reading.
     pub swapped_pages: u64,
-    /// Pages whose frame the kernel did not tell at the last reading.
+    /// Pages whose frame the kernel did not show at the last reading.
     pub hidden_pages: u64,
     /// Longest time of a reading.
     pub longest_scan_ns: u64,

@@ -106,7 +106,7 @@ pub struct Scan {
     pub present_pages: u64,
     /// Pages that were swapped out.
     pub swapped_pages: u64,
-    /// Pages that are present, but whose frame the kernel did not tell.
+    /// Pages that are present, but whose frame the kernel did not show.
     pub hidden_pages: u64,
 }
 

@@ -32,7 +32,7 @@ pub struct Found {
     pub present_pages: u64,
     /// Pages that were swapped out.
     pub swapped_pages: u64,
-    /// Pages whose frame the kernel did not tell.
+    /// Pages whose frame the kernel did not show.
     pub hidden_pages: u64,
 }
 
