@@ -1,7 +1,8 @@
 //! Reads and writes HMTT's 13-byte records of changes of page tables.
 //!
 //! The records have no times, mappings and names. Read, each process has one mapping without a name, and a snapshot ends
-//! before a record that changes a page or frame again. Written, the first snapshot is the dump, and the others are records
+//! before a record that changes a page or frame again. The dump is one moment, in which several pages may have a frame.
+//! Written, the first snapshot is the dump, and the others are records
 //! of changes.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -41,6 +42,8 @@ struct Conversion<W> {
     /// By pid: numbers of the process and of its mapping.
     processes: BTreeMap<u32, (u32, u32)>,
     batch: Batch,
+    /// Whether records are those of a dump.
+    is_dump: bool,
     /// Number of the snapshot, which is its time, too.
     snapshot: u64,
 }
@@ -52,8 +55,13 @@ struct Conversion<W> {
 pub fn to_map(mut input: impl Read, layout: Layout, output: impl Write) -> io::Result<Counts> {
     let machine = Machine { page_log2: 12, ..Machine::default() };
     let writer = Writer::new(output, &machine)?;
-    let mut conversion =
-        Conversion { writer, processes: BTreeMap::new(), batch: Batch::default(), snapshot: 0 };
+    let mut conversion = Conversion {
+        writer,
+        processes: BTreeMap::new(),
+        batch: Batch::default(),
+        is_dump: false,
+        snapshot: 0,
+    };
     let mut counts = Counts::default();
     let mut bytes = [0; RECORD_BYTES];
     loop {
@@ -64,9 +72,10 @@ pub fn to_map(mut input: impl Read, layout: Layout, output: impl Write) -> io::R
         }
         if let Some(kind) = mark(&bytes) {
             fill(&mut input, &mut [0; MARK_BYTES - RECORD_BYTES])?;
-            if kind == DUMPED {
+            if matches!(kind, DUMP | DUMPED) {
                 conversion.snapshot()?;
             }
+            conversion.is_dump = kind == DUMP;
             continue;
         }
         match PageTableRecord::decode(&bytes, layout) {
@@ -85,7 +94,8 @@ pub fn to_map(mut input: impl Read, layout: Layout, output: impl Write) -> io::R
 impl<W: Write> Conversion<W> {
     fn record(&mut self, record: &PageTableRecord) -> io::Result<()> {
         let PageTableRecord { is_set, pid, page, frame } = *record;
-        if self.batch.changes.contains_key(&(pid, page)) || self.batch.frames.contains(&frame) {
+        let is_frame_again = !self.is_dump && self.batch.frames.contains(&frame);
+        if self.batch.changes.contains_key(&(pid, page)) || is_frame_again {
             self.snapshot()?;
         }
         self.batch.changes.insert((pid, page), is_set.then_some(frame));
@@ -246,6 +256,40 @@ mod tests {
             let mut again = Vec::new();
             from_map(&map, layout, &mut again).unwrap();
             assert_eq!(again, bytes);
+        }
+    }
+
+    #[test]
+    fn frames_of_several_pages_in_a_dump_are_shared() {
+        // Frame 5 is a page of two processes and two pages of one, frame 9 is one page's.
+        let dump = [
+            record(true, 7, 100, 5),
+            record(true, 7, 200, 5),
+            record(true, 7, 201, 9),
+            record(true, 8, 100, 5),
+        ];
+        let layout = Layout::Program;
+        let parts = [
+            vec![START; MARK_BYTES],
+            vec![DUMP; MARK_BYTES],
+            dump.iter().flat_map(|one| one.encode(layout).unwrap()).collect(),
+            vec![DUMPED; MARK_BYTES],
+            record(true, 8, 300, 6).encode(layout).unwrap().to_vec(),
+            vec![END; MARK_BYTES],
+        ];
+        let mut bytes = parts.concat();
+        // As read, and again from the records of the map.
+        for _ in 0..2 {
+            let mut file = Vec::new();
+            to_map(&bytes[..], layout, &mut file).unwrap();
+            let map = PageMap::read(&file[..]).unwrap();
+            assert_eq!(map.snapshots.len(), 2);
+            let owners = Owners::new(&map);
+            assert!(matches!(owners.find(&map, 5), Owner::Shared { count: 3, .. }));
+            assert!(matches!(owners.find(&map, 9), Owner::Resolved { page: 201, .. }));
+            assert_eq!(owners.find(&map, 6), Owner::Ambiguous);
+            bytes.clear();
+            from_map(&map, layout, &mut bytes).unwrap();
         }
     }
 
