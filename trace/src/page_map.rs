@@ -21,7 +21,7 @@ mod tests;
 
 use std::path::Path;
 
-use hmtt_format::page_map::{Ending, Machine, MapError, Mapping, Process, Snapshot};
+use hmtt_format::page_map::{Clock, Ending, Machine, MapError, Mapping, Process, Snapshot};
 
 pub use attribution::{Attribution, MappingAccesses, ProcessAccesses};
 pub use history::Held;
@@ -65,9 +65,9 @@ pub struct MappedProcess {
     pub swapped_pages: u64,
     /// Pages whose frame the kernel did not show at the last reading.
     pub hidden_pages: u64,
-    /// Longest time of a reading.
+    /// Longest time of a reading, by the clock of the map.
     pub longest_scan_ns: u64,
-    /// Longest time from the begin of a reading to the end of the next one; 0 if it was read once.
+    /// Longest time from the begin of a reading to the end of the next one, by the clock of the map; 0 if it was read once.
     pub longest_stale_ns: u64,
     /// When the last reading began.
     last_begin_ns: u64,
@@ -123,8 +123,17 @@ impl PageMap {
         Some(lengths.fold(0, u64::saturating_add)).filter(|bytes| *bytes > 0)
     }
 
-    /// Longest time in which a page may have moved unnoticed, in nanoseconds; `None` if no process was read twice.
+    /// Whether times of the map are nanoseconds, and not only an order.
+    pub fn is_timed(&self) -> bool {
+        self.machine.clock == Clock::Monotonic
+    }
+
+    /// Longest time in which a page may have moved unnoticed, in nanoseconds; `None` if no process was read twice, or the map
+    /// has no times.
     pub fn longest_stale_ns(&self) -> Option<u64> {
+        if !self.is_timed() {
+            return None;
+        }
         self.processes.iter().map(|one| one.longest_stale_ns).max().filter(|ns| *ns > 0)
     }
 

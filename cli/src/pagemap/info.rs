@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use anyhow::{Context, Result};
 use hmtt::page_map::{MappedProcess, PageMap};
 use hmtt_format::escape;
-use hmtt_format::page_map::{Clock, Ending};
+use hmtt_format::page_map::Ending;
 use serde_json::{Value, json};
 
 use crate::accesses::figures::{bytes, seconds};
@@ -77,6 +77,8 @@ fn ending(map: &PageMap) -> Option<&'static str> {
 }
 
 fn to_json(map: &PageMap) -> Value {
+    // Without times, numbers are those of an order.
+    let timed = |ns: Option<u64>| ns.filter(|_| map.is_timed());
     let process = |of: &MappedProcess| {
         json!({
             "pid": of.process.pid,
@@ -87,13 +89,13 @@ fn to_json(map: &PageMap) -> Value {
             "present_pages": of.present_pages,
             "swapped_pages": of.swapped_pages,
             "hidden_pages": of.hidden_pages,
-            "longest_scan_ns": of.longest_scan_ns,
-            "longest_stale_ns": Some(of.longest_stale_ns).filter(|ns| *ns > 0),
+            "longest_scan_ns": timed(Some(of.longest_scan_ns)),
+            "longest_stale_ns": timed(Some(of.longest_stale_ns)).filter(|ns| *ns > 0),
             "gone": of.is_gone,
         })
     };
-    let is_timed = map.machine.clock == Clock::Monotonic;
     let last = map.snapshots.last();
+    let snapshot_times = map.snapshots.iter().map(|one| one.end_ns.saturating_sub(one.begin_ns));
     json!({
         "complete": map.missing.is_empty(),
         "missing": map.missing,
@@ -103,10 +105,10 @@ fn to_json(map: &PageMap) -> Value {
         "page_bytes": 1u64 << map.machine.page_log2,
         "memory_bytes": map.memory_bytes(),
         "snapshot_count": map.snapshots.len(),
-        "first_snapshot_ns": is_timed.then(|| map.snapshots.first().map(|one| one.begin_ns)).flatten(),
-        "last_snapshot_ns": is_timed.then(|| last.map(|one| one.end_ns)).flatten(),
-        "longest_snapshot_ns": map.snapshots.iter().map(|one| one.end_ns.saturating_sub(one.begin_ns)).max(),
-        "longest_scan_ns": longest(map, |one| one.longest_scan_ns),
+        "first_snapshot_ns": timed(map.snapshots.first().map(|one| one.begin_ns)),
+        "last_snapshot_ns": timed(last.map(|one| one.end_ns)),
+        "longest_snapshot_ns": timed(snapshot_times.max()),
+        "longest_scan_ns": timed(Some(longest(map, |one| one.longest_scan_ns))),
         "longest_stale_ns": map.longest_stale_ns(),
         "unread_processes": last.map(|one| one.unread_processes),
         "present_pages": sum(map, |one| one.present_pages),
@@ -133,7 +135,7 @@ fn write_text(map: &PageMap, output: &mut dyn Write) -> io::Result<()> {
     }
     line("pages", &format!("of {}", bytes(1 << machine.page_log2)))?;
     line("snapshots", &map.snapshots.len().to_string())?;
-    if machine.clock == Clock::Monotonic {
+    if map.is_timed() {
         line("time", &ns(covered_ns(map)))?;
         line(
             "longest reading",
@@ -142,7 +144,7 @@ fn write_text(map: &PageMap, output: &mut dyn Write) -> io::Result<()> {
     } else {
         line("time", "not known, only the order of changes")?;
     }
-    if let Some(stale) = map.longest_stale_ns().filter(|_| machine.clock == Clock::Monotonic) {
+    if let Some(stale) = map.longest_stale_ns() {
         line("may be stale for", &format!("{}, then a page is read again", ns(stale)))?;
     }
     line("mappings", &map.mappings.len().to_string())?;
