@@ -2,6 +2,7 @@
 
 mod convert;
 mod info;
+mod output;
 mod record;
 
 use anyhow::Result;

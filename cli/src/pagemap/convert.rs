@@ -10,9 +10,10 @@ use hmtt::page_map::{Held, PageMap};
 use hmtt_format::page_map::MAGIC;
 use hmtt_format::page_table_record::Layout;
 
+use super::output::open;
 use crate::accesses::figures::counted;
 use crate::accesses::resolution::quoted;
-use crate::output::{create, is_same_file};
+use crate::output::is_same_file;
 
 const HEADING: &str =
     "pid,comm,virtual_address,physical_address,pages,mapping,of_file,first_snapshot,last_snapshot";
@@ -66,7 +67,8 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
     for what in &map.missing {
         report!("missing: {what}");
     }
-    let mut output = BufWriter::new(create(to, *force)?);
+    let (file, mut unnamed) = open(to, *force, "-f")?;
+    let mut output = BufWriter::new(file);
     let is_csv = to.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("csv"));
     let left_out = if is_csv {
         write_csv(&map, &mut output).map(|()| 0)
@@ -74,6 +76,7 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
         from_map(&map, layout, &mut output).map(|counts| counts.left_out)
     };
     let left_out = left_out.with_context(|| to.display().to_string())?;
+    unnamed.name()?;
     if left_out > 0 {
         report!("{} left out, whose numbers have too many bits", counted(left_out, "record"));
     }
@@ -82,14 +85,15 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
 
 /// Converts records to a map.
 fn records(input: impl Read, from: &Path, to: &Path, layout: Layout, force: bool) -> Result<bool> {
-    let output = BufWriter::new(create(to, force)?);
-    let counts = to_map(input, layout, output).with_context(|| to.display().to_string())?;
+    let (file, mut unnamed) = open(to, force, "-f")?;
+    let counts =
+        to_map(input, layout, BufWriter::new(file)).with_context(|| to.display().to_string())?;
     let Counts { records, left_out, is_cut } = counts;
     if records == 0 {
-        // A map without snapshots is of no use.
-        let _ = std::fs::remove_file(to);
+        // A map without snapshots is of no use, and does not get its name.
         bail!("{} is no map of pages, and has no records of page tables", from.display());
     }
+    unnamed.name()?;
     report!("{}", counted(records, "record"));
     if left_out > 0 {
         report!("{} left out, which say nothing of a page", counted(left_out, "record"));

@@ -11,8 +11,8 @@ use hmtt_probe::pages::{Figures, PagesError, Recorder, all_processes, shows_fram
 use hmtt_probe::ptrace::{block_signals, wait_for_signal};
 use nix::unistd::Pid;
 
+use super::output::{Unnamed, open};
 use crate::accesses::figures::{counted, seconds};
-use crate::tag::files::{Created, NewFiles};
 use crate::tag::values::duration;
 
 /// Record which frames of physical memory the pages of processes have
@@ -48,24 +48,22 @@ pub struct Arguments {
 /// Runs the command. Returns whether processes could not be read.
 pub fn run(arguments: &Arguments) -> Result<bool> {
     ensure!(shows_frames().context("/proc/self/pagemap")?, PagesError::NoFrames);
-    // Only its owner may read a map: frame numbers are what the kernel hides from others.
-    let created = Created::new(&arguments.output, arguments.overwrite)?;
-    // A map without snapshots could not be used.
-    let unused = NewFiles::new(created.removable().into_iter().collect());
-    let mut recorder = Recorder::new(BufWriter::new(created.file))?;
-    let ending = record(arguments, &mut recorder);
+    let (file, mut unnamed) = open(&arguments.output, arguments.overwrite, "--overwrite")?;
+    let mut recorder = Recorder::new(BufWriter::new(file))?;
+    let ending = record(arguments, &mut recorder, &mut unnamed);
     let figures = recorder.figures();
-    if figures.snapshots > 0 {
-        unused.keep();
-    }
     recorder.finish(*ending.as_ref().unwrap_or(&Ending::Requested))?;
     ending?;
     report(&figures);
-    Ok(figures.unread_processes > 0)
+    Ok(figures.most_unread_processes > 0)
 }
 
 /// Takes snapshots until the recording ends. Returns why it does.
-fn record(arguments: &Arguments, recorder: &mut Recorder<BufWriter<File>>) -> Result<Ending> {
+fn record(
+    arguments: &Arguments,
+    recorder: &mut Recorder<BufWriter<File>>,
+    unnamed: &mut Unnamed,
+) -> Result<Ending> {
     let signals = block_signals()?;
     let chosen: Vec<Pid> = arguments.pid.iter().map(|pid| Pid::from_raw(*pid)).collect();
     let begin = Instant::now();
@@ -74,6 +72,8 @@ fn record(arguments: &Arguments, recorder: &mut Recorder<BufWriter<File>>) -> Re
         let all = if arguments.all { all_processes().context("/proc")? } else { Vec::new() };
         let pids = if arguments.all { &all } else { &chosen };
         let processes = recorder.snapshot(pids, !arguments.all)?;
+        // A map without snapshots could not be used.
+        unnamed.name()?;
         let Some(every) = arguments.every else { return Ok(Ending::Requested) };
         if processes == 0 {
             return Ok(Ending::Processes);
@@ -92,7 +92,7 @@ fn record(arguments: &Arguments, recorder: &mut Recorder<BufWriter<File>>) -> Re
 /// Prints what was recorded, and how stale it may be.
 fn report(figures: &Figures) {
     let ns = |ns: u64| seconds(ns as f64 * 1e-9);
-    let Figures { snapshots, processes, unread_processes, present_pages, .. } = *figures;
+    let Figures { snapshots, processes, most_unread_processes, present_pages, .. } = *figures;
     report!(
         "{}; in the last one {} with {}",
         counted(snapshots, "snapshot"),
@@ -103,10 +103,10 @@ fn report(figures: &Figures) {
     if figures.longest_stale_ns > 0 {
         report!("a page may have moved unnoticed for at most {}", ns(figures.longest_stale_ns));
     }
-    if unread_processes > 0 {
+    if most_unread_processes > 0 {
         report!(
-            "{} could not be read; CAP_SYS_PTRACE is needed for those of other users",
-            counted(unread_processes, "process")
+            "in a snapshot, {} could not be read; CAP_SYS_PTRACE is needed for those of other users",
+            counted(most_unread_processes, "process")
         );
     }
 }

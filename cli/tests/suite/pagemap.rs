@@ -262,6 +262,11 @@ fn processes_that_cannot_be_recorded_are_named() {
     let expected = if is_shown { "there is no process 2147483647" } else { "CAP_SYS_ADMIN" };
     assert!(errors(&output).contains(expected), "{}", errors(&output));
     assert!(!map.exists());
+    // An old map stays as it was.
+    std::fs::write(&map, "old").unwrap();
+    let words = ["pagemap", "record", "--pid", "2147483647", "--overwrite", "-o", text(&map)];
+    assert_eq!(exit_code(&hmtt(&words)), 1);
+    assert_eq!(std::fs::read(&map).unwrap(), b"old");
 }
 
 #[test]

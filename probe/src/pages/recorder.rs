@@ -34,8 +34,8 @@ pub struct Figures {
     pub snapshots: u64,
     /// Processes of the last snapshot.
     pub processes: u64,
-    /// Processes of the last snapshot that could not be read.
-    pub unread_processes: u64,
+    /// Most processes of a snapshot that could not be read.
+    pub most_unread_processes: u64,
     /// Pages with frames in the last snapshot.
     pub present_pages: u64,
     /// Longest time of a reading of a process, in nanoseconds.
@@ -45,6 +45,18 @@ pub struct Figures {
     /// Longest time in which a page may have moved unnoticed: from the begin of a reading of its process to the end of the
     /// next one, in nanoseconds; 0 if no process was read twice.
     pub longest_stale_ns: u64,
+}
+
+impl Figures {
+    /// Adds a snapshot in which so many pages had frames.
+    fn add(&mut self, of: &Snapshot, present_pages: u64) {
+        let time_ns = of.end_ns.saturating_sub(of.begin_ns);
+        self.snapshots += 1;
+        self.processes = of.processes;
+        self.most_unread_processes = self.most_unread_processes.max(of.unread_processes);
+        self.present_pages = present_pages;
+        self.longest_snapshot_ns = self.longest_snapshot_ns.max(time_ns);
+    }
 }
 
 /// Records processes.
@@ -113,15 +125,7 @@ impl<W: Write> Recorder<W> {
         let end_ns = now_ns();
         let of = Snapshot { begin_ns, end_ns, processes, unread_processes };
         self.writer.snapshot(of).map_err(PagesError::Write)?;
-        let longest_snapshot_ns = self.figures.longest_snapshot_ns.max(end_ns - begin_ns);
-        self.figures = Figures {
-            snapshots: snapshot,
-            processes,
-            unread_processes,
-            present_pages,
-            longest_snapshot_ns,
-            ..self.figures
-        };
+        self.figures.add(&of, present_pages);
         Ok(processes)
     }
 
@@ -229,4 +233,19 @@ fn is_denied(error: &io::Error) -> bool {
 
 fn unread(error: io::Error) -> Unread {
     if is_denied(&error) { Unread::Denied(error) } else { Unread::Ended }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unread_processes_of_any_snapshot_are_known() {
+        let mut figures = Figures::default();
+        for (processes, unread_processes) in [(4, 0), (2, 3), (5, 1)] {
+            figures.add(&Snapshot { processes, unread_processes, ..Snapshot::default() }, 10);
+        }
+        let Figures { snapshots, processes, most_unread_processes, .. } = figures;
+        assert_eq!((snapshots, processes, most_unread_processes), (3, 5, 3));
+    }
 }

@@ -167,3 +167,48 @@ fn chunks_of_later_versions_are_skipped() {
     let output = hmtt(&["pagemap", "info", text(&map)]);
     assert_eq!(exit_code(&output), 0, "{}", errors(&output));
 }
+
+#[test]
+fn times_of_an_order_are_not_stated() {
+    let map = map_file("pagemap-order.map", &small_map(1 << 36));
+    let info = json(&["pagemap", "info", "--json", text(&map)]);
+    let accesses = table("pagemap-order.csv", [0]);
+    let stats = json(&["stats", "--json", "--pagemap", text(&map), text(&accesses)]);
+    for object in [&info, &info["processes"][0], &stats["page_map"]] {
+        assert!(object["longest_stale_ns"].is_null(), "{object}");
+        assert!(object["longest_scan_ns"].is_null(), "{object}");
+    }
+    assert!(info["longest_snapshot_ns"].is_null() && info["snapshot_count"] == 2, "{info}");
+}
+
+#[test]
+fn conversions_are_whole_or_leave_the_old_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    let (map, garbage, records) = (at("whole.map"), at("garbage"), at("records"));
+    std::fs::write(&map, small_map(1 << 36)).unwrap();
+    std::fs::write(&garbage, [0x55; 100]).unwrap();
+    let convert = |from: &Path, to: &Path| {
+        exit_code(&hmtt(&["pagemap", "convert", "-f", text(from), text(to)]))
+    };
+    let is_private = |file: &Path| file.metadata().unwrap().permissions().mode() & 0o777 == 0o600;
+    for (from, name) in [(&map, "pages.csv"), (&map, "records"), (&records, "back.map")] {
+        let to = at(name);
+        std::fs::write(&to, "old").unwrap();
+        std::fs::set_permissions(&to, PermissionsExt::from_mode(0o644)).unwrap();
+        assert_eq!(convert(&garbage, &to), 1, "{name}");
+        assert_eq!(std::fs::read(&to).unwrap(), b"old", "{name}");
+        assert_eq!(exit_code(&hmtt(&["pagemap", "convert", text(from), text(&to)])), 1);
+        assert_eq!(convert(from, &to), 0, "{name}");
+        assert!(is_private(&to) && std::fs::read(&to).unwrap() != b"old", "{name}");
+    }
+    // Links are not followed, and streams are written as they are.
+    let link = at("link.csv");
+    std::os::unix::fs::symlink(&garbage, &link).unwrap();
+    assert_eq!(convert(&map, &link), 1);
+    assert_eq!(std::fs::read(&garbage).unwrap(), [0x55; 100]);
+    let output = hmtt(&["pagemap", "convert", text(&map), "/dev/stdout"]);
+    assert_eq!(output.stdout, std::fs::read(&records).unwrap());
+    assert!(Path::new("/dev/stdout").exists());
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 6, "nothing is left beside");
+}
