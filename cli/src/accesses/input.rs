@@ -100,7 +100,11 @@ pub fn read(
     for (name, source) in sources {
         let kind = source.kind().name();
         let source = if with_functions { source.with_functions() } else { source };
+        let mut fits = Ok(());
         let ending = source.read(&mut |memory, part| {
+            if let (Part::Known(known), Some(_), Ok(())) = (&part, &resolver, &fits) {
+                fits = Resolver::check_known(&name, known);
+            }
             if let Part::Batch(batch) = &part {
                 unseen += batch.len() as u64;
                 if unseen >= SHOWN {
@@ -112,6 +116,7 @@ pub fn read(
             }
             pass_on(first + memory, part);
         });
+        fits?;
         first += ending.memories.len();
         reads.push(Read { name, kind, ending });
     }

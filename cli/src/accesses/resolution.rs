@@ -7,9 +7,9 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
-use hmtt::analysis::Known;
 use hmtt::analysis::frames::Frames;
 use hmtt::analysis::source::{Kind, Source};
+use hmtt::analysis::{AddressSpace, Known};
 use hmtt::page_map::{Attribution, Owner, Owners, PageMap};
 use hmtt_format::escape;
 use serde_json::{Value, json};
@@ -64,11 +64,21 @@ impl Resolver {
         self.map.machine.page_log2.into()
     }
 
-    /// Checks that a file has physical addresses.
+    /// Refuses a trace of a program before it is read. What a table has is known only from its rows.
     pub fn check(name: &str, source: &Source) -> Result<()> {
         if source.kind() == Kind::Program {
             bail!(
                 "{name} is a trace of a program, whose addresses are virtual; --pagemap resolves physical ones"
+            );
+        }
+        Ok(())
+    }
+
+    /// Refuses what was read of a file if it has virtual addresses.
+    pub fn check_known(name: &str, known: &Known) -> Result<()> {
+        if known.address_space == AddressSpace::Virtual {
+            bail!(
+                "{name} has accesses of a program, whose addresses are virtual; --pagemap resolves physical ones"
             );
         }
         Ok(())

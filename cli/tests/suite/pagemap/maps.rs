@@ -113,9 +113,23 @@ fn maps_that_do_not_fit_are_refused() {
 fn virtual_addresses_are_not_resolved() {
     let map = map_file("pagemap-virtual.map", &small_map(1 << 36));
     let trace = map_file("pagemap-virtual.acc", &hmtt_format::access_trace::header(0));
-    let output = hmtt(&["hot", "--pagemap", text(&map), text(&trace)]);
-    assert_eq!(exit_code(&output), 1);
-    assert!(errors(&output).contains("whose addresses are virtual"), "{}", errors(&output));
+    // Tables of a program's accesses. What they have is known only from their lines.
+    let csv = map_file(
+        "pagemap-virtual.csv",
+        b"thread,pc,direction,address,size_bytes,elements,downwards,conditional,represents,function,object\n\
+          7,1000,R,5000,8,1,false,false,1,,\n",
+    );
+    let jsonl = map_file(
+        "pagemap-virtual.jsonl",
+        b"{\"thread\":7,\"pc\":\"4000\",\"direction\":\"R\",\"address\":\"1f00\",\"size_bytes\":8,\"elements\":1,\
+          \"downwards\":false,\"conditional\":false,\"represents\":1}\n",
+    );
+    for file in [trace, csv, jsonl] {
+        let output = hmtt(&["hot", "--pagemap", text(&map), text(&file)]);
+        assert_eq!(exit_code(&output), 1, "{output:?}");
+        assert!(errors(&output).contains("whose addresses are virtual"), "{}", errors(&output));
+        assert!(output.stdout.is_empty());
+    }
 }
 
 #[test]
