@@ -63,10 +63,10 @@ impl Difference {
         let [value_a, value_b] = values;
         let both = value_a.zip(value_b);
         let ratio = both.filter(|(one, _)| *one != 0.0).map(|(one, other)| other / one);
-        let differs = match (both, ratio) {
-            (Some((one, other)), None) => one != other,
-            (_, Some(ratio)) => !(1.0 / MARKED..MARKED).contains(&ratio),
-            _ => value_a.is_some() != value_b.is_some(),
+        let differs = match both {
+            // In terms of the smaller one, so that the order of the files does not matter.
+            Some((one, other)) => one != other && one.max(other) / one.min(other) >= MARKED,
+            None => value_a.is_some() != value_b.is_some(),
         };
         let difference = both.map(|(one, other)| other - one);
         let (name, words) = (name.into(), words.into());
@@ -180,4 +180,28 @@ pub fn table(sides: &[Side; 2], all: &[Difference]) -> Part {
     let marked = (0..).zip(all).filter(|(_, one)| one.differs).map(|(row, _)| row).collect();
     let table = Table::new("Both files", &about, &["", "A", "B", "B - A", "B / A"], rows);
     Part::Table(Table { marked, wide: true, ..table })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn marks_do_not_depend_on_the_order_of_files() {
+        let expected = [
+            (100.0, 105.0, true),
+            (100.0, 104.9, false),
+            (0.0, 1.0, true),
+            (0.0, 0.0, false),
+            (7.0, 7.0, false),
+        ];
+        for (one, other, marked) in expected {
+            for values in [[Some(one), Some(other)], [Some(other), Some(one)]] {
+                let differs = Difference::new("", "", Shown::Exact, values).differs;
+                assert_eq!(differs, marked, "{values:?}");
+            }
+        }
+        let of = |values| Difference::new("", "", Shown::Exact, values).differs;
+        assert!(of([Some(1.0), None]) && of([None, Some(0.0)]) && !of([None, None]));
+    }
 }
