@@ -56,8 +56,14 @@ impl Files {
     }
 }
 
-/// An open file.
-fn open(files: &[PathBuf]) -> Result<Vec<(String, Source)>> {
+/// An open file, and its printable name.
+pub type Opened = (String, Source);
+
+/// Opens the files of a command.
+///
+/// # Errors
+/// One cannot be opened, or has no accesses.
+pub fn open(files: &[PathBuf]) -> Result<Vec<Opened>> {
     let one = |path: &PathBuf| {
         let name = name_of_input(path);
         let source = if is_standard(path) {
@@ -73,17 +79,16 @@ fn open(files: &[PathBuf]) -> Result<Vec<(String, Source)>> {
 
 /// Reads the files of a command, as [`analyse_files`] does.
 pub fn analyse<A: Analysis + Clone>(options: &Options, new: A) -> Result<(A, Files)> {
-    analyse_files(&options.files, options.pagemap.as_deref(), new)
+    analyse_files(open(&options.files)?, options.pagemap.as_deref(), new)
 }
 
-/// Reads all files, and passes on their parts with the numbers of their memories over all files. `pagemap`: a map of pages.
+/// Reads open files, and passes on their parts with the numbers of their memories over all files. `pagemap`: a map of pages.
 pub fn read(
-    files: &[PathBuf],
+    sources: Vec<Opened>,
     pagemap: Option<&Path>,
     with_functions: bool,
     pass_on: &mut dyn FnMut(usize, Part<'_>),
 ) -> Result<Files> {
-    let sources = open(files)?;
     let resolver = pagemap.map(Resolver::open).transpose()?;
     if resolver.is_some() {
         sources.iter().try_for_each(|(name, source)| Resolver::check(name, source))?;
@@ -134,11 +139,11 @@ pub fn read(
 /// Reads files. Accesses of different files are of different memories. What could be read before an error is in the result.
 /// `pagemap`: a map of pages.
 pub fn analyse_files<A: Analysis + Clone>(
-    files: &[PathBuf],
+    sources: Vec<Opened>,
     pagemap: Option<&Path>,
     new: A,
 ) -> Result<(A, Files)> {
     let mut fold = Fold::new(new);
-    let files = read(files, pagemap, false, &mut |memory, part| fold.part(memory, part))?;
+    let files = read(sources, pagemap, false, &mut |memory, part| fold.part(memory, part))?;
     Ok((fold.finish(), files))
 }

@@ -28,7 +28,7 @@ use self::all_memories::MOST_MEMORIES;
 use self::chart::Parts;
 use self::compare::{Side, differences};
 use self::found::Found;
-use super::input::{Files, Read};
+use super::input::{Files, Opened, Read, open};
 use super::options::{Options, parse_rate};
 use super::output::{Forms, line, to_json, write};
 use crate::output::is_same_file;
@@ -127,8 +127,8 @@ impl Arguments {
 
     /// Reports files.
     fn report(&self, page: Option<&PathBuf>) -> Result<bool> {
-        let (paths, pagemap) = (&self.options.files, self.options.pagemap.as_deref());
-        let (found, files) = Found::read(paths, pagemap, self.sample)?;
+        let (sources, pagemap) = (open(&self.options.files)?, self.options.pagemap.as_deref());
+        let (found, files) = Found::read(sources, pagemap, self.sample)?;
         let parts = all_memories::parts(&found, &files);
         self.write_files(page, &files, to_json(&files, "report", Value::Null), &parts)?;
         let json = if self.options.is_json() { found.json() } else { Value::Null };
@@ -150,12 +150,16 @@ impl Arguments {
         if self.options.pagemap.is_some() {
             anyhow::bail!("--compare and --pagemap cannot be given together");
         }
-        let [one, other] = &self.options.files[..] else {
-            anyhow::bail!("--compare needs two files, not {}", self.options.files.len());
+        let count = self.options.files.len();
+        ensure!(count == 2, "--compare needs two files, not {count}");
+        // Both are open before the first one, which may be long, is read.
+        let sources = open(&self.options.files)?;
+        let Ok([one, other]) = <[Opened; 2]>::try_from(sources) else {
+            anyhow::bail!("--compare needs two files");
         };
         let mut files = Vec::new();
-        let mut side = |path: &PathBuf| -> Result<Side> {
-            let (found, read) = Found::read(std::slice::from_ref(path), None, self.sample)?;
+        let mut side = |opened: Opened| -> Result<Side> {
+            let (found, read) = Found::read(vec![opened], None, self.sample)?;
             let known = read.first().and_then(|of| of.ending.memories.first().copied());
             let name = read.first().map_or_else(String::new, |of| of.name.clone());
             files.extend(read.into_reads());

@@ -11,7 +11,7 @@ use anyhow::Result;
 use hmtt::analysis::split::{GroupResult, SplitFold};
 use hmtt::analysis::{Analysis, Fold};
 
-use super::input::{Files, analyse, read};
+use super::input::{Files, analyse, open, read};
 use super::options::Options;
 use options::SplitOptions;
 
@@ -47,8 +47,8 @@ pub fn analyse_split<A: Analysis + Clone>(
     let (name, inclusive) = (by.name(), by.is_inclusive());
     let mut fold = Fold::new(new.clone());
     let mut groups = SplitFold::new(by, new).with_most(split.most());
-    let (paths, pagemap) = (&options.files, options.pagemap.as_deref());
-    let files = read(paths, pagemap, split.is_by_function(), &mut |memory, part| {
+    let (sources, pagemap) = (open(&options.files)?, options.pagemap.as_deref());
+    let files = read(sources, pagemap, split.is_by_function(), &mut |memory, part| {
         fold.part(memory, part);
         groups.part(memory, part);
     })?;

@@ -36,10 +36,10 @@ pub fn chart(
     Chart { title, about, wide: false, extent, is_time: false, x, y, content }
 }
 
-/// The extent of curves: from their first to their last x.
+/// The extent of curves: from their first to their last x, and from 0 to 1 if they have no points.
 pub fn extent_of(curves: &[Curve]) -> (f64, f64) {
     let all = || curves.iter().flat_map(|curve| curve.points.iter().map(|point| point.0));
-    let first = all().fold(f64::INFINITY, f64::min);
+    let Some(first) = all().reduce(f64::min) else { return (0.0, 1.0) };
     (first, all().fold(first + 1.0, f64::max))
 }
 

@@ -1,7 +1,7 @@
 //! What all analyses have found in one pass over files, as JSON and as text.
 
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::Result;
 use hmtt::analysis::distribution::{HotShare, distribution};
@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 
 use super::over_time::Memory;
 use crate::accesses::figures::{percent, power_of_two, share};
-use crate::accesses::input::{Files, analyse_files};
+use crate::accesses::input::{Files, Opened, analyse_files};
 use crate::accesses::output::line;
 use crate::accesses::rows::write_sums as write_rows;
 use crate::accesses::stats::write_sums;
@@ -57,17 +57,17 @@ fn analyses(sample: Option<f64>) -> Analyses {
 }
 
 impl Found {
-    /// Reads files.
+    /// Reads open files.
     ///
     /// # Errors
-    /// A file cannot be opened, or has accesses of no known kind.
+    /// The map of pages cannot be read, or does not fit the files.
     pub fn read(
-        paths: &[PathBuf],
+        sources: Vec<Opened>,
         pagemap: Option<&Path>,
         sample: Option<f64>,
     ) -> Result<(Found, Files)> {
         let (((summary, pages), (mrc, (timeline, (heat, rows)))), files) =
-            analyse_files(paths, pagemap, analyses(sample))?;
+            analyse_files(sources, pagemap, analyses(sample))?;
         let reuse = match &mrc {
             Mrc::Exact(reuse) => reuse.result(),
             Mrc::Sampled(shards) => shards.result(),

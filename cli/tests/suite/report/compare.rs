@@ -92,6 +92,45 @@ fn two_files_are_needed() {
 }
 
 #[test]
+fn captures_without_accesses_are_compared_without_charts() {
+    let mut card = Card::new();
+    let empty = capture_file("compare-empty.pcapng", &[card.info(), card.end()]);
+    let used = short_capture("compare-used.pcapng");
+    for (other, is_empty) in [(&empty, true), (&used, false)] {
+        let directory = tempfile::tempdir().unwrap();
+        let page = directory.path().join("page.html");
+        let files = ["--svg", text(directory.path()), "-o", text(&page)];
+        let words = [&["report", "--compare"], &files[..], &[text(&empty), text(other)]].concat();
+        let output = hmtt(&words);
+        assert!(matches!(output.status.code(), Some(0 | 3)), "{output:?}");
+        let mut charts = 0;
+        for entry in std::fs::read_dir(directory.path()).unwrap() {
+            let path = entry.unwrap().path();
+            if path.extension().is_some_and(|end| end == "svg") {
+                charts += 1;
+                let svg = std::fs::read_to_string(&path).unwrap();
+                assert!(!svg.contains("NaN") && !svg.contains("inf"), "{}: {svg}", path.display());
+            }
+        }
+        assert_eq!(charts == 0, is_empty, "{charts}");
+        let parts = parts_of(&std::fs::read_to_string(&page).unwrap());
+        assert!(!parts.to_string().contains("\"extent\":[null"), "{parts}");
+    }
+}
+
+#[test]
+fn both_files_are_opened_first() {
+    let missing = scratch("compare-missing.pcapng");
+    let garbage = scratch("compare-garbage.csv");
+    std::fs::write(&garbage, "no,table\n").unwrap();
+    let page = new_page("compare-missing.html");
+    let output = hmtt(&["report", "--compare", text(&garbage), text(&missing), "-o", text(&page)]);
+    let errors = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(errors.contains("compare-missing.pcapng") && !page.exists(), "{errors}");
+}
+
+#[test]
 fn a_comparison_is_drawn_in_a_browser_without_errors_and_requests() {
     let Some(browser) = browser::Browser::find() else { return skipped("chromium") };
     let files = [card_capture("compare-c.pcapng", true), short_capture("compare-d.pcapng")];

@@ -45,6 +45,9 @@ fn bars(words: [&str; 2], x: &str, content: Content) -> Part {
 
 /// The bars and curves of all memories of both files.
 pub fn together(sides: &[Side; 2]) -> Vec<Part> {
+    if sides.iter().all(|side| side.found.stats.accesses == 0) {
+        return vec![Part::absent("Charts", "There are no accesses.", true)];
+    }
     let curves = |of: fn(&Found, &str) -> Curve| {
         SIDES.into_iter().zip(sides).map(|(name, side)| of(&side.found, name)).collect::<Vec<_>>()
     };
