@@ -2,10 +2,11 @@
 //!
 //! Each command is one file. [`input`] reads the files into an analysis, [`options`] has what the commands have in common,
 //! [`split`] divides results into groups, [`resolution`] finds who owns physical pages. [`output`] prints the verdict, JSON and
-//! CSV, and [`figures`] numbers with their units.
+//! CSV, [`figures`] numbers with their units, and [`file`] writes files whole.
 
 mod check;
 pub mod figures;
+mod file;
 mod hot;
 mod input;
 mod mrc;

@@ -1,6 +1,6 @@
 //! Options that several commands have.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 use hmtt::analysis::slices::SliceLength;
@@ -35,6 +35,11 @@ enum Format {
 }
 
 impl Options {
+    /// All that is read: the files, and the map of pages.
+    pub fn inputs(&self) -> impl Iterator<Item = &Path> + Clone {
+        self.files.iter().chain(&self.pagemap).map(PathBuf::as_path)
+    }
+
     /// Whether one JSON object is printed.
     pub fn is_json(&self) -> bool {
         self.json || self.format == Some(Format::Json)

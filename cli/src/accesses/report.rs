@@ -7,7 +7,6 @@
 mod all_memories;
 mod chart;
 mod compare;
-mod file;
 mod found;
 mod images;
 mod numbers;
@@ -28,10 +27,10 @@ use self::all_memories::MOST_MEMORIES;
 use self::chart::Parts;
 use self::compare::{Side, differences};
 use self::found::Found;
+use super::file;
 use super::input::{Files, Opened, Read, open};
 use super::options::{Options, parse_rate};
 use super::output::{Forms, line, to_json, write};
-use crate::output::is_same_file;
 use crate::standard_io::is_standard;
 
 /// Write a page with charts of all analyses: one HTML file that needs no network
@@ -73,8 +72,7 @@ impl Arguments {
         let page = self.output.clone().or_else(|| is_usual.then(|| "report.html".into()));
         if let Some(page) = &page {
             ensure!(!is_standard(page), "a page is not for standard output; name a file");
-            let is_read = self.options.files.iter().any(|from| is_same_file(from, page));
-            ensure!(!is_read, "{} is read", page.display());
+            file::check_distinct(&[page], self.options.inputs())?;
             file::check(page, self.force)?;
         }
         for directory in self.svg.iter().chain(&self.png) {

@@ -46,13 +46,13 @@ const SLICES: &str = "source,slice,reads,writes";
 /// Runs the command. Returns whether something is missing.
 pub fn run(arguments: &Arguments) -> Result<bool> {
     let Arguments { options, slicing, split, profile } = arguments;
-    let outputs = profile.create(options, split)?;
+    profile.check(options, split)?;
     let frequency = slicing.is_given().then(|| Frequency::new(slicing.length()));
     let new = (Summary::default(), frequency);
     let Analysed { found, files, groups } = analyse_split(options, split, new)?;
     let found = found.result();
     if let Some(groups) = &groups {
-        profile::write(profile, outputs, groups)?;
+        profile::write(profile, groups)?;
     }
     let owners = files.resolution.clone();
     let rows = |output: &mut dyn Write| write_rows(&found, output);

@@ -133,6 +133,43 @@ fn options_that_do_not_fit_are_errors() {
     }
 }
 
+#[test]
+fn files_of_profiles_stay_as_they_are_after_an_error() {
+    let (file, ..) = marked("split-kept.pcapng");
+    let [kept, absent, missing, damaged] = ["kept", "absent", "missing.pcapng", "damaged.map"]
+        .map(|end| scratch(&format!("split-{end}")));
+    std::fs::write(&damaged, "no map of pages").unwrap();
+    std::fs::write(&kept, "old").unwrap();
+    let _ = std::fs::remove_file(&absent);
+    let input = std::fs::read(&file).unwrap();
+    let outputs = ["--folded", text(&kept), "--callgrind", text(&absent)];
+    for (words, error) in [
+        (&[text(&missing)][..], "split-missing.pcapng"),
+        (&["--pagemap", text(&damaged), text(&file)], "split-damaged.map"),
+        (&["--inclusive", text(&file)], "functions themselves"),
+    ] {
+        let all = [&["stats", "--by", "function", "-f"], &outputs[..], words].concat();
+        let output = hmtt(&all);
+        assert_eq!(output.status.code(), Some(1), "{output:?}");
+        assert!(String::from_utf8_lossy(&output.stderr).contains(error), "{output:?}");
+        assert_eq!((std::fs::read(&kept).unwrap(), absent.exists()), (b"old".to_vec(), false));
+    }
+    for (words, error) in [
+        (&["--folded", text(&file)][..], "is also an input"),
+        (&["--callgrind", text(&damaged), "--pagemap", text(&damaged)], "is also an input"),
+        (&["--folded", text(&absent), "--callgrind", text(&absent)], "two outputs"),
+        (&["--folded", text(&kept), "--callgrind", text(&kept)], "two outputs"),
+        (&["--callgrind", text(&absent), "--inclusive"], "functions themselves"),
+    ] {
+        let output = hmtt(&[&["stats", "--by", "function", "-f"], words, &[text(&file)]].concat());
+        assert_eq!(output.status.code(), Some(1), "{output:?}");
+        assert!(String::from_utf8_lossy(&output.stderr).contains(error), "{words:?}: {output:?}");
+        assert_eq!((std::fs::read(&kept).unwrap(), absent.exists()), (b"old".to_vec(), false));
+    }
+    assert_eq!(std::fs::read(&file).unwrap(), input);
+    assert_eq!(std::fs::read(&damaged).unwrap(), b"no map of pages");
+}
+
 /// Reads and writes of each function, and accesses of each thread, of a table that `hmtt convert` has written.
 #[cfg(feature = "tag")]
 type Counts = (BTreeMap<(String, String), [u64; 2]>, BTreeMap<String, u64>);

@@ -13,7 +13,8 @@ use resvg::tiny_skia::{Pixmap, Transform};
 use resvg::usvg::{Options, Tree, fontdb};
 
 use super::chart::{Chart, Parts};
-use super::{file, svg};
+use super::svg;
+use crate::accesses::file;
 
 /// Pixels of a PNG for one of CSS: 288 in an inch.
 const SCALE: f32 = 3.0;

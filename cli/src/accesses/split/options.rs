@@ -1,5 +1,6 @@
 //! Options of commands whose results can be split.
 
+use std::path::Path;
 #[cfg(feature = "tag")]
 use std::path::PathBuf;
 
@@ -62,6 +63,19 @@ impl SplitOptions {
             map,
             inclusive: self.inclusive,
         })
+    }
+
+    /// The map of tags.
+    pub fn map(&self) -> Option<&Path> {
+        #[cfg(feature = "tag")]
+        return self.map.as_deref();
+        #[cfg(not(feature = "tag"))]
+        None
+    }
+
+    /// Whether an access belongs to all open functions.
+    pub fn is_inclusive(&self) -> bool {
+        self.inclusive
     }
 
     /// Most groups.

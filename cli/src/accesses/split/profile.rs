@@ -1,17 +1,18 @@
 //! Writes the accesses of functions as a flame graph, as folded stacks, or as a profile in callgrind's format.
 
-use std::fs::File;
-use std::io::{self, BufWriter, Write};
-use std::path::PathBuf;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail, ensure};
+#[cfg(feature = "tag")]
+use anyhow::Context;
+use anyhow::{Result, ensure};
 use hmtt::analysis::split::GroupResult;
 use hmtt_format::escape;
 
+use super::super::file;
 use super::super::options::Options;
 use super::Groups;
 use super::options::SplitOptions;
-use crate::output::{create, is_same_file};
 
 /// Files to be written.
 #[derive(clap::Args)]
@@ -31,34 +32,32 @@ pub struct ProfileOptions {
     force: bool,
 }
 
-/// Created files.
-pub struct Files {
-    #[cfg(feature = "tag")]
-    flame: Option<BufWriter<File>>,
-    folded: Option<BufWriter<File>>,
-    callgrind: Option<BufWriter<File>>,
-}
-
 impl ProfileOptions {
-    /// Creates the files.
+    /// The paths of all files.
+    fn paths(&self) -> Vec<&Path> {
+        let paths = [self.folded.as_deref(), self.callgrind.as_deref()];
+        #[cfg(feature = "tag")]
+        let paths = paths.into_iter().chain([self.flame.as_deref()]);
+        paths.into_iter().flatten().collect()
+    }
+
+    /// Checks all that can be checked before files are read. Nothing is created.
     ///
     /// # Errors
-    /// One exists or cannot be created, is an input, or accesses are not split by function.
-    pub fn create(&self, options: &Options, split: &SplitOptions) -> Result<Files> {
-        let open = |path: &Option<PathBuf>| {
-            let Some(path) = path else { return Ok(None) };
+    /// A file exists, is an input, or is named twice; or accesses are not split by function, or are inclusive.
+    pub fn check(&self, options: &Options, split: &SplitOptions) -> Result<()> {
+        let paths = self.paths();
+        for path in &paths {
             ensure!(split.is_by_function(), "{}: is for --by function", path.display());
-            if options.files.iter().any(|input| is_same_file(input, path)) {
-                bail!("{} is also an input; choose another output", path.display());
-            }
-            Ok(Some(BufWriter::new(create(path, self.force)?)))
-        };
-        Ok(Files {
-            #[cfg(feature = "tag")]
-            flame: open(&self.flame)?,
-            folded: open(&self.folded)?,
-            callgrind: open(&self.callgrind)?,
-        })
+            // Inclusive accesses are in several groups, of which none is known to be the caller of another one.
+            ensure!(
+                !split.is_inclusive(),
+                "{}: has accesses of the functions themselves, which --inclusive does not count",
+                path.display()
+            );
+        }
+        file::check_distinct(&paths, options.inputs().chain(split.map()))?;
+        paths.iter().try_for_each(|path| file::check(path, self.force))
     }
 }
 
@@ -104,43 +103,35 @@ fn write_callgrind<R>(groups: &Groups<R>, output: &mut dyn Write) -> io::Result<
 }
 
 #[cfg(feature = "tag")]
-fn draw(folded: &str, mut output: BufWriter<File>) -> Result<()> {
+fn draw(folded: &str) -> Result<Vec<u8>> {
     let mut options = inferno::flamegraph::Options::default();
     options.title = "accesses of functions".to_owned();
     options.count_name = "accesses".to_owned();
     ensure!(!folded.is_empty(), "there are no accesses to draw");
-    inferno::flamegraph::from_lines(&mut options, folded.lines(), &mut output)?;
-    Ok(output.flush()?)
+    let mut drawn = Vec::new();
+    inferno::flamegraph::from_lines(&mut options, folded.lines(), &mut drawn)?;
+    Ok(drawn)
 }
 
-/// Writes the files.
+/// Writes the files. All are made before the first one is written.
 ///
 /// # Errors
-/// A file cannot be written, or there is nothing to draw.
-pub fn write<R>(options: &ProfileOptions, files: Files, groups: &Groups<R>) -> Result<()> {
-    let cannot = |path: &Option<PathBuf>| {
-        format!("cannot write to {}", path.clone().unwrap_or_default().display())
-    };
-    // Inclusive accesses are in several groups, of which none is known to be the caller of another one.
-    let is_drawn = files.folded.is_some();
+/// A file cannot be written, or there is nothing to draw. Files before it are there, and whole.
+pub fn write<R>(options: &ProfileOptions, groups: &Groups<R>) -> Result<()> {
+    let folded = fold(groups);
+    let mut made = Vec::new();
     #[cfg(feature = "tag")]
-    let is_drawn = is_drawn || files.flame.is_some();
-    ensure!(
-        !is_drawn || !groups.inclusive,
-        "a flame graph is of accesses of the functions themselves"
-    );
-    let folded = if is_drawn { fold(groups) } else { String::new() };
-    if let Some(mut output) = files.folded {
-        let written = output.write_all(folded.as_bytes()).and_then(|()| output.flush());
-        written.with_context(|| cannot(&options.folded))?;
+    if let Some(path) = &options.flame {
+        let drawn = draw(&folded).with_context(|| format!("cannot write {}", path.display()))?;
+        made.push((path, drawn));
     }
-    #[cfg(feature = "tag")]
-    if let Some(output) = files.flame {
-        draw(&folded, output).with_context(|| cannot(&options.flame))?;
+    if let Some(path) = &options.folded {
+        made.push((path, folded.into_bytes()));
     }
-    if let Some(mut output) = files.callgrind {
-        let written = write_callgrind(groups, &mut output).and_then(|()| output.flush());
-        written.with_context(|| cannot(&options.callgrind))?;
+    if let Some(path) = &options.callgrind {
+        let mut profile = Vec::new();
+        write_callgrind(groups, &mut profile)?;
+        made.push((path, profile));
     }
-    Ok(())
+    made.iter().try_for_each(|(path, bytes)| file::write(path, bytes, options.force))
 }

@@ -1,4 +1,4 @@
-//! Writes the page to its file, whole or not at all.
+//! Writes a file whole or not at all.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{ErrorKind, Write};
@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
-/// Refuses a page that exists, unless it is to be overwritten; and a directory.
+use crate::output::is_same_file;
+
+/// Refuses a file that exists, unless it is to be overwritten; and a directory.
 pub fn check(path: &Path, force: bool) -> Result<()> {
     match path.symlink_metadata() {
         Ok(_) if path.is_dir() => bail!("{} is a directory; name a file in it", path.display()),
@@ -18,9 +20,35 @@ pub fn check(path: &Path, force: bool) -> Result<()> {
     }
 }
 
-/// A new file beside the page.
+/// Whether two files to be written are one, through links too, or as names that do not exist yet.
+fn is_one(one: &Path, other: &Path) -> bool {
+    let place = |path: &Path| {
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        let folder = folder.unwrap_or(Path::new(".")).canonicalize().ok()?;
+        Some(folder.join(path.file_name()?))
+    };
+    is_same_file(one, other) || place(one).is_some_and(|at| place(other) == Some(at))
+}
+
+/// Refuses outputs that are the same file as one that is read, or as another one.
+pub fn check_distinct<'a>(
+    outputs: &[&Path],
+    inputs: impl Iterator<Item = &'a Path> + Clone,
+) -> Result<()> {
+    for (at, output) in outputs.iter().enumerate() {
+        if inputs.clone().any(|input| is_same_file(input, output)) {
+            bail!("{} is also an input; choose another output", output.display());
+        }
+        if outputs[..at].iter().any(|other| is_one(other, output)) {
+            bail!("{} is named as two outputs; choose another one", output.display());
+        }
+    }
+    Ok(())
+}
+
+/// A new file beside that to be written.
 fn beside(path: &Path) -> Result<(PathBuf, File)> {
-    let name = path.file_name().context("the page has no name")?;
+    let name = path.file_name().context("the file has no name")?;
     for number in 0..100 {
         let mut hidden = std::ffi::OsString::from(".");
         hidden.push(name);
@@ -37,18 +65,18 @@ fn beside(path: &Path) -> Result<(PathBuf, File)> {
     bail!("cannot create a file beside {}", path.display())
 }
 
-/// Writes the page. Another file that has appeared under its name stays, unless it is to be overwritten. What is no ordinary
+/// Writes a file. Another file that has appeared under its name stays, unless it is to be overwritten. What is no ordinary
 /// file, such as a pipe or a link, is written to and not replaced.
 ///
 /// # Errors
-/// The page could not be written. Nothing half written is left.
-pub fn write(path: &Path, page: &[u8], force: bool) -> Result<()> {
+/// The file could not be written. Nothing half written is left.
+pub fn write(path: &Path, bytes: &[u8], force: bool) -> Result<()> {
     let failed = || format!("cannot write {}", path.display());
     if path.symlink_metadata().is_ok_and(|found| force && !found.is_file()) {
-        return fs::write(path, page).with_context(failed);
+        return fs::write(path, bytes).with_context(failed);
     }
     let (beside, mut file) = beside(path)?;
-    let written = file.write_all(page).and_then(|()| match force {
+    let written = file.write_all(bytes).and_then(|()| match force {
         true => fs::rename(&beside, path),
         // Unlike a renamed file, a link never replaces another one.
         false => fs::hard_link(&beside, path).or_else(|error| match error.kind() {
