@@ -22,7 +22,7 @@ use crate::block::{MAX_BYTES, Untranslatable};
 use crate::code::CodeBytes;
 use crate::emit::{Emitted, ExitKind, Form, Path, Points, Section, emit};
 use crate::layout::{area, lookup};
-use crate::recorded::{Choice, Recorded};
+use crate::recorded::Choice;
 use crate::state::Point;
 use crate::stubs::Stubs;
 pub use arena::Contents;
@@ -391,24 +391,6 @@ impl<M: CacheMemory> Cache<M> {
             Numbered::Block(info) => Some(info),
             Numbered::Path { .. } => None,
         }
-    }
-
-    /// What is recorded of the accesses of a block, or of the whole path to which a number belongs, and the part up to which the number
-    /// stands. `None` if nothing is. The number is not trusted.
-    pub fn recorded(&self, number: u32) -> Option<(Recorded, usize)> {
-        let choice = self.settings.instrument.choice()?;
-        let (whole, part) = match self.number(number)? {
-            Numbered::Block(_) => (number, 0),
-            Numbered::Path { blocks, length } => {
-                (number + (blocks.len() - length) as u32, length - 1)
-            }
-        };
-        let (blocks, numbers) = self.decoded(whole).ok()?;
-        let recorded = match whole == number && self.block(number).is_some() {
-            true => Recorded::new(&blocks, &choice),
-            false => Recorded::of_path(&blocks, &numbers, &choice),
-        };
-        Some((recorded, part))
     }
 
     /// Whether a block has code for direct, and for indirect transfers to it.

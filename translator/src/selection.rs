@@ -30,5 +30,5 @@ mod tests;
 pub use accesses::{Access, Operand, accesses, path_accesses};
 pub use distance::{Average, Chunk, Distance};
 pub use expression::{Address, Expression, Index, Template, Versioned};
-pub use registers::{Equality, general};
+pub use registers::{Equality, Moved, general, stack_effect};
 pub use selector::{Coverage, Omega, OutOfRange, Representative, Score, Selection, Selector};

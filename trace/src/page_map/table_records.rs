@@ -2,8 +2,7 @@
 //!
 //! The records have no times, mappings and names. Read, each process has one mapping without a name, and a snapshot ends
 //! before a record that changes a page or frame again. The dump is one moment, in which several pages may have a frame.
-//! Written, the first snapshot is the dump, and the others are records
-//! of changes.
+//! Written, the first snapshot is the dump, and later ones are records of what has changed since the one before.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Read, Write};

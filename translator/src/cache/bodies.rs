@@ -2,9 +2,10 @@
 
 use super::arena::Space;
 use super::record::{Body, ExitRecord, Record};
-use super::{BlockInfo, Cache, CacheError, CacheMemory};
+use super::{BlockInfo, Cache, CacheError, CacheMemory, Numbered};
 use crate::block::{Block, Untranslatable};
 use crate::emit::{Emitted, Form, Path, Place, Points, emit};
+use crate::recorded::Recorded;
 
 /// Superblocks use at most this part of an arena, one half. They leave the rest to blocks.
 const SUPERBLOCKS_PART: u64 = 2;
@@ -85,6 +86,24 @@ impl<M: CacheMemory> Cache<M> {
             Ok(Block { is_recorded: info.is_recorded, ..block })
         });
         Ok((blocks.collect::<Result<_, _>>()?, numbers))
+    }
+
+    /// What is recorded of the accesses of a block, or of the whole path to which a number belongs, and the part up to which the number
+    /// stands. `None` if nothing is. The number is not trusted.
+    pub fn recorded(&self, number: u32) -> Option<(Recorded, usize)> {
+        let choice = self.settings.instrument.choice()?;
+        let (whole, part) = match self.number(number)? {
+            Numbered::Block(_) => (number, 0),
+            Numbered::Path { blocks, length } => {
+                (number + (blocks.len() - length) as u32, length - 1)
+            }
+        };
+        let (blocks, numbers) = self.decoded(whole).ok()?;
+        let recorded = match whole == number && self.block(number).is_some() {
+            true => Recorded::new(&blocks, &choice),
+            false => Recorded::of_path(&blocks, &numbers, &choice),
+        };
+        Some((recorded, part))
     }
 
     fn add_body(&mut self, number: u32, body: Body, emitted: &Emitted) {

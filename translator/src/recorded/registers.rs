@@ -11,14 +11,11 @@
 use std::collections::HashMap;
 
 use hmtt_format::access_trace::Operation as Computation;
-use iced_x86::{Code, Instruction, Mnemonic, OpKind, Register};
+use iced_x86::{Instruction, Mnemonic, OpKind, Register};
 
 use crate::block::Operation;
+use crate::selection::{Moved, stack_effect};
 
-/// The number of `rsp`.
-const RSP: usize = 4;
-/// The number of `rbp`.
-const RBP: usize = 5;
 /// Most computations one of the other that lead to the value of a register. One that more lead to is a new unknown value.
 const MOST_STEPS: u8 = 6;
 
@@ -250,21 +247,11 @@ impl State {
 
     /// Registers, by number, whose values after an instruction are known, with these values.
     fn results(&mut self, instruction: &Instruction) -> [Option<(usize, Value)>; 2] {
-        let (rsp, rbp) = (self.values[RSP], self.values[RBP]);
-        let increment = i64::from(instruction.stack_pointer_increment());
-        match instruction.code() {
-            Code::Leaveq => [Some((RSP, rbp.plus(8))), None],
-            Code::Enterq_imm16_imm8 => {
-                [Some((RSP, rsp.plus(increment))), Some((RBP, rsp.plus(-8)))]
+        match stack_effect(instruction) {
+            Some(effect) => {
+                effect.map(|one| one.map(|Moved { to, of, plus }| (to, self.values[of].plus(plus))))
             }
-            // It loads rsp.
-            _ if instruction.mnemonic() == Mnemonic::Pop
-                && instruction.op0_register().full_register() == Register::RSP =>
-            {
-                [None; 2]
-            }
-            _ if increment != 0 => [Some((RSP, rsp.plus(increment))), None],
-            _ => [self.result(instruction), None],
+            None => [self.result(instruction), None],
         }
     }
 

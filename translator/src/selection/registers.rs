@@ -107,21 +107,11 @@ impl State {
 
     /// Registers, by number, whose values after an instruction are known, with these values.
     fn results(&self, instruction: &Instruction) -> [Option<(usize, Value)>; 2] {
-        let (rsp, rbp) = (self.values[RSP], self.values[RBP]);
-        let increment = i64::from(instruction.stack_pointer_increment());
-        match instruction.code() {
-            Code::Leaveq => [Some((RSP, rbp.plus(8))), None],
-            Code::Enterq_imm16_imm8 => {
-                [Some((RSP, rsp.plus(increment))), Some((RBP, rsp.plus(-8)))]
+        match stack_effect(instruction) {
+            Some(effect) => {
+                effect.map(|one| one.map(|Moved { to, of, plus }| (to, self.values[of].plus(plus))))
             }
-            // It loads rsp.
-            _ if instruction.mnemonic() == Mnemonic::Pop
-                && instruction.op0_register().full_register() == Register::RSP =>
-            {
-                [None; 2]
-            }
-            _ if increment != 0 => [Some((RSP, rsp.plus(increment))), None],
-            _ => [self.sum(instruction), None],
+            None => [self.sum(instruction), None],
         }
     }
 
@@ -165,6 +155,37 @@ impl State {
             base if base.is_gpr64() => Some(self.value(base).plus(displacement)),
             _ => None,
         }
+    }
+}
+
+/// A register, by number, that becomes another one plus a constant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Moved {
+    /// The register that is changed.
+    pub to: usize,
+    /// The register whose value before the instruction is used.
+    pub of: usize,
+    /// The constant, in bytes.
+    pub plus: i64,
+}
+
+/// What is known of `rsp` and `rbp` after an instruction that changes `rsp`; `None` for others.
+pub fn stack_effect(instruction: &Instruction) -> Option<[Option<Moved>; 2]> {
+    let increment = i64::from(instruction.stack_pointer_increment());
+    let rsp = |of, plus| Some(Moved { to: RSP, of, plus });
+    match instruction.code() {
+        Code::Leaveq => Some([rsp(RBP, 8), None]),
+        Code::Enterq_imm16_imm8 => {
+            Some([rsp(RSP, increment), Some(Moved { to: RBP, of: RSP, plus: -8 })])
+        }
+        // It loads rsp.
+        _ if instruction.mnemonic() == Mnemonic::Pop
+            && instruction.op0_register().full_register() == Register::RSP =>
+        {
+            Some([None; 2])
+        }
+        _ if increment != 0 => Some([rsp(RSP, increment), None]),
+        _ => None,
     }
 }
 
