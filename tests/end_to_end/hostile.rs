@@ -7,7 +7,7 @@ use hmtt_tests::hostile::{BuildError, Extent, TARGETS, Targets};
 use hmtt_tests::skip;
 
 /// Number of inputs for each target. Targets that do more work for an input get fewer.
-const INPUTS: [(&str, u64); 17] = [
+const INPUTS: [(&str, u64); 18] = [
     ("access_trace", 20_000),
     ("block_list", 50_000),
     ("frame", 200_000),
@@ -25,6 +25,7 @@ const INPUTS: [(&str, u64); 17] = [
     ("stubs", 3_000),
     ("shared", 10_000),
     ("profile", 5_000),
+    ("page_map", 20_000),
 ];
 const SEED: u64 = 1;
 
