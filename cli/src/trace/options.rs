@@ -158,7 +158,7 @@ impl TraceOptions {
             .as_ref()
             .map(|path| Outputs::new(path, self.overwrite, is_chosen))
             .transpose()?;
-        let superblocks = (!self.no_superblocks).then(Thresholds::default);
+        let superblocks = (!self.no_superblocks).then_some(Thresholds::OF_SOME_CHUNKS);
         let options = Options {
             instrument: Instrument::Accesses(choice),
             drops: self.full == Full::Drop,

@@ -52,6 +52,11 @@ pub struct Thresholds {
     pub edge: u64,
 }
 
+impl Thresholds {
+    /// Where only some of the chunks are looked at: what is executed less often than in most others is hot, too.
+    pub const OF_SOME_CHUNKS: Thresholds = Thresholds { block: 500, edge: 800 };
+}
+
 impl Default for Thresholds {
     fn default() -> Self {
         Thresholds { block: 3000, edge: 5000 }

@@ -115,7 +115,10 @@ fn options(signals: SigSet) -> Options {
     Options {
         instrument: Instrument::Accesses(Choice::EVERY),
         drops: false,
-        recording: Recording { superblocks: Some(Thresholds::default()), ..Recording::default() },
+        recording: Recording {
+            superblocks: Some(Thresholds::OF_SOME_CHUNKS),
+            ..Recording::default()
+        },
         signals,
         progress: None,
         follow: false,
