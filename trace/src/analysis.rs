@@ -28,6 +28,7 @@ pub mod histogram;
 mod known;
 pub mod mrc;
 pub mod page_counts;
+pub mod page_table;
 pub mod pages;
 pub mod phases;
 pub mod registry;

@@ -48,11 +48,19 @@ impl Histogram {
     /// Counts a number once.
     #[inline]
     pub fn add(&mut self, number: u64) {
+        self.add_many(number, 1);
+    }
+
+    /// Counts a number `times`.
+    #[inline]
+    pub fn add_many(&mut self, number: u64, times: u64) {
         let bucket = bucket(number);
-        if self.counts.len() <= bucket {
+        if self.counts.len() <= bucket && times > 0 {
             self.counts.resize(bucket + 1, 0);
         }
-        self.counts[bucket] = self.counts[bucket].saturating_add(1);
+        if let Some(count) = self.counts.get_mut(bucket) {
+            *count = count.saturating_add(times);
+        }
     }
 
     /// Adds the counts of another histogram.

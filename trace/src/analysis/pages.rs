@@ -74,9 +74,6 @@ pub struct HotPages {
     pub page_runs: Vec<Runs>,
 }
 
-/// The last page, and the touches of it in a row; no touches if there is no page.
-type Run = (u64, u64);
-
 /// Counts of pages and lines.
 ///
 /// ```
@@ -95,7 +92,7 @@ pub struct Pages {
     memories: Vec<PageCounts>,
     run_lengths: Histogram,
     /// The last page of each thread, by its number plus 1; by 0 that of accesses without a thread.
-    open: BTreeMap<u64, Run>,
+    open: BTreeMap<u64, runs::Run>,
 }
 
 impl Pages {
@@ -157,24 +154,9 @@ impl Analysis for Pages {
         let Some(counts) = memories.first_mut() else { return };
         let thread = batch.thread().map_or(0, |thread| u64::from(thread) + 1);
         let mut last = open.get(&thread).copied().unwrap_or_default();
-        let mut places = [0; runs::TOGETHER];
-        runs::each(batch, |found| {
-            for (place, page) in places.iter_mut().zip(found.pages) {
-                *place = counts.place(*page);
-            }
-            for (line, run) in found.lines.iter().zip(found.run_of) {
-                counts.touch(places[usize::from(*run)], *line);
-            }
-            for (page, length) in found.pages.iter().zip(found.lengths()) {
-                if last.0 == *page {
-                    last.1 = last.1.saturating_add(length);
-                    continue;
-                }
-                if last.1 > 0 {
-                    run_lengths.add(last.1);
-                }
-                last = (*page, length);
-            }
+        runs::pieces(batch, |lines| {
+            counts.touch(lines);
+            runs::add(lines, &mut last, run_lengths);
         });
         if last.1 > 0 {
             open.insert(thread, last);

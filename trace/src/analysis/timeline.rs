@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use super::clock::Clock;
 use super::columns::{Column, Columns};
-use super::hash::Table;
+use super::page_table::PageTable;
 use super::slices::SliceUnit;
 use super::working_set::{Working, WorkingSets};
 use super::{Analysis, Batch, Gap, Known, PAGE_LOG2};
@@ -113,7 +113,7 @@ struct Memory {
     clock: Clock,
     columns: Columns<Counts>,
     /// Time of the last touch of each page, plus 1.
-    last: Table<u64>,
+    last: PageTable<u64>,
     gaps: Vec<Gap>,
 }
 
