@@ -1,9 +1,9 @@
-//! Measures how many accesses a second analyses add, on one core: `cargo bench -p hmtt --bench analyses [FILE]`.
+//! Measures how many accesses a second analyses add, on one core: `cargo bench -p hmtt --bench analyses [NAME | FILE]`.
 //!
 //! Accesses are in memory, in batches of 4096, as sources pass them on: loops and scans; a mix of these with a skewed choice among
-//! pages; and, as the worst case, a random choice among 2^20 lines. A capture of as many accesses is read, too, and a file that is
-//! given. Each figure is the best of three,
-//! in processor time.
+//! pages; and, as the worst case, a random choice among 2^20 lines. The first row is of 100 M accesses, the others are of 2^24. A
+//! capture of 2^24 accesses is read, too, and a file that is given. With names of analyses, only these are measured. Each
+//! figure is the best of three, in processor time.
 
 use std::hint::black_box;
 
@@ -18,6 +18,8 @@ use hmtt_test_support::card::Card;
 use rustix::time::{ClockId, clock_gettime};
 
 const ACCESSES: usize = 1 << 24;
+/// Accesses to the analyses of `three`.
+const MANY: usize = 100_000_000;
 const BATCH: usize = 4096;
 const RUNS: usize = 3;
 /// Accesses of a frame.
@@ -44,16 +46,16 @@ struct Columns {
 }
 
 impl Columns {
-    fn new(mut address: impl FnMut(u64, u64) -> u64) -> Self {
+    fn new(count: usize, address: fn(u64, u64) -> u64) -> Self {
         let mut state = 0x9e37_79b9_7f4a_7c15;
-        let addresses = (0..ACCESSES as u64).map(|at| address(at, random(&mut state))).collect();
-        let writes = (0..ACCESSES).map(|_| random(&mut state).is_multiple_of(3)).collect();
+        let addresses = (0..count as u64).map(|at| address(at, random(&mut state))).collect();
+        let writes = (0..count).map(|_| random(&mut state).is_multiple_of(3)).collect();
         let mut clock = 0;
         let mut next = || {
             clock += random(&mut state) % 16;
             clock
         };
-        Columns { addresses, writes, clocks: (0..ACCESSES).map(|_| next()).collect() }
+        Columns { addresses, writes, clocks: (0..count).map(|_| next()).collect() }
     }
 
     /// Millions of accesses a second that a set of analyses adds.
@@ -64,13 +66,13 @@ impl Columns {
         for _ in 0..RUNS {
             let mut analyses = new();
             let begin = processor_seconds();
-            for from in (0..ACCESSES).step_by(BATCH) {
-                add(&mut analyses, &batch.rows(from..from + BATCH));
+            for from in (0..batch.len()).step_by(BATCH) {
+                add(&mut analyses, &batch.rows(from..batch.len().min(from + BATCH)));
             }
             best = best.min(processor_seconds() - begin);
             black_box(&analyses);
         }
-        ACCESSES as f64 / best / 1e6
+        batch.len() as f64 / best / 1e6
     }
 }
 
@@ -139,27 +141,33 @@ fn write_capture(path: &std::path::Path) -> std::io::Result<()> {
     std::fs::write(path, capture(&frames))
 }
 
-fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let scan = |at: u64| {
-        if (at / 64).is_multiple_of(2) { at % (1 << 16) << 6 } else { (1 << 30) + (at << 6) }
-    };
-    let scans = Columns::new(|at, _| scan(at));
-    let mixed = Columns::new(|at, random| {
-        if (at / 128).is_multiple_of(2) {
-            return scan(at);
-        }
-        let page = (random % 1024) * (random >> 20 & 1023) >> 4;
-        (1 << 28) + (page << 12) + (random >> 40 & 63 << 6)
-    });
-    let random = Columns::new(|_, random| random % (1 << 20) << 6);
-    let inputs = [&scans, &mixed, &random];
-    println!("| analyses | scans | mixed | random |\n|---|---:|---:|---:|");
-    row(
-        "`summary`, `frequency` and `pages`",
-        inputs.iter().map(|input| input.measure(three, add_three)),
-    );
-    for entry in registry::ALL {
-        let of = |input: &&Columns| {
+/// Addresses of loops over 2^16 lines in turn with a scan.
+const fn scan(at: u64, _: u64) -> u64 {
+    if (at / 64).is_multiple_of(2) { at % (1 << 16) << 6 } else { (1 << 30) + (at << 6) }
+}
+
+/// The same in turn with a skewed choice among 2^16 pages.
+const fn mixed(at: u64, random: u64) -> u64 {
+    if (at / 128).is_multiple_of(2) {
+        return scan(at, random);
+    }
+    let page = (random % 1024) * (random >> 20 & 1023) >> 4;
+    (1 << 28) + (page << 12) + (random >> 40 & 63 << 6)
+}
+
+/// A choice among 2^20 lines.
+const fn lines(_: u64, random: u64) -> u64 {
+    random % (1 << 20) << 6
+}
+
+const INPUTS: [fn(u64, u64) -> u64; 3] = [scan, mixed, lines];
+
+/// Measures registered analyses; all, if none is named.
+fn each(names: &[String]) {
+    let inputs = INPUTS.map(|address| Columns::new(ACCESSES, address));
+    let is_named = |name: &str| names.is_empty() || names.iter().any(|one| one == name);
+    for entry in registry::ALL.iter().filter(|entry| is_named(entry.name)) {
+        let of = |input: &Columns| {
             let new = || {
                 let mut one = (entry.new)();
                 one.known(&KNOWN);
@@ -169,12 +177,26 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         };
         row(&format!("`{}`", entry.name), inputs.iter().map(of));
     }
-    let folder = tempfile::tempdir()?;
-    let path = folder.path().join("capture.pcapng");
-    write_capture(&path)?;
-    println!("the first three, from a capture: {:.1} M accesses/s", read(&path)?);
+}
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
     // Cargo passes an option of its own.
-    for path in std::env::args().skip(1).filter(|argument| !argument.starts_with('-')) {
+    let arguments = std::env::args().skip(1).filter(|argument| !argument.starts_with('-'));
+    let is_name = |one: &String| registry::ALL.iter().any(|entry| entry.name == one);
+    let (names, files): (Vec<String>, Vec<String>) = arguments.partition(is_name);
+    println!("| analyses | scans | mixed | random |\n|---|---:|---:|---:|");
+    if names.is_empty() {
+        let of = |address| Columns::new(MANY, address).measure(three, add_three);
+        row("`summary`, `frequency` and `pages`", INPUTS.into_iter().map(of));
+    }
+    each(&names);
+    if names.is_empty() {
+        let folder = tempfile::tempdir()?;
+        let path = folder.path().join("capture.pcapng");
+        write_capture(&path)?;
+        println!("the first three, from a capture: {:.1} M accesses/s", read(&path)?);
+    }
+    for path in files {
         println!("the first three, from {path}: {:.1} M accesses/s", read(path.as_ref())?);
     }
     Ok(())
