@@ -144,6 +144,19 @@ impl<'a> Batch<'a> {
         self.unit_bytes
     }
 
+    /// Bytes of the accesses whose sizes are known, and the number of the others.
+    pub fn sum_of_sizes(&self) -> (u64, u64) {
+        let count = self.len() as u64;
+        match (self.sizes, self.unit_bytes.filter(|bytes| *bytes > 0)) {
+            (Some(sizes), _) => {
+                let unknown = sizes.iter().filter(|size| **size == 0).count();
+                (sizes.iter().map(|size| u64::from(*size)).sum(), unknown as u64)
+            }
+            (None, Some(unit)) => (count.saturating_mul(unit.into()), 0),
+            (None, None) => (0, count),
+        }
+    }
+
     /// Calls `add` for each unit of 2^`log2` bytes that each access touches, in order: with the address shifted right by
     /// `log2`. An access without a size of its own touches the unit of its address. Of an access of more than
     /// [`MOST_TOUCHED_BYTES`] only these are looked at, and none beyond the end of the address space.

@@ -1,9 +1,15 @@
 //! The time of accesses: that of the source's clock, or the number of accesses before where there is no clock.
 
+use std::ops::Range;
+
 use serde::{Deserialize, Serialize};
 
+use super::columns::{Column, Columns};
 use super::slices::SliceUnit;
 use super::{Batch, Gap, Known};
+
+/// Clocks that are compared at once.
+const PIECE: usize = 64;
 
 /// The time of the accesses to one memory. After a restart of the clock it continues.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
@@ -31,15 +37,20 @@ impl Clock {
         self.known.seconds(time).filter(|_| self.unit() == SliceUnit::Clocks)
     }
 
-    /// Calls `add` with the row and the time of each access.
-    #[inline]
-    pub fn each(&mut self, batch: &Batch<'_>, mut add: impl FnMut(usize, u64)) {
+    /// What the time of a batch is measured in, which is that of the first batch.
+    fn unit_of(&mut self, batch: &Batch<'_>) -> SliceUnit {
         let usual = match batch.clocks() {
             Some(_) if self.known.clocks => SliceUnit::Clocks,
             _ => SliceUnit::Accesses,
         };
+        *self.unit.get_or_insert(usual)
+    }
+
+    /// Calls `add` with the row and the time of each access.
+    #[inline]
+    pub fn each(&mut self, batch: &Batch<'_>, mut add: impl FnMut(usize, u64)) {
         let clocks = batch.clocks().unwrap_or_default();
-        if *self.unit.get_or_insert(usual) == SliceUnit::Clocks {
+        if self.unit_of(batch) == SliceUnit::Clocks {
             for row in 0..batch.len() {
                 self.last = clocks.get(row).map_or(self.last, |at| at.saturating_add(self.before));
                 add(row, self.last);
@@ -51,6 +62,60 @@ impl Clock {
             self.before = self.before.saturating_add(1);
             add(row, self.last);
         }
+    }
+
+    /// Calls `add` with the rows of a batch that follow each other within one column, the time of the first of them, log2 of the
+    /// column's length, and the column.
+    pub fn each_column<C: Column>(
+        &mut self,
+        batch: &Batch<'_>,
+        columns: &mut Columns<C>,
+        mut add: impl FnMut(Range<usize>, u64, u32, &mut C),
+    ) {
+        let is_clocked = self.unit_of(batch) == SliceUnit::Clocks;
+        let clocks = batch.clocks().filter(|_| is_clocked);
+        let mut from = 0;
+        while from < batch.len() {
+            let at = match clocks {
+                Some(clocks) => clocks[from].saturating_add(self.before),
+                None if is_clocked => self.last,
+                None => self.before,
+            };
+            // The column may become longer, so its length is known only then.
+            columns.at(at);
+            let log2 = columns.log2();
+            let left = batch.len() - from;
+            let count = match clocks {
+                Some(clocks) => self.within(&clocks[from..], at >> log2, log2),
+                None if is_clocked => left,
+                None => left.min(usize::try_from((1 << log2) - at % (1 << log2)).unwrap_or(left)),
+            };
+            add(from..from + count, at, log2, columns.at(at));
+            from += count;
+            match clocks {
+                Some(clocks) => self.last = clocks[from - 1].saturating_add(self.before),
+                None if is_clocked => {}
+                None => {
+                    self.before = self.before.saturating_add(count as u64);
+                    self.last = self.before.saturating_sub(1);
+                }
+            }
+        }
+    }
+
+    /// How many clocks from the first one on are within a column.
+    fn within(&self, clocks: &[u64], column: u64, log2: u32) -> usize {
+        let differs = |clock: &u64| clock.saturating_add(self.before) >> log2 ^ column;
+        let mut count = 0;
+        for piece in clocks.chunks(PIECE) {
+            // Without branches, because most pieces are within the column.
+            if piece.iter().fold(0, |all, clock| all | differs(clock)) != 0 {
+                let end = piece.iter().position(|clock| differs(clock) != 0);
+                return count + end.unwrap_or(piece.len());
+            }
+            count += piece.len();
+        }
+        count
     }
 
     /// The time of a gap.

@@ -9,11 +9,15 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use super::clock::Clock;
 use super::columns::{Column, Columns};
+use super::hash::Table;
 use super::slices::SliceUnit;
 use super::{Analysis, Batch, Gap, Known, LINE_LOG2};
 
 /// Most blocks of addresses.
 pub const MOST_ROWS: usize = 128;
+
+/// Accesses whose rows are found at once.
+const TOGETHER: usize = 256;
 
 /// Accesses by the place of their row.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -73,7 +77,9 @@ struct Memory {
     /// Numbers of the blocks; the place of a block is its row.
     #[serde(deserialize_with = "blocks")]
     blocks: Vec<u64>,
-    last: usize,
+    /// The rows of the blocks that were looked up since blocks became larger.
+    #[serde(skip)]
+    rows: Table<u32>,
     columns: Columns<Cells>,
 }
 
@@ -88,43 +94,76 @@ fn blocks<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<u64>, D::Err
 
 impl Default for Memory {
     fn default() -> Self {
-        let (clock, blocks, last, columns) = Default::default();
-        Memory { clock, block_log2: LINE_LOG2, blocks, last, columns }
+        let (clock, blocks, rows, columns) = Default::default();
+        Memory { clock, block_log2: LINE_LOG2, blocks, rows, columns }
     }
 }
 
 impl Memory {
     fn block_log2(&self) -> u32 {
-        self.block_log2.min(63)
+        // A state that was read may have any number.
+        self.block_log2.clamp(LINE_LOG2, 63)
     }
 
-    #[inline]
-    fn count(&mut self, at: u64, address: u64, count: u64) {
-        let block = address >> self.block_log2();
-        if self.blocks.get(self.last) != Some(&block) {
-            self.last = self.row(address);
+    /// Adds at most [`TOGETHER`] accesses.
+    fn add(&mut self, batch: &Batch<'_>) {
+        let mut rows = [0; TOGETHER];
+        loop {
+            let block_log2 = self.block_log2();
+            for (row, address) in rows.iter_mut().zip(batch.addresses()) {
+                *row = self.row(*address);
+            }
+            // Rows found before blocks became larger are not those of their accesses.
+            if self.block_log2() == block_log2 {
+                break;
+            }
         }
-        self.columns.at(at).add(self.last, count);
+        let Memory { clock, columns, blocks, .. } = self;
+        clock.each_column(batch, columns, |within, _, _, cells| {
+            if cells.0.len() < blocks.len() {
+                cells.0.resize(blocks.len(), 0);
+            }
+            rows[within].iter().for_each(|row| cells.0[*row] = cells.0[*row].saturating_add(1));
+        });
+    }
+
+    fn count(&mut self, at: u64, address: u64, count: u64) {
+        let row = self.row(address);
+        self.columns.at(at).add(row, count);
     }
 
     /// The row of an address. Blocks become larger until there is one.
+    #[inline]
     fn row(&mut self, address: u64) -> usize {
+        match self.rows.get(address >> self.block_log2()) {
+            Some(row) => row as usize,
+            None => self.find_row(address),
+        }
+    }
+
+    /// The row of an address, as [`Memory::row`]; it is then in the table.
+    #[cold]
+    fn find_row(&mut self, address: u64) -> usize {
         loop {
             let block = address >> self.block_log2();
-            if let Some(row) = self.blocks.iter().position(|one| *one == block) {
-                return row;
+            let found = self.blocks.iter().position(|one| *one == block);
+            if found.is_none() && self.blocks.len() >= MOST_ROWS {
+                self.double();
+                continue;
             }
-            if self.blocks.len() < MOST_ROWS {
+            let row = found.unwrap_or(self.blocks.len());
+            if found.is_none() {
                 self.blocks.push(block);
-                return self.blocks.len() - 1;
             }
-            self.double();
+            *self.rows.entry(block) = row as u32;
+            return row;
         }
     }
 
     /// Makes one block of every two.
     fn double(&mut self) {
         self.block_log2 = self.block_log2() + 1;
+        self.rows = Table::default();
         let old = std::mem::take(&mut self.blocks);
         let place = |block: u64| {
             let found = self.blocks.iter().position(|one| *one == block / 2);
@@ -208,9 +247,9 @@ impl Analysis for HeatMap {
 
     fn add(&mut self, batch: &Batch<'_>) {
         let Some(memory) = self.memories.first_mut() else { return };
-        let mut clock = memory.clock;
-        clock.each(batch, |row, at| memory.count(at, batch.addresses()[row], 1));
-        memory.clock = clock;
+        for from in (0..batch.len()).step_by(TOGETHER) {
+            memory.add(&batch.rows(from..batch.len().min(from + TOGETHER)));
+        }
     }
 
     /// Has the columns of the [timeline](super::timeline), which has gaps, too.

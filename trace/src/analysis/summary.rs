@@ -121,15 +121,7 @@ impl Summary {
     }
 
     fn sizes(&mut self, batch: &Batch<'_>) {
-        let count = batch.len() as u64;
-        let (bytes, unknown) = match (batch.sizes(), batch.unit_bytes()) {
-            (Some(sizes), _) => {
-                let bytes = sizes.iter().map(|size| u64::from(*size)).sum();
-                (bytes, sizes.iter().filter(|size| **size == 0).count() as u64)
-            }
-            (None, Some(unit)) => (count.saturating_mul(unit.into()), 0),
-            (None, None) => (0, count),
-        };
+        let (bytes, unknown) = batch.sum_of_sizes();
         self.own.access_bytes = self.own.access_bytes.saturating_add(bytes);
         self.own.unsized_accesses = self.own.unsized_accesses.saturating_add(unknown);
     }

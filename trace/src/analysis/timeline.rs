@@ -1,11 +1,11 @@
 //! All that changes over time, in a bounded number of slices: reads, writes, bytes, the working set and gaps.
 //!
 //! Slices are the columns of [`columns`](super::columns): they become longer with the accesses, so that a trace of any length
-//! has some hundred. Each slice counts touches of pages by the highest bit in which their time differs from that of the page's
-//! last touch: the page is new in the slice if this bit is above those within a slice. So the distinct pages of slices that
-//! have become one are exact, too.
+//! has some hundred. Of the touches of a page in a slice, each slice counts the first one, by the highest bit in which its time
+//! differs from that of the page's first touch in an earlier slice: the page is new in a longer slice if this bit is above
+//! those within it. So the distinct pages of slices that have become one are exact, too.
 //!
-//! Memory: 32 to 64 bytes for each distinct page, and at most 400 KiB for the slices. [`Analysis::append`] is exact if slices
+//! Memory: 8 to 26 bytes for each distinct page, up to 400 for one without neighbours, and at most 400 KiB for the slices. [`Analysis::append`] is exact if slices
 //! are of clocks, apart from the pages: one that both pieces touch counts as new in the later one, a bound from above.
 //! [`Analysis::merge`] keeps the slices of each memory apart.
 
@@ -31,8 +31,22 @@ struct Counts {
     unsized_accesses: u64,
     gap_count: u64,
     lost_accesses: u64,
-    /// Touches of pages, by the bits of the difference of the times; empty without accesses.
+    /// First touches of pages, by the bits of the difference of the times; empty without accesses.
     touches: Vec<u64>,
+}
+
+impl Counts {
+    /// Adds accesses, without their pages.
+    fn accesses(&mut self, batch: &Batch<'_>) {
+        let add = |sum: &mut u64, more: u64| *sum = sum.saturating_add(more);
+        let count = batch.len() as u64;
+        let writes = batch.writes().iter().map(|is_write| u64::from(*is_write)).sum();
+        let (bytes, unknown) = batch.sum_of_sizes();
+        add(&mut self.writes, writes);
+        add(&mut self.reads, count - writes);
+        add(&mut self.access_bytes, bytes);
+        add(&mut self.unsized_accesses, unknown);
+    }
 }
 
 impl Column for Counts {
@@ -112,7 +126,7 @@ impl MemoryTime {
 struct Memory {
     clock: Clock,
     columns: Columns<Counts>,
-    /// Time of the last touch of each page, plus 1.
+    /// Time of the first touch of each page in its last slice, plus 1.
     last: PageTable<u64>,
     gaps: Vec<Gap>,
 }
@@ -120,24 +134,18 @@ struct Memory {
 impl Memory {
     fn add(&mut self, batch: &Batch<'_>) {
         let Memory { clock, columns, last, .. } = self;
-        let (writes, sizes, unit) = (batch.writes(), batch.sizes(), batch.unit_bytes());
-        clock.each(batch, |row, at| {
-            let counts = columns.at(at);
+        clock.each_column(batch, columns, |rows, at, log2, counts| {
+            let batch = batch.rows(rows);
+            counts.accesses(&batch);
             counts.touches.resize(DIFFERENCES, 0);
-            let is_write = u64::from(writes[row]);
-            let add = |sum: &mut u64, more: u64| *sum = sum.saturating_add(more);
-            add(&mut counts.writes, is_write);
-            add(&mut counts.reads, 1 - is_write);
-            let size = sizes.map_or(unit, |sizes| Some(sizes[row])).unwrap_or(0);
-            counts.access_bytes = counts.access_bytes.saturating_add(size.into());
-            add(&mut counts.unsized_accesses, u64::from(size == 0));
-            batch.rows(row..row + 1).each_unit(PAGE_LOG2, |page| {
+            batch.each_unit(PAGE_LOG2, |page| {
                 let before = last.entry(page);
                 let bits = match before.checked_sub(1) {
+                    Some(before) if before >> log2 == at >> log2 => return,
                     Some(before) => (u64::BITS - (before ^ at).leading_zeros()) as usize,
                     None => DIFFERENCES - 1,
                 };
-                add(&mut counts.touches[bits], 1);
+                counts.touches[bits] = counts.touches[bits].saturating_add(1);
                 *before = at.saturating_add(1);
             });
         });
