@@ -44,7 +44,7 @@ pub fn path(path: &Path) -> &str {
 fn a_generated_capture_passes_every_check() -> anyhow::Result<()> {
     let folder = tempfile::tempdir()?;
     let capture = folder.path().join("load.pcapng");
-    load::write(&capture, 20)?;
+    load::write(&capture, 20, load::POOL_FRAMES)?;
     let info = succeed("hmtt", &["info", "--json", path(&capture)]);
     let info: serde_json::Value = serde_json::from_str(&info)?;
     assert_eq!(info["counts"]["accesses"], 20 * load::FRAME_ACCESSES);

@@ -1,6 +1,6 @@
 //! Generates the frames of a software card: full frames of line accesses.
 //!
-//! The words of the records repeat after `POOL_FRAMES` frames. Counters, clocks and counts of
+//! The words of the records repeat after [`POOL_FRAMES`] frames, or as many as are asked for. Counters, clocks and counts of
 //! accesses continue, so a receiver can prove that it lost nothing.
 
 mod capture;
@@ -18,8 +18,8 @@ use hmtt_format::info::StaticWords;
 use hmtt_format::record::Half;
 use hmtt_format::{Direction, FORMAT_VERSION, Generation, MemoryDescription, Report};
 
-/// Number of distinct frames.
-const POOL_FRAMES: usize = 4096;
+/// Usual number of distinct frames.
+pub const POOL_FRAMES: usize = 4096;
 /// Number of accesses in a full frame.
 pub const FRAME_ACCESSES: u64 = (MAX_WORDS - SYNC_WORDS) as u64 * 2;
 /// Clocks of a full frame: there is one access per clock.
@@ -45,14 +45,14 @@ fn random(state: &mut u64) -> u64 {
 
 impl Default for Load {
     fn default() -> Self {
-        Load::new()
+        Load::new(POOL_FRAMES)
     }
 }
 
 impl Load {
     /// Creates a generator. Half of the accesses are in 16 streams of consecutive lines, half are
-    /// random in 1 GiB. A third are writes.
-    pub fn new() -> Self {
+    /// random in 1 GiB. A third are writes. `pool`: number of distinct frames, of 1.5 KB of memory each.
+    pub fn new(pool: usize) -> Self {
         let mut state = 0x9e37_79b9_7f4a_7c15;
         let mut streams: Vec<u32> =
             (0..16).map(|_| random(&mut state) as u32 & 0xff_ffff).collect();
@@ -73,7 +73,7 @@ impl Load {
             (words, writes)
         };
         Load {
-            pool: std::iter::repeat_with(words).take(POOL_FRAMES).collect(),
+            pool: std::iter::repeat_with(words).take(pool.max(1)).collect(),
             counter: 0,
             accesses: 0,
             writes: 0,
@@ -82,7 +82,7 @@ impl Load {
 
     /// Builds the next frame and returns its length.
     pub fn next(&mut self, buffer: &mut [u8; MAX_FRAME_BYTES]) -> usize {
-        let (words, writes) = &self.pool[self.counter as usize % POOL_FRAMES];
+        let (words, writes) = &self.pool[self.counter as usize % self.pool.len()];
         let length = frame(buffer, self.counter, self.accesses, FrameKind::Data, words);
         self.counter += 1;
         self.accesses += FRAME_ACCESSES;

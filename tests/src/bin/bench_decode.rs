@@ -9,7 +9,7 @@ use anyhow::{Result, ensure};
 use hmtt::CardId;
 use hmtt::decode::{Columns, Item, Origin, Sink, Wire};
 use hmtt_format::frame::MAX_FRAME_BYTES;
-use hmtt_tests::load::{FRAME_ACCESSES, Load};
+use hmtt_tests::load::{FRAME_ACCESSES, Load, POOL_FRAMES};
 use hmtt_tests::measure::measure;
 use hmtt_tests::{program, vector};
 
@@ -59,7 +59,7 @@ fn decode(frames: &[Vec<u8>]) -> f64 {
 }
 
 fn in_memory() {
-    let mut load = Load::new();
+    let mut load = Load::default();
     let mut buffer = [0; MAX_FRAME_BYTES];
     let frames: Vec<Vec<u8>> = (0..FRAMES)
         .map(|_| {
@@ -99,7 +99,7 @@ fn main() -> Result<()> {
     println!("| decode | M records/s of one core | bytes a record |");
     println!("|---|---:|---:|");
     in_memory();
-    hmtt_tests::load::write(&capture, FRAMES as u64)?;
+    hmtt_tests::load::write(&capture, FRAMES as u64, POOL_FRAMES)?;
     to_parquet("made-up capture, half random over 1 GiB", &capture, &table)?;
     for name in ["v03_ddr1_medium_open", "v05_ddr1_medium_rtl"] {
         let input = vector(name, "cmd.gz");

@@ -74,9 +74,9 @@ fn resident() -> Result<u64> {
 
 /// Returns nanoseconds per frame of a card, for the shortest frames and for full ones.
 fn of_a_card(frames: usize) -> (f64, f64) {
-    let mut load = Load::new();
+    let mut load = Load::default();
     let mut full = Bench::new(&mut load);
-    let mut short = Bench::new(&mut Load::new());
+    let mut short = Bench::new(&mut Load::default());
     let mut card = Forger::new(Forgery::Card, 1);
     for _ in 0..frames.div_ceil(ROUND) {
         full.check(&good(&mut load, ROUND));
@@ -88,7 +88,7 @@ fn of_a_card(frames: usize) -> (f64, f64) {
 
 /// Returns nanoseconds per forged frame on a card's wire, and the additional memory in kilobytes.
 fn alone(forgery: Forgery, frames: usize) -> Result<(f64, u64)> {
-    let mut bench = Bench::new(&mut Load::new());
+    let mut bench = Bench::new(&mut Load::default());
     let mut forger = Forger::new(forgery, 0x9e37_79b9);
     bench.check(&forged(&mut forger, ROUND));
     bench.nanos = 0;
@@ -102,7 +102,7 @@ fn alone(forgery: Forgery, frames: usize) -> Result<(f64, u64)> {
 
 /// Returns nanoseconds per frame with two forged frames for each frame of a card, and checks the card's losses.
 fn beside(forgery: Forgery, frames: usize) -> Result<f64> {
-    let mut load = Load::new();
+    let mut load = Load::default();
     let mut bench = Bench::new(&mut load);
     let mut forger = Forger::new(forgery, 0x9e37_79b9);
     let rounds = frames.div_ceil(3 * ROUND);

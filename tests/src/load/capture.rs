@@ -15,9 +15,9 @@ const BEGIN: Duration = Duration::from_secs(1_700_000_000);
 /// Time between frames on a link of 1 Gbit/s.
 const FRAME: Duration = Duration::from_micros(12);
 
-/// Writes a report, data frames, and an end frame.
-pub fn write(path: &Path, frames: u64) -> io::Result<()> {
-    let mut load = Load::new();
+/// Writes a report, data frames, and an end frame. `pool`: number of distinct data frames.
+pub fn write(path: &Path, frames: u64, pool: usize) -> io::Result<()> {
+    let mut load = Load::new(pool);
     let mut buffer = [0; MAX_FRAME_BYTES];
     let output = BufWriter::new(File::create(path)?);
     let mut writer = PcapngWriter::new(output, &[Description::new("load")])?;

@@ -35,7 +35,7 @@ pub struct Sent {
 /// Sends a report, data frames, and the end frames on `interface`.
 pub fn send(interface: &str, pace: Pace) -> io::Result<Sent> {
     let socket = open(interface)?;
-    let mut load = Load::new();
+    let mut load = Load::default();
     let mut buffers = vec![[0; MAX_FRAME_BYTES]; CALL_FRAMES];
     let mut lengths = [0; CALL_FRAMES];
     lengths[0] = load.report(false, &mut buffers[0]);
