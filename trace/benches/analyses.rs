@@ -7,12 +7,14 @@
 
 use std::hint::black_box;
 
+use hmtt::analysis::bank_map::BankMap;
 use hmtt::analysis::frequency::Frequency;
 use hmtt::analysis::pages::Pages;
 use hmtt::analysis::slices::SliceLength;
 use hmtt::analysis::source::Source;
 use hmtt::analysis::summary::Summary;
 use hmtt::analysis::{Analysis, Batch, Fold, Known, registry};
+use hmtt_format::address_map::{Axis, MapBuilder};
 use hmtt_test_support::captures::capture;
 use hmtt_test_support::card::Card;
 use rustix::time::{ClockId, clock_gettime};
@@ -76,6 +78,7 @@ impl Columns {
     }
 }
 
+/// What is known of the accesses, without a map of banks.
 const KNOWN: Known = Known {
     address_space: hmtt::analysis::AddressSpace::Physical,
     clocks: true,
@@ -162,15 +165,30 @@ const fn lines(_: u64, random: u64) -> u64 {
 
 const INPUTS: [fn(u64, u64) -> u64; 3] = [scan, mixed, lines];
 
+/// What is known of the accesses, with four banks that are hashed with row bits.
+fn known() -> Result<Known, Box<dyn std::error::Error>> {
+    let mut map = MapBuilder::default();
+    for bit in 0..10 {
+        map.bit(Axis::Column, bit, 1 << (3 + bit))?;
+    }
+    for bit in 0..2 {
+        map.bit(Axis::Bank, bit, 0b101 << (13 + bit))?;
+    }
+    for bit in 0..17 {
+        map.bit(Axis::Row, bit, 1 << (15 + bit))?;
+    }
+    Ok(Known { bank_map: Some(BankMap::from(&map.build()?)), ..KNOWN })
+}
+
 /// Measures registered analyses; all, if none is named.
-fn each(names: &[String]) {
+fn each(known: &Known, names: &[String]) {
     let inputs = INPUTS.map(|address| Columns::new(ACCESSES, address));
     let is_named = |name: &str| names.is_empty() || names.iter().any(|one| one == name);
     for entry in registry::ALL.iter().filter(|entry| is_named(entry.name)) {
         let of = |input: &Columns| {
             let new = || {
                 let mut one = (entry.new)();
-                one.known(&KNOWN);
+                one.known(known);
                 one
             };
             input.measure(new, |one, batch| one.add(batch))
@@ -189,7 +207,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let of = |address| Columns::new(MANY, address).measure(three, add_three);
         row("`summary`, `frequency` and `pages`", INPUTS.into_iter().map(of));
     }
-    each(&names);
+    each(&known()?, &names);
     if names.is_empty() {
         let folder = tempfile::tempdir()?;
         let path = folder.path().join("capture.pcapng");

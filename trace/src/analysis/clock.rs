@@ -46,24 +46,6 @@ impl Clock {
         *self.unit.get_or_insert(usual)
     }
 
-    /// Calls `add` with the row and the time of each access.
-    #[inline]
-    pub fn each(&mut self, batch: &Batch<'_>, mut add: impl FnMut(usize, u64)) {
-        let clocks = batch.clocks().unwrap_or_default();
-        if self.unit_of(batch) == SliceUnit::Clocks {
-            for row in 0..batch.len() {
-                self.last = clocks.get(row).map_or(self.last, |at| at.saturating_add(self.before));
-                add(row, self.last);
-            }
-            return;
-        }
-        for row in 0..batch.len() {
-            self.last = self.before;
-            self.before = self.before.saturating_add(1);
-            add(row, self.last);
-        }
-    }
-
     /// Calls `add` with the rows of a batch that follow each other within one column, the time of the first of them, log2 of the
     /// column's length, and the column.
     pub fn each_column<C: Column>(

@@ -41,20 +41,22 @@ impl Outcomes {
         add(&mut self.first_accesses, more.first_accesses);
     }
 
-    /// Counts an access to a row, after one to another or the same row, or an unknown one.
+    /// That of an access to a row, after one to another or the same row, or an unknown one. Without branches, because whether
+    /// rows are the same cannot be predicted.
     #[inline]
-    fn count(&mut self, last: Option<u32>, row: u32) {
-        match last {
-            Some(last) if last == row => self.same_row_accesses += 1,
-            Some(_) => self.other_row_accesses += 1,
-            None => self.first_accesses += 1,
+    fn of(last: Option<u32>, row: u32) -> Outcomes {
+        let (is_known, is_same) = (u64::from(last.is_some()), u64::from(last == Some(row)));
+        Outcomes {
+            same_row_accesses: is_same,
+            other_row_accesses: is_known - is_same,
+            first_accesses: 1 - is_known,
         }
     }
 
     /// The last row of an access that was counted as a first one is known now.
     fn correct(&mut self, last: u32, row: u32) {
         self.first_accesses = self.first_accesses.saturating_sub(1);
-        self.count(Some(last), row);
+        self.add(&Outcomes::of(Some(last), row));
     }
 }
 
@@ -141,7 +143,7 @@ struct Bank {
     outcomes: Outcomes,
     /// The row of the last access, if it is known.
     last: Option<u32>,
-    /// Row and time of the first access, if nothing is missing before it: an earlier piece has the row before it.
+    /// Row of the first access, and a time in its slice, if nothing is missing before it: an earlier piece has the row before it.
     first: Option<(u32, u64)>,
 }
 
@@ -181,24 +183,26 @@ impl Memory {
         let Some(map) = map else {
             *unmapped = unmapped.saturating_add(batch.len() as u64);
             // The slices are those of the timeline.
-            clock.each(batch, |_, at| {
-                columns.at(at);
-            });
+            clock.each_column(batch, columns, |_, _, _, _| {});
             return;
         };
         let lookup = lookup.get_or_insert_with(|| BankLookup::new(map));
         banks.resize(MOST_BANKS, Bank::default());
-        clock.each(batch, |row, at| {
-            let place = lookup.place(batch.addresses()[row]);
-            let bank = &mut banks[place.index];
-            if bank.last.is_none() && bank.first.is_none() && !*is_cut {
-                bank.first = Some((place.row, at));
+        clock.each_column(batch, columns, |rows, at, _, counts| {
+            let mut outcomes = Outcomes::default();
+            for address in &batch.addresses()[rows] {
+                let place = lookup.place(*address);
+                let bank = &mut banks[place.index];
+                if bank.last.is_none() && bank.first.is_none() && !*is_cut {
+                    bank.first = Some((place.row, at));
+                }
+                let outcome = Outcomes::of(bank.last, place.row);
+                outcomes.add(&outcome);
+                *counts.bank(place.index) += 1;
+                bank.outcomes.add(&outcome);
+                bank.last = Some(place.row);
             }
-            let counts = columns.at(at);
-            counts.outcomes.count(bank.last, place.row);
-            *counts.bank(place.index) += 1;
-            bank.outcomes.count(bank.last, place.row);
-            bank.last = Some(place.row);
+            counts.outcomes.add(&outcomes);
         });
     }
 
