@@ -13,6 +13,7 @@
 
 pub mod bank_map;
 mod batch;
+pub mod bounded;
 #[cfg(feature = "caches")]
 pub mod cache;
 pub mod check;
@@ -35,6 +36,7 @@ pub mod registry;
 pub mod reuse;
 pub mod rows;
 mod runs;
+mod sample;
 pub mod shards;
 pub mod slices;
 pub mod source;

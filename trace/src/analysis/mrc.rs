@@ -6,6 +6,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::bounded::Bounded;
 use super::reuse::{Reuse, Reuses};
 use super::shards::Shards;
 use super::{Analysis, Batch};
@@ -82,6 +83,19 @@ pub enum Mrc {
     Exact(Reuse),
     /// Distances of sampled lines.
     Sampled(Shards),
+    /// Exact distances, while there are not too many lines.
+    Bounded(Bounded),
+}
+
+impl Mrc {
+    /// The distances of which the curve is made.
+    pub fn distances(&self) -> Reuses {
+        match self {
+            Mrc::Exact(reuse) => reuse.result(),
+            Mrc::Sampled(shards) => shards.result(),
+            Mrc::Bounded(bounded) => bounded.result(),
+        }
+    }
 }
 
 impl Analysis for Mrc {
@@ -91,31 +105,31 @@ impl Analysis for Mrc {
         match self {
             Mrc::Exact(reuse) => reuse.add(batch),
             Mrc::Sampled(shards) => shards.add(batch),
+            Mrc::Bounded(bounded) => bounded.add(batch),
         }
     }
 
-    /// Both are exact, or both sampled; otherwise nothing is added.
+    /// Both are of one kind; otherwise nothing is added.
     fn append(&mut self, later: Self) {
         match (self, later) {
             (Mrc::Exact(own), Mrc::Exact(later)) => own.append(later),
             (Mrc::Sampled(own), Mrc::Sampled(later)) => own.append(later),
-            _ => debug_assert!(false, "exact and sampled distances"),
+            (Mrc::Bounded(own), Mrc::Bounded(later)) => own.append(later),
+            _ => debug_assert!(false, "distances of different kinds"),
         }
     }
 
-    /// Both are exact, or both sampled; otherwise nothing is added.
+    /// Both are of one kind; otherwise nothing is added.
     fn merge(&mut self, other: Self) {
         match (self, other) {
             (Mrc::Exact(own), Mrc::Exact(other)) => own.merge(other),
             (Mrc::Sampled(own), Mrc::Sampled(other)) => own.merge(other),
-            _ => debug_assert!(false, "exact and sampled distances"),
+            (Mrc::Bounded(own), Mrc::Bounded(other)) => own.merge(other),
+            _ => debug_assert!(false, "distances of different kinds"),
         }
     }
 
     fn result(&self) -> Curve {
-        match self {
-            Mrc::Exact(reuse) => Curve::new(&reuse.result()),
-            Mrc::Sampled(shards) => Curve::new(&shards.result()),
-        }
+        Curve::new(&self.distances())
     }
 }

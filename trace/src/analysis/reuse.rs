@@ -12,11 +12,9 @@ use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use super::histogram::{Histogram, limits};
+use super::sample::HASH_LOG2;
 use super::stack::Stack;
 use super::{Analysis, Batch, LINE_LOG2};
-
-/// log2 of the number of hash values from which lines are sampled.
-pub(super) const HASH_LOG2: u32 = 24;
 
 /// Counts of touches.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -30,7 +28,7 @@ pub(super) struct Touches {
 }
 
 impl Touches {
-    fn add(&mut self, other: &Touches) {
+    pub fn add(&mut self, other: &Touches) {
         self.all = self.all.saturating_add(other.all);
         self.first = self.first.saturating_add(other.first);
         self.distances.merge(&other.distances);
@@ -99,6 +97,25 @@ impl Distances {
         self.others.add(&other.touches());
     }
 
+    /// Number of the lines that were touched.
+    pub fn lines(&self) -> usize {
+        self.stack.len()
+    }
+
+    /// Samples fewer lines from here on. Returns the touches up to here.
+    pub fn restrict(&mut self, threshold: u32, keep: impl Fn(u64) -> bool) -> Touches {
+        self.stack.retain(&keep);
+        self.firsts.retain(|line| keep(*line));
+        self.firsts.shrink_to_fit();
+        self.threshold = threshold.clamp(1, Self::full());
+        std::mem::take(&mut self.own)
+    }
+
+    /// What was found.
+    pub fn result(&self, unit_log2: u32) -> Reuses {
+        Reuses::new(&[(self.threshold, self.touches())], unit_log2)
+    }
+
     /// Sums over all memories.
     pub fn touches(&self) -> Touches {
         let mut sum = self.own.clone();
@@ -165,29 +182,34 @@ pub struct Reuses {
 }
 
 impl Reuses {
-    pub(super) fn new(of: &Distances, unit_log2: u32) -> Self {
-        let Touches { all, first, distances } = of.touches();
-        let sampling_rate = f64::from(of.threshold) / f64::from(Distances::full());
-        let sampled_touches = first.saturating_add(distances.total());
-        let estimated = |count: u64| count as f64 / sampling_rate;
-        let adjustment = all as f64 - estimated(sampled_touches);
-        let bucket = |(number, count): (usize, &u64)| {
-            let (distance_at_least, distance_at_most) = limits(number);
-            let more = if number == 0 { adjustment } else { 0.0 };
-            Bucket { distance_at_least, distance_at_most, touches: estimated(*count) + more }
+    pub(super) fn new(parts: &[(u32, Touches)], unit_log2: u32) -> Self {
+        let rate = |threshold: u32| f64::from(threshold) / f64::from(Distances::full());
+        let rates = parts.iter().map(|(threshold, _)| rate(*threshold));
+        let all = parts.iter().fold(0u64, |sum, (_, touches)| sum.saturating_add(touches.all));
+        let sum = |of: &dyn Fn(&Touches) -> u64| {
+            parts.iter().map(|(threshold, part)| of(part) as f64 / rate(*threshold)).sum::<f64>()
         };
+        let sampled = |part: &Touches| part.first.saturating_add(part.distances.total());
+        let adjustment = all as f64 - sum(&sampled);
         // The bucket of distance 0 takes the adjustment even if no touch is in it.
-        let at_least_one: &[u64] = &[0];
-        let counts = distances.counts();
-        let counts = if counts.is_empty() && all > 0 { at_least_one } else { counts };
+        let most = parts.iter().map(|(_, part)| part.distances.counts().len()).max().unwrap_or(0);
+        let bucket = |number: usize| {
+            let (distance_at_least, distance_at_most) = limits(number);
+            let count = |part: &Touches| part.distances.counts().get(number).copied().unwrap_or(0);
+            let more = if number == 0 { adjustment } else { 0.0 };
+            Bucket { distance_at_least, distance_at_most, touches: sum(&count) + more }
+        };
         Reuses {
             unit_bytes: 1 << unit_log2,
             touches: all,
-            first_touches: estimated(first),
-            sampling_rate,
-            sampled_touches,
+            first_touches: sum(&|part| part.first),
+            sampling_rate: rates.fold(1.0, f64::min),
+            sampled_touches: parts
+                .iter()
+                .map(|(_, part)| sampled(part))
+                .fold(0, u64::saturating_add),
             adjustment,
-            distances: counts.iter().enumerate().map(bucket).collect(),
+            distances: (0..most.max(usize::from(all > 0))).map(bucket).collect(),
         }
     }
 }
@@ -244,6 +266,6 @@ impl Analysis for Reuse {
     }
 
     fn result(&self) -> Reuses {
-        Reuses::new(&self.distances, self.unit_log2)
+        self.distances.result(self.unit_log2)
     }
 }

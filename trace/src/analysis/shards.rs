@@ -9,7 +9,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::reuse::{Distances, HASH_LOG2, Reuses};
+use super::reuse::{Distances, Reuses};
+use super::sample::hash;
 use super::{Analysis, Batch, LINE_LOG2};
 
 /// Lines of which it is looked at once whether they are sampled.
@@ -32,16 +33,6 @@ pub struct Shards {
     #[serde(deserialize_with = "super::reuse::unit_log2")]
     unit_log2: u32,
     distances: Distances,
-}
-
-/// The hash of a line, of [`HASH_LOG2`] bits. It is the same in every run, so that pieces can be joined.
-#[inline]
-fn hash(line: u64) -> u32 {
-    // Two rounds of multiplication and shift, as in SplitMix64 (Steele, Lea, Flood 2014).
-    let mut word = line.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    word = (word ^ word >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    word = (word ^ word >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-    (word >> (u64::BITS - HASH_LOG2)) as u32
 }
 
 impl Shards {
@@ -100,6 +91,6 @@ impl Analysis for Shards {
     }
 
     fn result(&self) -> Reuses {
-        Reuses::new(&self.distances, self.unit_log2)
+        self.distances.result(self.unit_log2)
     }
 }

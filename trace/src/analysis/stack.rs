@@ -150,6 +150,16 @@ impl Stack {
         }
     }
 
+    /// Leaves out the lines that are not to be kept.
+    pub fn retain(&mut self, keep: impl Fn(u64) -> bool) {
+        let mut kept = self.order();
+        kept.retain(|line| keep(*line));
+        *self = Stack::default();
+        kept.into_iter().for_each(|line| {
+            self.touch(line);
+        });
+    }
+
     /// The lines in the order of their last accesses, the latest one last.
     pub fn order(&self) -> Vec<u64> {
         let mut all: Vec<(u64, u64)> = self.slots.iter().map(|(line, slot)| (slot, line)).collect();

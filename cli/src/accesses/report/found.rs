@@ -4,12 +4,13 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use anyhow::Result;
+use hmtt::analysis::bounded::Bounded;
 use hmtt::analysis::distribution::{HotShare, distribution};
 use hmtt::analysis::heat_map::{HeatMap, MemoryHeat};
 use hmtt::analysis::mrc::{Curve, Mrc};
 use hmtt::analysis::pages::{HotPages, Pages};
 use hmtt::analysis::phases::{MemoryPhases, phases};
-use hmtt::analysis::reuse::{Reuse, Reuses};
+use hmtt::analysis::reuse::Reuses;
 use hmtt::analysis::rows::{MemoryRows, Rows};
 use hmtt::analysis::shards::Shards;
 use hmtt::analysis::summary::{Summary, Sums};
@@ -26,6 +27,8 @@ use crate::accesses::stats::write_sums;
 
 /// Pages, and lines, that are listed.
 const LISTED: usize = 20;
+/// Lines up to which reuse distances are exact without `--sample`: those of 1 GiB. They take about 1 GB of memory.
+const MOST_LINES: usize = 1 << 24;
 /// The distribution has a point for each further hundredth of its pages.
 const STEPS: u64 = 100;
 /// Caches whose misses are printed: 32 KiB, 1 MiB and 32 MiB.
@@ -50,7 +53,7 @@ type Analyses = ((Summary, Pages), (Mrc, OverTime));
 /// All analyses. `sample`: the part of lines of which reuse distances are found.
 fn analyses(sample: Option<f64>) -> Analyses {
     let mrc = match sample {
-        None => Mrc::Exact(Reuse::lines()),
+        None => Mrc::Bounded(Bounded::lines(MOST_LINES)),
         Some(rate) => Mrc::Sampled(Shards::lines(rate)),
     };
     ((Summary::default(), Pages::new(LISTED)), (mrc, OverTime::default()))
@@ -68,10 +71,7 @@ impl Found {
     ) -> Result<(Found, Files)> {
         let (((summary, pages), (mrc, (timeline, (heat, rows)))), files) =
             analyse_files(sources, pagemap, analyses(sample))?;
-        let reuse = match &mrc {
-            Mrc::Exact(reuse) => reuse.result(),
-            Mrc::Sampled(shards) => shards.result(),
-        };
+        let reuse = mrc.distances();
         let timeline = timeline.result();
         let found = Found {
             stats: summary.result(),
@@ -126,6 +126,14 @@ impl Found {
                 let name = format!("misses, {}", power_of_two(bytes));
                 line(output, &name, &percent(ratio))?;
             }
+        }
+        if self.reuse.sampling_rate < 1.0 {
+            let name = "lines looked at";
+            line(
+                output,
+                name,
+                &format!("{} of all, for misses", percent(self.reuse.sampling_rate)),
+            )?;
         }
         if let [rows] = &self.rows[..] {
             write_rows(rows, output)?;

@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 
 use super::{Accesses, accesses};
+use crate::analysis::bounded::Bounded;
 use crate::analysis::mrc::{Curve, Mrc};
 use crate::analysis::reuse::{Reuse, Reuses};
 use crate::analysis::shards::Shards;
@@ -134,6 +135,35 @@ proptest! {
     }
 
     #[test]
+    fn bounded_distances_are_exact_up_to_the_bound(all in accesses(800), cut in 0.0..1.0f64) {
+        let cut = (cut * all.len() as f64) as usize;
+        let expected = distances(&all.units(6));
+        let of = |rows| {
+            let mut bounded = Bounded::lines(all.units(6).len());
+            bounded.add(&all.batch(rows));
+            bounded
+        };
+        let mut joined = of(0..cut);
+        joined.append(of(cut..all.len()));
+        for found in [of(0..all.len()), joined] {
+            let text = serde_json::to_string(&found).unwrap();
+            assert_buckets(&serde_json::from_str::<Bounded>(&text).unwrap().result(), &expected);
+        }
+    }
+
+    #[test]
+    fn bounded_distances_count_all_touches(all in accesses(800), most in 1usize..100) {
+        let mut both = Bounded::lines(most);
+        both.add(&all.batch(0..all.len()));
+        both.append(both.clone());
+        both.merge(both.clone());
+        let (found, touches) = (both.result(), 4 * all.units(6).len());
+        let sum = found.distances.iter().map(|bucket| bucket.touches).sum::<f64>();
+        prop_assert_eq!(found.touches, touches as u64);
+        prop_assert!((sum + found.first_touches - touches as f64).abs() <= 1e-6 * touches as f64);
+    }
+
+    #[test]
     fn joined_samples_are_the_sample_of_the_whole(all in accesses(1500), cut in 0.0..1.0f64) {
         let cut = (cut * all.len() as f64) as usize;
         let of = |rows| {
@@ -193,4 +223,21 @@ fn the_curve_of_a_sample_of_one_percent_differs_by_less_than_one_percent() {
     }
     // A wrong distance would be seen: the curve is not flat.
     assert!(exact.at(128).unwrap() - exact.at(1 << 20).unwrap() > 0.3);
+}
+
+#[test]
+fn the_curve_of_a_bounded_number_of_lines_differs_by_less_than_one_percent() {
+    let addresses = mixed();
+    let writes = vec![false; addresses.len()];
+    let batch = Batch::new(&addresses, &writes);
+    let (mut exact, mut bounded) = (Reuse::lines(), Bounded::lines(50_000));
+    exact.add(&batch);
+    bounded.add(&batch);
+    assert!((1.0 / 256.0..1.0 / 8.0).contains(&bounded.result().sampling_rate));
+    let (exact, bounded) = (Curve::new(&exact.result()), Curve::new(&bounded.result()));
+    for point in exact.points.iter().filter(|point| point.lines >= 256) {
+        let found = bounded.at(point.lines).unwrap();
+        println!("{:>9} lines: {:.4}, bounded {found:.4}", point.lines, point.miss_ratio);
+        assert!((found - point.miss_ratio).abs() < 0.01, "{point:?} {found}");
+    }
 }

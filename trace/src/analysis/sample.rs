@@ -1,0 +1,14 @@
+//! Chooses lines by a hash of their numbers, so that the same ones are sampled everywhere.
+
+/// log2 of the number of hash values from which lines are sampled.
+pub const HASH_LOG2: u32 = 24;
+
+/// The hash of a line, below 2^[`HASH_LOG2`].
+#[inline]
+pub const fn hash(line: u64) -> u32 {
+    // Two rounds of multiplication and shift, as in SplitMix64 (Steele, Lea, Flood 2014).
+    let mut word = line.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    word = (word ^ word >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    word = (word ^ word >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    (word >> (u64::BITS - HASH_LOG2)) as u32
+}
