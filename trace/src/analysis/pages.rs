@@ -118,7 +118,12 @@ impl Pages {
         let mut heap = BinaryHeap::new();
         for (memory, source) in self.memories.iter().zip(1..) {
             of(memory, &mut |touches, address| {
-                heap.push(Reverse((touches, Reverse((source, address)))));
+                let hot = Reverse((touches, Reverse((source, address))));
+                // Most are colder than the coldest one of the list.
+                if heap.len() >= self.most && heap.peek().is_none_or(|coldest| hot > *coldest) {
+                    return;
+                }
+                heap.push(hot);
                 if heap.len() > self.most {
                     heap.pop();
                 }
