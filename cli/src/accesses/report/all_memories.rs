@@ -24,18 +24,6 @@ fn range(from: u64, to: u64) -> String {
     if from == to { from } else { format!("{from} to {to}") }
 }
 
-/// A chart whose x is no time.
-pub fn chart(
-    [title, about]: [&str; 2],
-    extent: (f64, f64),
-    x: Axis,
-    y: Axis,
-    content: Content,
-) -> Chart {
-    let (title, about) = (title.to_owned(), about.to_owned());
-    Chart { title, about, wide: false, extent, is_time: false, x, y, content }
-}
-
 /// The extent of curves: from their first to their last x, and from 0 to 1 if they have no points.
 pub fn extent_of(curves: &[Curve]) -> (f64, f64) {
     let all = || curves.iter().flat_map(|curve| curve.points.iter().map(|point| point.0));
@@ -68,7 +56,7 @@ pub fn distribution_chart(curves: Vec<Curve>) -> Chart {
         ["Distribution of touches over pages", "Part of all touches that the hottest pages have."];
     let [x, y] =
         [Axis::new("hottest pages", Unit::Count), Axis::new("of all touches", Unit::Share)];
-    chart(words, extent_of(&curves), x, y, Content::Curves { curves })
+    Chart::new(words, extent_of(&curves), x, y, Content::Curves { curves })
 }
 
 /// The chart of miss ratios; a sentence if there is nothing to draw.
@@ -82,7 +70,7 @@ pub fn miss_part(curves: Vec<Curve>, sampled: &str) -> Part {
         "Part of touches that an LRU cache of each size misses, if any line can be anywhere in it.{sampled}"
     );
     let [x, y] = [Axis::new("cache", Unit::Bytes), Axis::new("misses", Unit::Share)];
-    Part::Chart(chart([title, &about], extent_of(&curves), x, y, Content::Curves { curves }))
+    Part::Chart(Chart::new([title, &about], extent_of(&curves), x, y, Content::Curves { curves }))
 }
 
 fn run_chart(found: &Found) -> Chart {
@@ -97,7 +85,7 @@ fn run_chart(found: &Found) -> Chart {
     let extent = (0.0, labels.len().max(1) as f64);
     let content = Content::Bars { labels, texts, names: vec!["runs".to_owned()], values };
     let [x, y] = [Axis::new("touches in a row", Unit::Count), Axis::new("runs", Unit::Count)];
-    chart(["Run lengths on a page", about], extent, x, y, content)
+    Chart::new(["Run lengths on a page", about], extent, x, y, content)
 }
 
 fn reuse_chart(found: &Found) -> Chart {
@@ -120,7 +108,7 @@ fn reuse_chart(found: &Found) -> Chart {
     let content = Content::Bars { labels, texts, names, values: vec![values] };
     let [x, y] =
         [Axis::new("distance in lines, from", Unit::Count), Axis::new("touches", Unit::Count)];
-    chart(["Reuse distances", &about], extent, x, y, content)
+    Chart::new(["Reuse distances", &about], extent, x, y, content)
 }
 
 /// Pages or lines with most touches.

@@ -146,6 +146,21 @@ pub struct Chart {
     pub content: Content,
 }
 
+impl Chart {
+    /// A chart with a title and what it shows. Charts over time are as wide as the page, and zoomed together.
+    pub fn new(
+        [title, about]: [&str; 2],
+        extent: (f64, f64),
+        x: Axis,
+        y: Axis,
+        content: Content,
+    ) -> Chart {
+        let is_time = matches!(content, Content::Time { .. } | Content::Heat { .. });
+        let (title, about) = (title.to_owned(), about.to_owned());
+        Chart { title, about, wide: is_time, extent, is_time, x, y, content }
+    }
+}
+
 /// A table of texts.
 #[derive(Clone, Debug, Serialize)]
 pub struct Table {

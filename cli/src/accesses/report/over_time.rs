@@ -69,7 +69,7 @@ impl Memory<'_> {
             borders: Vec::new(),
             limit: None,
         };
-        time_chart(words, self.extent(), Time::new(self.time).axis(), y, content)
+        Chart::new(words, self.extent(), Time::new(self.time).axis(), y, content)
     }
 
     /// Charts and tables of the memory; none without accesses.
@@ -177,7 +177,7 @@ impl Memory<'_> {
         let about = "Accesses to the row of their bank's last access, of which at most so many are row hits, \
                      and to another row. Whether a row was closed in between is not in the file.";
         let y = Axis::new("accesses", Unit::Count);
-        let chart = time_chart([title, about], self.extent(), time.axis(), y, content);
+        let chart = Chart::new([title, about], self.extent(), time.axis(), y, content);
         let banks = bank_chart(rows, self.extent(), "Banks over time");
         vec![Part::Chart(chart), Part::Chart(banks), Part::Table(bank_table(rows))]
     }
@@ -214,18 +214,6 @@ impl Memory<'_> {
         let heads = ["after", "before", "lost accesses"];
         Table::new("Gaps", about, &heads, self.time.gaps.iter().map(row).collect())
     }
-}
-
-/// A chart over time, as wide as the page.
-pub fn time_chart(
-    [title, about]: [&str; 2],
-    extent: (f64, f64),
-    x: Axis,
-    y: Axis,
-    content: Content,
-) -> Chart {
-    let (title, about) = (title.to_owned(), about.to_owned());
-    Chart { title, about, wide: true, extent, is_time: true, x, y, content }
 }
 
 /// The limit of the bus in words.
@@ -266,7 +254,7 @@ pub fn heat_chart(heat: &MemoryHeat, extent: (f64, f64), title: &str) -> Chart {
         "Accesses by address and time, in blocks of {block}; blocks without accesses are left out. The scale is logarithmic."
     );
     let content = Content::Heat { first, width: time.scale, rows };
-    time_chart([title, &about], extent, time.axis(), Axis::new("address", Unit::Count), content)
+    Chart::new([title, &about], extent, time.axis(), Axis::new("address", Unit::Count), content)
 }
 
 /// Accesses by bank and time.
@@ -286,7 +274,7 @@ pub fn bank_chart(rows: &MemoryRows, extent: (f64, f64), title: &str) -> Chart {
     let y = Axis::new(if has_ranks { "rank/bank" } else { "bank" }, Unit::Count);
     let about =
         "Accesses to each bank. The scale is logarithmic; banks without accesses are left out.";
-    time_chart([title, about], extent, time.axis(), y, content)
+    Chart::new([title, about], extent, time.axis(), y, content)
 }
 
 fn bank_table(rows: &MemoryRows) -> Table {

@@ -5,7 +5,7 @@ use hmtt::analysis::timeline::TimeSlice;
 
 use super::SIDES;
 use crate::accesses::report::chart::{Axis, Chart, Content, Part, Slices, Style, TimeSeries, Unit};
-use crate::accesses::report::over_time::{Memory, bank_chart, heat_chart, no_rows, time_chart};
+use crate::accesses::report::over_time::{Memory, bank_chart, heat_chart, no_rows};
 use crate::accesses::report::time::Time;
 
 /// Results of the first memory of each file, beginning at time 0.
@@ -50,7 +50,7 @@ impl<'a> Pair<'a> {
         let (marks, borders) = Default::default();
         let content =
             Content::Time { style: Style::Steps, slices, series, marks, borders, limit: None };
-        Part::Chart(time_chart(words, self.extent, self.time.axis(), y, content))
+        Part::Chart(Chart::new(words, self.extent, self.time.axis(), y, content))
     }
 
     /// A value of each slice.

@@ -2,9 +2,9 @@
 
 use super::{SIDES, Side};
 use crate::accesses::report::all_memories::{
-    chart, distribution_chart, distribution_curve, miss_curve, miss_part, sampled,
+    distribution_chart, distribution_curve, miss_curve, miss_part, sampled,
 };
-use crate::accesses::report::chart::{Axis, Content, Curve, Part, Unit};
+use crate::accesses::report::chart::{Axis, Chart, Content, Curve, Part, Unit};
 use crate::accesses::report::found::Found;
 use crate::accesses::report::numbers::text;
 
@@ -40,7 +40,13 @@ fn bars(words: [&str; 2], x: &str, content: Content) -> Part {
         _ => 0,
     };
     let y = Axis::new("of all", Unit::Share);
-    Part::Chart(chart(words, (0.0, count.max(1) as f64), Axis::new(x, Unit::Count), y, content))
+    Part::Chart(Chart::new(
+        words,
+        (0.0, count.max(1) as f64),
+        Axis::new(x, Unit::Count),
+        y,
+        content,
+    ))
 }
 
 /// The bars and curves of all memories of both files.
