@@ -11,6 +11,7 @@ mod found;
 mod images;
 mod numbers;
 mod over_time;
+mod owners;
 mod page;
 mod svg;
 mod time;

@@ -3,6 +3,8 @@
 //! A card's clock is not related to that of the map. So a page is resolved by all snapshots of the map, and ambiguous if they
 //! differ.
 
+mod described;
+
 use std::io::{self, Write};
 use std::path::Path;
 
@@ -10,17 +12,17 @@ use anyhow::{Context, Result, bail};
 use hmtt::analysis::frames::Frames;
 use hmtt::analysis::source::{Kind, Source};
 use hmtt::analysis::{AddressSpace, Known};
-use hmtt::page_map::{Attribution, Owner, Owners, PageMap};
+use hmtt::page_map::{Attribution, Owner, Owners, PageMap, ProcessAccesses};
 use hmtt_format::escape;
 use serde_json::{Value, json};
+
+pub use described::{Described, quoted};
+use described::{mapping_name, process_name};
 
 use super::figures::{counted, share};
 
 /// Columns of a page in text and CSV.
 pub const CSV_COLUMNS: &str = "owner,pid,comm,mapping,virtual_address";
-/// Widths of a process and a mapping in text.
-const PROCESS_WIDTH: usize = 18;
-const MAPPING_WIDTH: usize = 30;
 
 /// A map of pages.
 pub struct Resolver {
@@ -34,20 +36,6 @@ pub struct Resolution {
     resolver: Resolver,
     accesses: u64,
     attribution: Attribution,
-}
-
-/// Who owns a page.
-pub struct Described {
-    /// `resolved`, `shared`, `ambiguous` or `unresolved`.
-    pub owner: &'static str,
-    /// Number and name of the process.
-    pub process: Option<(u32, String)>,
-    /// What the page belongs to.
-    pub mapping: Option<String>,
-    /// The virtual address.
-    pub virtual_address: Option<u64>,
-    /// Pages that have the frame.
-    pub owner_count: u64,
 }
 
 impl Resolver {
@@ -177,26 +165,33 @@ impl Resolution {
         }
     }
 
+    /// How many accesses of all there are, by what is known of the owners of their pages.
+    pub fn by_owner(&self) -> [(&'static str, u64); 4] {
+        let [resolved, shared, ambiguous, unresolved] = self.shares();
+        [
+            ("resolved", resolved),
+            ("shared", shared),
+            ("ambiguous", ambiguous),
+            ("unresolved", unresolved),
+        ]
+    }
+
+    /// Accesses by process, most accesses first.
+    pub fn by_process(&self) -> impl ExactSizeIterator<Item = (String, u64)> {
+        let name = |of: &ProcessAccesses| process_name(of.pid.map(|pid| (pid, &*of.comm)));
+        self.attribution.processes.iter().map(move |of| (name(of), of.accesses))
+    }
+
+    /// Accesses by mapping, most accesses first.
+    pub fn by_mapping(&self) -> impl ExactSizeIterator<Item = (String, u64)> {
+        let all = self.attribution.mappings.iter();
+        all.map(|of| (mapping_name(of.mapping.as_deref()), of.accesses))
+    }
+
     /// Prints accesses by process and by mapping, at most `most` of each.
     pub fn write_tables(&self, most: usize, output: &mut dyn Write) -> io::Result<()> {
-        let row = |output: &mut dyn Write, name: &str, accesses: u64| {
-            let part = share(accesses as f64, self.accesses);
-            writeln!(output, "{accesses:>14}  {part:>15}  {name}")
-        };
-        let Attribution { processes, mappings, .. } = &self.attribution;
-        if !processes.is_empty() {
-            writeln!(output, "\n{:>14}  {:>15}  process", "accesses", "of all accesses")?;
-        }
-        for of in processes.iter().take(most) {
-            row(output, &process_name(of.pid.map(|pid| (pid, &*of.comm))), of.accesses)?;
-        }
-        if !mappings.is_empty() {
-            writeln!(output, "\n{:>14}  {:>15}  mapping", "accesses", "of all accesses")?;
-        }
-        for of in mappings.iter().take(most) {
-            row(output, &mapping_name(of.mapping.as_deref()), of.accesses)?;
-        }
-        Ok(())
+        write_table("process", self.by_process(), most, self.accesses, output)?;
+        write_table("mapping", self.by_mapping(), most, self.accesses, output)
     }
 
     /// Prints accesses by process and by mapping, as rows of pages are printed.
@@ -213,78 +208,19 @@ impl Resolution {
     }
 }
 
-impl Described {
-    /// As fields of a row.
-    pub fn to_csv(&self) -> String {
-        let (pid, comm) = match &self.process {
-            Some((pid, comm)) => (pid.to_string(), quoted(comm)),
-            None => Default::default(),
-        };
-        let mapping = quoted(self.mapping.as_deref().unwrap_or_default());
-        let address = self.virtual_address.map(|at| format!("{at:x}")).unwrap_or_default();
-        format!("{},{pid},{comm},{mapping},{address}", self.owner)
+/// Prints the first accesses of a list by name.
+fn write_table(
+    what: &str,
+    list: impl ExactSizeIterator<Item = (String, u64)>,
+    most: usize,
+    all: u64,
+    output: &mut dyn Write,
+) -> io::Result<()> {
+    if list.len() > 0 {
+        writeln!(output, "\n{:>14}  {:>15}  {what}", "accesses", "of all accesses")?;
     }
-
-    /// Adds names and values to an object.
-    pub fn add_to(&self, object: &mut Value) {
-        let Value::Object(object) = object else { return };
-        let (pid, comm) = self.process.clone().unzip();
-        let address = self.virtual_address.map(|at| format!("{at:x}"));
-        for (name, value) in [
-            ("owner", json!(self.owner)),
-            ("owner_count", json!(self.owner_count)),
-            ("pid", json!(pid)),
-            ("comm", json!(comm)),
-            ("mapping", json!(self.mapping)),
-            ("virtual_address", json!(address)),
-        ] {
-            object.insert(name.to_owned(), value);
-        }
-    }
-
-    /// Heading of [`Described::to_text`].
-    pub fn heading() -> String {
-        format!("{:>14}  {:<PROCESS_WIDTH$}  mapping", "virtual", "process")
-    }
-
-    /// As columns of a table.
-    pub fn to_text(&self) -> String {
-        let address = self.virtual_address.map_or("-".to_owned(), |at| format!("{at:x}"));
-        if self.owner_count == 0 {
-            return format!("{address:>14}  {}", self.owner);
-        }
-        let of = self.process.as_ref().map(|(pid, comm)| (*pid, &**comm));
-        let process = shortened(&process_name(of), PROCESS_WIDTH);
-        let mapping = shortened(&mapping_name(self.mapping.as_deref()), MAPPING_WIDTH);
-        format!("{address:>14}  {process:<PROCESS_WIDTH$}  {mapping}")
-    }
-}
-
-fn process_name(of: Option<(u32, &str)>) -> String {
-    of.map_or("several processes".to_owned(), |(pid, comm)| {
-        format!("{pid} {}", escape::message(comm)).trim_end().to_owned()
+    list.take(most).try_for_each(|(name, accesses)| {
+        let part = share(accesses as f64, all);
+        writeln!(output, "{accesses:>14}  {part:>15}  {name}")
     })
-}
-
-fn mapping_name(of: Option<&str>) -> String {
-    of.map_or("several mappings".to_owned(), |name| escape::message(name).to_string())
-}
-
-/// The end of a text that is too long.
-fn shortened(text: &str, most: usize) -> String {
-    let count = text.chars().count();
-    if count <= most {
-        return text.to_owned();
-    }
-    let end: String = text.chars().skip(count + 3 - most).collect();
-    format!("...{end}")
-}
-
-/// A field of CSV, escaped and with quotation marks where it needs them.
-pub fn quoted(text: &str) -> String {
-    let text = escape::name(text).to_string();
-    match text.contains(['"', ',']) {
-        true => format!("\"{}\"", text.replace('"', "\"\"")),
-        false => text,
-    }
 }

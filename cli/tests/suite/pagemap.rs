@@ -1,6 +1,6 @@
 //! Tests maps of pages: of real processes, beside a reader in Python, and in analyses of physical addresses.
 
-mod maps;
+pub mod maps;
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::PermissionsExt;

@@ -3,6 +3,7 @@
 mod browser;
 mod compare;
 mod images;
+mod owners;
 
 use std::path::{Path, PathBuf};
 

@@ -7,16 +7,13 @@ use hmtt::analysis::reuse::Bucket;
 
 use super::chart::{Axis, Chart, Content, Curve, Part, Parts, Table, Unit};
 use super::found::Found;
-use super::numbers::{counted, exact, text};
-use crate::accesses::input::Read;
+use super::numbers::{counted, exact, share, text};
+use super::owners;
+use crate::accesses::input::{Files, Read};
+use crate::accesses::resolution::Resolution;
 
 /// Most memories whose charts over time are on the page.
 pub const MOST_MEMORIES: usize = 6;
-
-/// A part of a whole; nothing of nothing.
-pub fn share(part: f64, whole: f64) -> String {
-    if whole > 0.0 { text(Unit::Share, part / whole) } else { "-".to_owned() }
-}
 
 /// The limits of a range.
 fn range(from: u64, to: u64) -> String {
@@ -111,15 +108,22 @@ fn reuse_chart(found: &Found) -> Chart {
     Chart::new(["Reuse distances", &about], extent, x, y, content)
 }
 
-/// Pages or lines with most touches.
-fn hottest(title: &str, list: &[Hot], touches: u64) -> Part {
+/// Pages or lines with most touches, and who owns them.
+fn hottest(title: &str, list: &[Hot], touches: u64, owners: Option<&Resolution>) -> Part {
     let row = |one: &Hot| {
         let part = share(one.touches as f64, touches as f64);
-        vec![format!("{:x}", one.address), one.source.to_string(), exact(one.touches as f64), part]
+        let address = format!("{:x}", one.address);
+        let mut row = vec![address, one.source.to_string(), exact(one.touches as f64), part];
+        row.extend(owners.iter().flat_map(|owners| owners.describe(one.address).names()));
+        row
     };
     let about = "An access touches each line that it has bytes of.";
-    let heads = ["address", "source", "touches", "of all"];
-    Part::Table(Table::new(title, about, &heads, list.iter().map(row).collect()))
+    let mut heads = vec!["address", "source", "touches", "of all"];
+    if owners.is_some() {
+        heads.extend(["process", "mapping", "virtual address"]);
+    }
+    let table = Table::new(title, about, &heads, list.iter().map(row).collect());
+    Part::Table(Table { wide: owners.is_some(), ..table })
 }
 
 /// The sums.
@@ -156,25 +160,28 @@ fn sums(found: &Found) -> Part {
 }
 
 /// Charts and tables of all memories.
-fn together(found: &Found) -> Vec<Part> {
+fn together(found: &Found, owners: Option<&Resolution>) -> Vec<Part> {
     if found.stats.accesses == 0 {
         return vec![Part::absent("Charts", "There are no accesses.", true)];
     }
-    vec![
+    let mut parts = vec![
         Part::Chart(distribution_chart(vec![distribution_curve(found, "have")])),
         Part::Chart(run_chart(found)),
         Part::Chart(reuse_chart(found)),
         miss_part(vec![miss_curve(found, "misses")], &sampled(found)),
-        hottest("Hottest pages", &found.hot.hot_pages, found.hot.touches),
-        hottest("Hottest lines", &found.hot.hot_lines, found.hot.touches),
-    ]
+    ];
+    parts.extend(owners.into_iter().flat_map(owners::lists));
+    let lists = [("Hottest pages", &found.hot.hot_pages), ("Hottest lines", &found.hot.hot_lines)];
+    parts.extend(lists.map(|(title, list)| hottest(title, list, found.hot.touches, owners)));
+    parts
 }
 
-/// What is shown of files. They have the names of the memories, and what is known of them.
-pub fn parts(found: &Found, files: &[Read]) -> Parts {
+/// What is shown of files. They have the names of the memories, what is known of them, and who owns their pages.
+pub fn parts(found: &Found, files: &Files) -> Parts {
     let memories = |of: &Read| {
         of.ending.memories.iter().map(|known| (of.name.clone(), *known)).collect::<Vec<_>>()
     };
+    let owners = files.resolution.as_deref();
     let known: Vec<_> = files.iter().flat_map(memories).collect();
     let memory = |number: usize| {
         let source = known.get(number);
@@ -184,8 +191,8 @@ pub fn parts(found: &Found, files: &[Read]) -> Parts {
     };
     let shown = found.timeline.len().min(MOST_MEMORIES);
     Parts {
-        first: vec![sums(found)],
+        first: [sums(found)].into_iter().chain(owners.map(owners::shares)).collect(),
         memories: (0..shown).filter_map(memory).collect(),
-        last: together(found),
+        last: together(found, owners),
     }
 }

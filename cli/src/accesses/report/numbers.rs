@@ -71,6 +71,11 @@ pub fn exact(value: f64) -> String {
     if value < -0.5 { format!("-{text}") } else { text }
 }
 
+/// A part of a whole; nothing of nothing.
+pub fn share(part: f64, whole: f64) -> String {
+    if whole > 0.0 { text(Unit::Share, part / whole) } else { "-".to_owned() }
+}
+
 /// A number of so many things: with an s or es unless it is one.
 pub fn counted(value: f64, noun: &str) -> String {
     let ending = match value == 1.0 {

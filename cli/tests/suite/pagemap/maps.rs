@@ -3,7 +3,7 @@
 use super::*;
 
 /// A map of three processes and two snapshots, of a machine with so many bytes.
-fn small_map(memory_bytes: u64) -> Vec<u8> {
+pub fn small_map(memory_bytes: u64) -> Vec<u8> {
     let memory = std::iter::once(0..memory_bytes).collect();
     let machine = Machine { page_log2: 12, memory, kernel: "6.1".into(), ..Machine::default() };
     let mut writer = Writer::new(Vec::new(), &machine).unwrap();
@@ -37,7 +37,8 @@ fn small_map(memory_bytes: u64) -> Vec<u8> {
     writer.finish(Ending::Time).unwrap()
 }
 
-fn map_file(name: &str, bytes: &[u8]) -> PathBuf {
+/// Writes a file.
+pub fn map_file(name: &str, bytes: &[u8]) -> PathBuf {
     let file = scratch(name);
     std::fs::write(&file, bytes).unwrap();
     file

@@ -1,0 +1,61 @@
+//! Who owns the physical pages that were accessed, as tables: the shares that are resolved and that are not, and accesses by
+//! process and by mapping.
+
+use super::chart::{Part, Table};
+use super::numbers::{exact, share};
+use crate::accesses::resolution::Resolution;
+
+/// Most processes, and mappings, that are listed.
+const LISTED: usize = 100;
+
+/// What is known of the owners, in words.
+fn meaning(owner: &str) -> &'static str {
+    match owner {
+        "resolved" => "one page of one process in all snapshots",
+        "shared" => "the same several pages in all snapshots",
+        "ambiguous" => "others in different snapshots",
+        _ => "no recorded process",
+    }
+}
+
+/// Accesses by what is known of the owners of their pages.
+pub fn shares(of: &Resolution) -> Part {
+    let all = of.by_owner();
+    let sum = all.iter().map(|(_, accesses)| *accesses as f64).sum();
+    let row = |(name, accesses): (&str, u64)| {
+        let accesses = accesses as f64;
+        vec![name.to_owned(), exact(accesses), share(accesses, sum), meaning(name).to_owned()]
+    };
+    let about = "What all snapshots of the map of pages agree on, because its clock is not that of the trace.";
+    let heads = ["owner", "accesses", "of all", "physical pages of"];
+    Part::Table(Table::new("Owners of pages", about, &heads, all.into_iter().map(row).collect()))
+}
+
+/// Accesses by process, and by mapping.
+pub fn lists(of: &Resolution) -> Vec<Part> {
+    let all = of.by_owner().iter().map(|(_, accesses)| *accesses as f64).sum();
+    vec![
+        list("Accesses by process", "process", of.by_process(), all),
+        list("Accesses by mapping", "mapping", of.by_mapping(), all),
+    ]
+}
+
+fn list(
+    title: &str,
+    head: &str,
+    list: impl ExactSizeIterator<Item = (String, u64)>,
+    all: f64,
+) -> Part {
+    let about = match list.len() {
+        0 => return Part::absent(title, "No access was resolved or shared.", false),
+        count if count > LISTED => {
+            format!("Resolved and shared accesses; the first {LISTED} of {}.", exact(count as f64))
+        }
+        _ => "Resolved and shared accesses.".to_owned(),
+    };
+    let row = |(name, accesses): (String, u64)| {
+        vec![name, exact(accesses as f64), share(accesses as f64, all)]
+    };
+    let rows = list.take(LISTED).map(row).collect();
+    Part::Table(Table::new(title, &about, &[head, "accesses", "of all"], rows))
+}

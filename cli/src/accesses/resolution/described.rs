@@ -1,0 +1,110 @@
+//! Who owns a page, as text, as fields of CSV, and as JSON.
+
+use hmtt_format::escape;
+use serde_json::{Value, json};
+
+/// Widths of a process and a mapping in text.
+const PROCESS_WIDTH: usize = 18;
+const MAPPING_WIDTH: usize = 30;
+
+/// Who owns a page.
+pub struct Described {
+    /// `resolved`, `shared`, `ambiguous` or `unresolved`.
+    pub owner: &'static str,
+    /// Number and name of the process.
+    pub process: Option<(u32, String)>,
+    /// What the page belongs to.
+    pub mapping: Option<String>,
+    /// The virtual address.
+    pub virtual_address: Option<u64>,
+    /// Pages that have the frame.
+    pub owner_count: u64,
+}
+
+impl Described {
+    /// As fields of a row.
+    pub fn to_csv(&self) -> String {
+        let (pid, comm) = match &self.process {
+            Some((pid, comm)) => (pid.to_string(), quoted(comm)),
+            None => Default::default(),
+        };
+        let mapping = quoted(self.mapping.as_deref().unwrap_or_default());
+        let address = self.virtual_address.map(|at| format!("{at:x}")).unwrap_or_default();
+        format!("{},{pid},{comm},{mapping},{address}", self.owner)
+    }
+
+    /// Adds names and values to an object.
+    pub fn add_to(&self, object: &mut Value) {
+        let Value::Object(object) = object else { return };
+        let (pid, comm) = self.process.clone().unzip();
+        let address = self.virtual_address.map(|at| format!("{at:x}"));
+        for (name, value) in [
+            ("owner", json!(self.owner)),
+            ("owner_count", json!(self.owner_count)),
+            ("pid", json!(pid)),
+            ("comm", json!(comm)),
+            ("mapping", json!(self.mapping)),
+            ("virtual_address", json!(address)),
+        ] {
+            object.insert(name.to_owned(), value);
+        }
+    }
+
+    /// Heading of [`Described::to_text`].
+    pub fn heading() -> String {
+        format!("{:>14}  {:<PROCESS_WIDTH$}  mapping", "virtual", "process")
+    }
+
+    /// As columns of a table.
+    pub fn to_text(&self) -> String {
+        let [process, mapping, address] = self.names();
+        if self.owner_count == 0 {
+            return format!("{address:>14}  {process}");
+        }
+        let process = shortened(&process, PROCESS_WIDTH);
+        let mapping = shortened(&mapping, MAPPING_WIDTH);
+        format!("{address:>14}  {process:<PROCESS_WIDTH$}  {mapping}")
+    }
+
+    /// Process, mapping and virtual address in words. A page without known owners has the reason in place of the process.
+    pub fn names(&self) -> [String; 3] {
+        let none = || "-".to_owned();
+        let address = self.virtual_address.map_or_else(none, |at| format!("{at:x}"));
+        if self.owner_count == 0 {
+            return [self.owner.to_owned(), none(), address];
+        }
+        let of = self.process.as_ref().map(|(pid, comm)| (*pid, &**comm));
+        [process_name(of), mapping_name(self.mapping.as_deref()), address]
+    }
+}
+
+/// A process, or that there are several.
+pub fn process_name(of: Option<(u32, &str)>) -> String {
+    of.map_or("several processes".to_owned(), |(pid, comm)| {
+        format!("{pid} {}", escape::message(comm)).trim_end().to_owned()
+    })
+}
+
+/// What a page belongs to, or that it belongs to several things.
+pub fn mapping_name(of: Option<&str>) -> String {
+    of.map_or("several mappings".to_owned(), |name| escape::message(name).to_string())
+}
+
+/// The end of a text that is too long.
+fn shortened(text: &str, most: usize) -> String {
+    let count = text.chars().count();
+    if count <= most {
+        return text.to_owned();
+    }
+    let end: String = text.chars().skip(count + 3 - most).collect();
+    format!("...{end}")
+}
+
+/// A field of CSV, escaped and with quotation marks where it needs them.
+pub fn quoted(text: &str) -> String {
+    let text = escape::name(text).to_string();
+    match text.contains(['"', ',']) {
+        true => format!("\"{}\"", text.replace('"', "\"\"")),
+        false => text,
+    }
+}
