@@ -38,6 +38,7 @@ mod tag;
 mod tag_report;
 #[cfg(feature = "tag")]
 mod trace;
+mod usage;
 
 use std::process::ExitCode;
 
@@ -112,6 +113,7 @@ fn main() -> ExitCode {
         Ok(true) => ExitCode::from(EXIT_LOSS),
         Ok(false) => ExitCode::SUCCESS,
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) if usage::print_usage_error(&error) => ExitCode::from(usage::EXIT_USAGE),
         Err(error) => {
             // An error may quote a file's content, which could contain control characters.
             report!("hmtt: {}", hmtt_format::escape::message(&format!("{error:#}")));

@@ -9,6 +9,8 @@ use hmtt::analysis::split::{By, Functions, MOST_GROUPS, Pair, Place};
 #[cfg(feature = "tag")]
 use hmtt_format::tag_map::TagMap;
 
+use crate::usage::ensure_usage;
+
 /// How results are split.
 #[derive(clap::Args)]
 pub struct SplitOptions {
@@ -40,13 +42,13 @@ impl SplitOptions {
     /// What decides the group of an access, if results are to be split.
     ///
     /// # Errors
-    /// An option does not fit, or the map cannot be read.
+    /// Options do not fit together, or the map cannot be read.
     pub fn by(&self) -> Result<Option<By>> {
         let Some(by) = self.by else { return Ok(None) };
         let is_function = by == Choice::Function;
-        ensure!(is_function || !self.inclusive, "--inclusive is for --by function");
-        #[cfg(feature = "tag")]
-        ensure!(is_function || self.map.is_none(), "--map is for --by function");
+        let for_functions = |option: &str| format!("{option} is for --by function");
+        ensure_usage(is_function || !self.inclusive, || for_functions("--inclusive"))?;
+        ensure_usage(is_function || self.map().is_none(), || for_functions("--map"))?;
         Ok(Some(match by {
             Choice::Kernel(pair) => By::Kernel(pair),
             Choice::Mark(pair) => By::Mark(pair),

@@ -13,6 +13,7 @@ use super::super::file;
 use super::super::options::Options;
 use super::Groups;
 use super::options::SplitOptions;
+use crate::usage::ensure_usage;
 
 /// Files to be written.
 #[derive(clap::Args)]
@@ -48,13 +49,14 @@ impl ProfileOptions {
     pub fn check(&self, options: &Options, split: &SplitOptions) -> Result<()> {
         let paths = self.paths();
         for path in &paths {
-            ensure!(split.is_by_function(), "{}: is for --by function", path.display());
+            let name = path.display();
+            ensure_usage(split.is_by_function(), || format!("{name}: is for --by function"))?;
             // Inclusive accesses are in several groups, of which none is known to be the caller of another one.
-            ensure!(
-                !split.is_inclusive(),
-                "{}: has accesses of the functions themselves, which --inclusive does not count",
-                path.display()
-            );
+            ensure_usage(!split.is_inclusive(), || {
+                format!(
+                    "{name}: has accesses of the functions themselves, which --inclusive does not count"
+                )
+            })?;
         }
         file::check_distinct(&paths, options.inputs().chain(split.map()))?;
         paths.iter().try_for_each(|path| file::check(path, self.force))
