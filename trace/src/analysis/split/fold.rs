@@ -106,6 +106,7 @@ impl<A: Analysis + Clone> SplitFold<A> {
                 notes.push(note);
             }
         }
+        notes.extend(labels.note_on_others());
         let found = labels.all().iter().zip(instances.finish());
         let mut groups: Vec<_> = found
             .map(|(label, analysis)| {

@@ -52,6 +52,18 @@ impl Labels {
         })
     }
 
+    /// What the group of all others has, for people; `None` if there is none.
+    pub fn note_on_others(&self) -> Option<String> {
+        let most = self.most;
+        let note = || {
+            format!(
+                "{OTHERS} has the groups whose first accesses come after those of the first {most} groups, \
+                 also groups with many accesses"
+            )
+        };
+        self.others.map(|_| note())
+    }
+
     /// All groups, by number.
     pub fn all(&self) -> &[Label] {
         &self.all
@@ -65,8 +77,10 @@ mod tests {
     #[test]
     fn groups_beyond_the_limit_are_one() {
         let mut labels = Labels::new(2);
+        assert_eq!((labels.number(Label::new("a")), labels.note_on_others()), (0, None));
         let numbers = ["a", "b", "a", "c", "d", "b"].map(|name| labels.number(Label::new(name)));
         assert_eq!(numbers, [0, 1, 0, 2, 2, 1]);
         assert_eq!(labels.all().last(), Some(&Label::new(OTHERS)));
+        assert!(labels.note_on_others().is_some_and(|note| note.contains("first 2 groups")));
     }
 }

@@ -227,7 +227,8 @@ fn threads_beyond_the_limit_are_one_group_and_gaps_are_between_accesses() {
     // Another memory has the same number of a thread.
     fold.part(1, Part::Known(&PROGRAM));
     fold.part(1, Part::Batch(Batch::new(&[0], &[false]).with_thread(5)));
-    let (groups, _) = fold.finish();
+    let (groups, notes) = fold.finish();
+    assert!(notes.iter().any(|note| note.contains(OTHERS)), "{notes:?}");
     let found = |name: &str| {
         let sums = &groups.iter().find(|group| group.name == name).unwrap().sums;
         (sums.accesses, sums.gap_count, sums.lost_accesses)
