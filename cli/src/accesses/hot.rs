@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use anyhow::Result;
 use hmtt::analysis::Analysis;
 use hmtt::analysis::pages::{Hot, HotPages, Pages};
+use hmtt::analysis::split::GroupResult;
 use serde_json::{Value, json};
 
 use super::figures::{share, with_bytes};
@@ -52,7 +53,9 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
         None => COLUMNS.to_owned(),
     };
     let columns = &["hottest page", "its touches", "pages with 90%"];
-    let of_group = |found: &HotPages, output: &mut dyn Write| write_rows(found, owners, output);
+    let of_group = |group: &GroupResult<HotPages>, output: &mut dyn Write| {
+        write_rows(&group.result, owners, output)
+    };
     let json = |found: &HotPages| to_json(found, owners);
     let view = View { columns, cells: &cells, json: &json, rows: &of_group };
     let groups = groups.as_ref().map(|groups| GroupForms { groups, view });

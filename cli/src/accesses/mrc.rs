@@ -61,7 +61,12 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
     let sizes = SIZES.map(|bytes| format!("misses {}", power_of_two(bytes)));
     let columns: Vec<&str> =
         sizes.iter().map(String::as_str).chain(cache.iter().map(|name| &**name)).collect();
-    let view = View { columns: &columns, cells: &cells, json: &to_json, rows: &write_rows };
+    let view = View {
+        columns: &columns,
+        cells: &cells,
+        json: &to_json,
+        rows: &|group, output| write_rows(&group.result, output),
+    };
     let groups = groups.as_ref().map(|groups| GroupForms { groups, view });
     let groups = groups.as_ref().map(|groups| groups as &dyn Printed);
     let json = to_json(&found);

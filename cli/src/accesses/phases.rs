@@ -56,7 +56,7 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
         columns,
         cells: &cells,
         json: &|found| to_json(found, *working_set),
-        rows: &|found, output| write_rows(found, *working_set, output),
+        rows: &|group, output| write_rows(&group.result, *working_set, output),
     };
     let groups = groups.as_ref().map(|groups| GroupForms { groups, view });
     let groups = groups.as_ref().map(|groups| groups as &dyn Printed);

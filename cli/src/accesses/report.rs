@@ -8,6 +8,7 @@ mod all_memories;
 mod chart;
 mod compare;
 mod found;
+mod groups;
 mod images;
 mod numbers;
 mod over_time;
@@ -31,17 +32,24 @@ use self::found::Found;
 use super::file;
 use super::input::{Files, Opened, Read, open};
 use super::options::{Options, parse_rate};
-use super::output::{Forms, line, to_json, write};
+use super::output::{Forms, Printed, line, to_json, write, write_split};
+use super::split::Grouping;
+use super::split::forms::Forms as GroupForms;
+use super::split::options::SplitOptions;
+use super::stats::SUMS;
 use crate::standard_io::is_standard;
+use crate::usage::ensure_usage;
 
 /// Write a page with charts of all analyses: one HTML file that needs no network
 #[derive(clap::Args)]
 #[command(
-    after_help = "With --json, --csv, --svg or --png, the page is written only if -o names it. CSV has the slices over time; with --compare it has the numbers of both files."
+    after_help = "With --json, --csv, --svg or --png, the page is written only if -o names it. CSV has the slices over time; with --by the sums of groups, and with --compare the numbers of both files."
 )]
 pub struct Arguments {
     #[command(flatten)]
     options: Options,
+    #[command(flatten)]
+    split: SplitOptions,
     /// The page [default: report.html]
     #[arg(short, long, value_name = "PAGE")]
     output: Option<PathBuf>,
@@ -49,7 +57,7 @@ pub struct Arguments {
     #[arg(short, long)]
     force: bool,
     /// Compare two files: their numbers with differences, and their charts in the same axes
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["pagemap", "by"])]
     compare: bool,
     /// Write each chart as an SVG file into this directory
     #[arg(long, value_name = "DIR")]
@@ -126,9 +134,11 @@ impl Arguments {
 
     /// Reports files.
     fn report(&self, page: Option<&PathBuf>) -> Result<bool> {
+        let by = self.split.by()?;
         let (sources, pagemap) = (open(&self.options.files)?, self.options.pagemap.as_deref());
-        let (found, files) = Found::read(sources, pagemap, self.sample)?;
-        let parts = all_memories::parts(&found, &files);
+        let grouping = by.map(|by| Grouping::new(by, &self.split, None));
+        let (found, files, groups) = Found::read(sources, pagemap, self.sample, grouping)?;
+        let parts = all_memories::parts(&found, &files, groups.as_ref());
         self.write_files(page, &files, to_json(&files, "report", Value::Null), &parts)?;
         let json = if self.options.is_json() { found.json() } else { Value::Null };
         let rows = |output: &mut dyn Write| {
@@ -140,17 +150,17 @@ impl Arguments {
             found.write_text(output)?;
             self.write_paths(page, output)
         };
-        let forms = Forms { name: "report", json, heading: SLICES, rows: &rows, text: &text };
-        write(&self.options, files, forms)
+        let heading = if groups.is_some() { SUMS } else { SLICES };
+        let forms = Forms { name: "report", json, heading, rows: &rows, text: &text };
+        let groups = groups.as_ref().map(|groups| GroupForms { groups, view: groups::view() });
+        let groups = groups.as_ref().map(|groups| groups as &dyn Printed);
+        write_split(&self.options, files, forms, groups)
     }
 
     /// Compares two files.
     fn compare(&self, page: Option<&PathBuf>) -> Result<bool> {
-        if self.options.pagemap.is_some() {
-            anyhow::bail!("--compare and --pagemap cannot be given together");
-        }
         let count = self.options.files.len();
-        ensure!(count == 2, "--compare needs two files, not {count}");
+        ensure_usage(count == 2, || format!("--compare needs two files, not {count}"))?;
         // Both are open before the first one, which may be long, is read.
         let sources = open(&self.options.files)?;
         let Ok([one, other]) = <[Opened; 2]>::try_from(sources) else {
@@ -158,7 +168,7 @@ impl Arguments {
         };
         let mut files = Vec::new();
         let mut side = |opened: Opened| -> Result<Side> {
-            let (found, read) = Found::read(vec![opened], None, self.sample)?;
+            let (found, read, _) = Found::read(vec![opened], None, self.sample, None)?;
             let known = read.first().and_then(|of| of.ending.memories.first().copied());
             let name = read.first().map_or_else(String::new, |of| of.name.clone());
             files.extend(read.into_reads());

@@ -59,7 +59,12 @@ fn print(
     let text = |output: &mut dyn Write| write_text(found, output);
     let heading = "distance_at_least,distance_at_most,touches";
     let columns = &["touches", "first touches"];
-    let view = View { columns, cells: &cells, json: &|found| json!(found), rows: &write_rows };
+    let view = View {
+        columns,
+        cells: &cells,
+        json: &|found| json!(found),
+        rows: &|group, output| write_rows(&group.result, output),
+    };
     let groups = groups.as_ref().map(|groups| GroupForms { groups, view });
     let groups = groups.as_ref().map(|groups| groups as &dyn Printed);
     let json = json!(found);

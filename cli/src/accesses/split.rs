@@ -7,11 +7,13 @@ pub mod forms;
 pub mod options;
 pub mod profile;
 
+use std::path::Path;
+
 use anyhow::Result;
-use hmtt::analysis::split::{GroupResult, SplitFold};
+use hmtt::analysis::split::{By, GroupResult, SplitFold};
 use hmtt::analysis::{Analysis, Fold};
 
-use super::input::{Files, analyse, open, read};
+use super::input::{Files, Opened, open, read};
 use super::options::Options;
 use options::SplitOptions;
 
@@ -27,32 +29,63 @@ pub struct Groups<R> {
     pub notes: Vec<String>,
 }
 
-/// What was found in all accesses, and in those of each group.
-pub struct Analysed<A: Analysis> {
+/// What was found in all accesses, and in those of each group, for which the analysis can be another one.
+pub struct Analysed<A, G: Analysis = A> {
     pub found: A,
     pub files: Files,
-    pub groups: Option<Groups<A::Result>>,
+    pub groups: Option<Groups<G::Result>>,
 }
 
-/// Reads all files as [`analyse`] does, also into an analysis for each group, if that is wanted.
+/// Reads all files as [`analyse`](super::input::analyse) does, also into an analysis for each group, if that is wanted.
 pub fn analyse_split<A: Analysis + Clone>(
     options: &Options,
     split: &SplitOptions,
     new: A,
 ) -> Result<Analysed<A>> {
-    let Some(by) = split.by()? else {
-        let (found, files) = analyse(options, new)?;
-        return Ok(Analysed { found, files, groups: None });
-    };
-    let (name, inclusive) = (by.name(), by.is_inclusive());
-    let mut fold = Fold::new(new.clone());
-    let mut groups = SplitFold::new(by, new).with_most(split.most());
+    let by = split.by()?;
     let (sources, pagemap) = (open(&options.files)?, options.pagemap.as_deref());
-    let files = read(sources, pagemap, split.is_by_function(), &mut |memory, part| {
+    let groups = by.map(|by| Grouping::new(by, split, new.clone()));
+    analyse_groups(sources, pagemap, new, groups)
+}
+
+/// What divides accesses into groups, and the analysis of each group.
+pub struct Grouping<G> {
+    name: &'static str,
+    inclusive: bool,
+    with_functions: bool,
+    fold: SplitFold<G>,
+}
+
+impl<G: Analysis + Clone> Grouping<G> {
+    /// Groups without accesses. `new`: the begin of each group's analysis.
+    pub fn new(by: By, split: &SplitOptions, new: G) -> Self {
+        let (name, inclusive) = (by.name(), by.is_inclusive());
+        let with_functions = matches!(by, By::Function(_));
+        let fold = SplitFold::new(by, new).with_most(split.most());
+        Grouping { name, inclusive, with_functions, fold }
+    }
+
+    fn finish(self) -> Groups<G::Result> {
+        let (groups, notes) = self.fold.finish();
+        Groups { by: self.name, inclusive: self.inclusive, groups, notes }
+    }
+}
+
+/// Reads open files into one analysis of all accesses and, if there is a grouping, another one of each group. `pagemap`: a
+/// map of pages.
+pub fn analyse_groups<A: Analysis + Clone, G: Analysis + Clone>(
+    sources: Vec<Opened>,
+    pagemap: Option<&Path>,
+    new: A,
+    mut groups: Option<Grouping<G>>,
+) -> Result<Analysed<A, G>> {
+    let mut fold = Fold::new(new);
+    let with_functions = groups.as_ref().is_some_and(|groups| groups.with_functions);
+    let files = read(sources, pagemap, with_functions, &mut |memory, part| {
         fold.part(memory, part);
-        groups.part(memory, part);
+        if let Some(groups) = &mut groups {
+            groups.fold.part(memory, part);
+        }
     })?;
-    let (groups, notes) = groups.finish();
-    let groups = Some(Groups { by: name, inclusive, groups, notes });
-    Ok(Analysed { found: fold.finish(), files, groups })
+    Ok(Analysed { found: fold.finish(), files, groups: groups.map(Grouping::finish) })
 }

@@ -39,7 +39,8 @@ const LISTED: usize = 10;
 /// The sums, and the slices if they are wanted.
 type Found = (Sums, Option<Vec<Rates>>);
 
-const SUMS: &str = "accesses,reads,writes,access_bytes,pages,lines,thread_count,duration_clocks,\
+/// The columns of sums in CSV.
+pub const SUMS: &str = "accesses,reads,writes,access_bytes,pages,lines,thread_count,duration_clocks,\
      duration_seconds,accesses_per_second,bytes_per_second,gap_count,lost_accesses";
 const SLICES: &str = "source,slice,reads,writes";
 
@@ -63,7 +64,12 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
     };
     let heading = if found.1.is_some() { SLICES } else { SUMS };
     let cells = |_: &Found| Vec::new();
-    let view = View { columns: &[], cells: &cells, json: &to_json, rows: &write_rows };
+    let view = View {
+        columns: &[],
+        cells: &cells,
+        json: &to_json,
+        rows: &|group, output| write_rows(&group.result, output),
+    };
     let groups = groups.as_ref().map(|groups| GroupForms { groups, view });
     let groups = groups.as_ref().map(|groups| groups as &dyn Printed);
     let json = to_json(&found);
@@ -86,7 +92,8 @@ fn write_rows((sums, rates): &Found, output: &mut dyn Write) -> io::Result<()> {
     }
 }
 
-fn write_row(sums: &Sums, output: &mut dyn Write) -> io::Result<()> {
+/// Writes sums as a row of CSV.
+pub fn write_row(sums: &Sums, output: &mut dyn Write) -> io::Result<()> {
     let Sums { accesses, reads, writes, pages, lines, .. } = sums;
     // Nothing, where no size is known.
     let has_bytes = sums.unsized_accesses < sums.accesses || sums.accesses == 0;

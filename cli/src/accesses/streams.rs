@@ -38,7 +38,12 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
     let text = |output: &mut dyn Write| write_text(&found, output);
     let heading = "stride_bytes,accesses";
     let columns = &["in streams", "hottest stride"];
-    let view = View { columns, cells: &cells, json: &|found| json!(found), rows: &write_rows };
+    let view = View {
+        columns,
+        cells: &cells,
+        json: &|found| json!(found),
+        rows: &|group, output| write_rows(&group.result, output),
+    };
     let groups = groups.as_ref().map(|groups| GroupForms { groups, view });
     let groups = groups.as_ref().map(|groups| groups as &dyn Printed);
     let json = json!(found);

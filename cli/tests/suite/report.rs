@@ -2,6 +2,7 @@
 
 mod browser;
 mod compare;
+mod groups;
 mod images;
 mod owners;
 

@@ -7,6 +7,7 @@ use hmtt::analysis::reuse::Bucket;
 
 use super::chart::{Axis, Chart, Content, Curve, Part, Parts, Table, Unit};
 use super::found::Found;
+use super::groups::{self, OwnGroups};
 use super::numbers::{counted, exact, share, text};
 use super::owners;
 use crate::accesses::input::{Files, Read};
@@ -177,7 +178,8 @@ fn together(found: &Found, owners: Option<&Resolution>) -> Vec<Part> {
 }
 
 /// What is shown of files. They have the names of the memories, what is known of them, and who owns their pages.
-pub fn parts(found: &Found, files: &Files) -> Parts {
+/// `split`: the groups of accesses.
+pub fn parts(found: &Found, files: &Files, split: Option<&OwnGroups>) -> Parts {
     let memories = |of: &Read| {
         of.ending.memories.iter().map(|known| (of.name.clone(), *known)).collect::<Vec<_>>()
     };
@@ -189,9 +191,12 @@ pub fn parts(found: &Found, files: &Files) -> Parts {
         let memory = found.memory(number, source.map(|(_, known)| known))?;
         Some((format!("source {}: {name}", number + 1), memory.parts()))
     };
+    let mut first = vec![sums(found)];
+    first.extend(owners.map(owners::shares));
+    first.extend(split.into_iter().flat_map(groups::parts));
     let shown = found.timeline.len().min(MOST_MEMORIES);
     Parts {
-        first: [sums(found)].into_iter().chain(owners.map(owners::shares)).collect(),
+        first,
         memories: (0..shown).filter_map(memory).collect(),
         last: together(found, owners),
     }

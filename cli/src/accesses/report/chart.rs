@@ -124,6 +124,16 @@ pub enum Content {
         /// For each name the values of all ranges.
         values: Vec<Vec<f64>>,
     },
+    /// Bars beside each other, one for each row, from the top on. Each consists of parts.
+    Rows {
+        labels: Vec<String>,
+        /// The values of each row in words.
+        texts: Vec<String>,
+        /// The names of the parts.
+        names: Vec<String>,
+        /// For each part the values of all rows.
+        values: Vec<Vec<f64>>,
+    },
     /// Counts by row and time, in colours on a logarithmic scale. The first row is at the bottom.
     Heat { first: f64, width: f64, rows: Vec<Row> },
 }

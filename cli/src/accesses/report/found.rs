@@ -18,11 +18,13 @@ use hmtt::analysis::timeline::{MemoryTime, Timeline};
 use hmtt::analysis::{Analysis, Known, LINE_LOG2};
 use serde_json::{Value, json};
 
+use super::groups::OwnGroups;
 use super::over_time::Memory;
 use crate::accesses::figures::{percent, power_of_two, share};
-use crate::accesses::input::{Files, Opened, analyse_files};
+use crate::accesses::input::{Files, Opened};
 use crate::accesses::output::line;
 use crate::accesses::rows::write_sums as write_rows;
+use crate::accesses::split::{Analysed, Grouping, analyse_groups};
 use crate::accesses::stats::write_sums;
 
 /// Pages, and lines, that are listed.
@@ -68,12 +70,17 @@ impl Found {
         sources: Vec<Opened>,
         pagemap: Option<&Path>,
         sample: Option<f64>,
-    ) -> Result<(Found, Files)> {
-        let (((summary, pages), (mrc, (timeline, (heat, rows)))), files) =
-            analyse_files(sources, pagemap, analyses(sample))?;
+        grouping: Option<Grouping<Option<Summary>>>,
+    ) -> Result<(Found, Files, Option<OwnGroups>)> {
+        let Analysed { found, files, groups } =
+            analyse_groups(sources, pagemap, analyses(sample), grouping)?;
+        Ok((Found::new(found), files, groups))
+    }
+
+    fn new(((summary, pages), (mrc, (timeline, (heat, rows)))): Analyses) -> Found {
         let reuse = mrc.distances();
         let timeline = timeline.result();
-        let found = Found {
+        Found {
             stats: summary.result(),
             hot: pages.result(),
             distribution: distribution(&pages, STEPS),
@@ -83,8 +90,7 @@ impl Found {
             timeline,
             heat_map: heat.result(),
             rows: rows.result(),
-        };
-        Ok((found, files))
+        }
     }
 
     /// The results as JSON.

@@ -10,10 +10,11 @@ use super::chart::Parts;
 
 const PAGE: &str = include_str!("page.html");
 const STYLE: &str = include_str!("page.css");
-const SCRIPT: [&str; 6] = [
+const SCRIPT: [&str; 7] = [
     include_str!("numbers.js"),
     include_str!("chart.js"),
     include_str!("kinds.js"),
+    include_str!("rows.js"),
     include_str!("heat_map.js"),
     include_str!("parts.js"),
     include_str!("page.js"),

@@ -35,7 +35,7 @@ function table({ title, about, heads, rows, marked, wide }) {
 function make(part, view) {
   if (part.part === "absent") return absent(part);
   if (part.part === "table") return table(part);
-  const kinds = { time: overTime, curves: curve, bars, heat: heatMap };
+  const kinds = { time: overTime, curves: curve, bars, rows: rowBars, heat: heatMap };
   return new Chart(kinds[part.kind](part, part.is_time ? view : {}));
 }
 

@@ -2,10 +2,11 @@
 //!
 //! It draws the charts of [`chart`](super::chart), which the page's script draws, too. The script needs a browser, because
 //! its charts follow the size of the window, and are zoomed; an engine that runs it would be by far the largest dependency
-//! of the command. So the four kinds of charts are drawn in two places, but what is drawn is made once. Names come from
+//! of the command. So the five kinds of charts are drawn in two places, but what is drawn is made once. Names come from
 //! outside and are escaped; the file refers to no other one.
 
 mod content;
+mod rows;
 
 use std::fmt::Write;
 
@@ -55,6 +56,7 @@ impl Frame {
             Content::Heat { rows, .. } => {
                 (rows.len() as f64 * ROW_HEIGHT).clamp(PLOT_HEIGHT / 2.0, PLOT_HEIGHT * 1.4)
             }
+            Content::Rows { labels, .. } => labels.len().max(1) as f64 * rows::HEIGHT,
             _ => PLOT_HEIGHT,
         };
         let top = content::highest(&chart.content);
@@ -96,7 +98,7 @@ fn x_ticks(chart: &Chart) -> Vec<(f64, String)> {
 
 fn axes(svg: &mut String, chart: &Chart, frame: &Frame) {
     let Frame { bottom, .. } = *frame;
-    if !matches!(chart.content, Content::Heat { .. }) {
+    if !matches!(chart.content, Content::Heat { .. } | Content::Rows { .. }) {
         for value in ticks(0.0, frame.top, 5) {
             let y = frame.y(value);
             let _ = write!(svg, "<path class=\"grid\" d=\"M{LEFT} {y:.1}H{RIGHT}\"/>");
@@ -129,7 +131,7 @@ fn legend(chart: &Chart) -> Vec<(String, String)> {
         Content::Curves { curves } if curves.len() > 1 => {
             curves.iter().enumerate().map(|(at, one)| series(at, &one.name)).collect()
         }
-        Content::Bars { names, .. } if names.len() > 1 => {
+        Content::Bars { names, .. } | Content::Rows { names, .. } if names.len() > 1 => {
             names.iter().enumerate().map(|(at, name)| series(at, name)).collect()
         }
         Content::Heat { rows, .. } => content::scale(rows),

@@ -10,16 +10,19 @@ use super::super::figures::share;
 use super::super::output::{Printed, line};
 use super::Groups;
 
+/// Writes the rows of a group.
+type WriteRows<'v, R> = dyn Fn(&GroupResult<R>, &mut dyn Write) -> io::Result<()> + 'v;
+
 /// How the results of a command are printed for each group.
 pub struct View<'v, R> {
     /// Columns of the table, besides those that all commands have.
     pub columns: &'v [&'v str],
     /// The values in these columns.
     pub cells: &'v dyn Fn(&R) -> Vec<String>,
-    /// The result as JSON.
+    /// The result as JSON; null if a group has only its sums.
     pub json: &'v dyn Fn(&R) -> Value,
-    /// Writes the result's rows of CSV.
-    pub rows: &'v dyn Fn(&R, &mut dyn Write) -> io::Result<()>,
+    /// Writes a group's rows of CSV.
+    pub rows: &'v WriteRows<'v, R>,
 }
 
 /// Groups, and how they are printed.
@@ -62,7 +65,7 @@ fn field(text: &str) -> String {
 }
 
 /// The name of a group, with its file.
-fn name<R>(group: &GroupResult<R>) -> String {
+pub fn name<R>(group: &GroupResult<R>) -> String {
     let file = group.object.rsplit('/').next().unwrap_or_default();
     match file {
         "" => escape::message(&group.name).to_string(),
@@ -75,7 +78,10 @@ impl<R> Printed for Forms<'_, R> {
         let one = |group: &GroupResult<R>| {
             let object = Some(&group.object).filter(|object| !object.is_empty());
             let mut value = json!({ "group": group.name, "object": object, "stats": group.sums });
-            value[name] = (self.view.json)(&group.result);
+            let result = (self.view.json)(&group.result);
+            if !result.is_null() {
+                value[name] = result;
+            }
             value
         };
         let Groups { by, inclusive, groups, notes } = self.groups;
@@ -87,7 +93,7 @@ impl<R> Printed for Forms<'_, R> {
         self.groups.groups.iter().try_for_each(|group| {
             let prefix = format!("{},{},", field(&group.name), field(&group.object));
             let mut output = Prefixed { output: &mut *output, prefix, is_begin: true };
-            (self.view.rows)(&group.result, &mut output)
+            (self.view.rows)(group, &mut output)
         })
     }
 

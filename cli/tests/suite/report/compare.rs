@@ -85,7 +85,7 @@ fn two_files_are_needed() {
     let page = new_page("compare-one.html");
     for files in [&[text(&file)][..], &[text(&file); 3]] {
         let output = hmtt(&[&["report", "--compare", "-o", text(&page)], files].concat());
-        assert_eq!(output.status.code(), Some(1));
+        assert_eq!(output.status.code(), Some(2));
         assert!(String::from_utf8(output.stderr).unwrap().contains("--compare needs two files"));
         assert!(!page.exists());
     }

@@ -17,7 +17,7 @@ fn number(cell: &Value) -> u64 {
 #[test]
 fn the_page_names_the_owners_of_pages() {
     let map = map_file("report-owners.map", &small_map(1 << 36));
-    let capture = capture_file("report-owners.pcapng", &Card::new().session(4, 300).0);
+    let capture = capture_file("report-owners.pcapng", &Card::new().session(8, 300).0);
     let page = new_page("report-owners.html");
     let pagemap = ["--pagemap", text(&map), text(&capture)];
     let output = hmtt(&[&["report", "-o", text(&page)][..], &pagemap].concat());
@@ -27,7 +27,7 @@ fn the_page_names_the_owners_of_pages() {
     // As other commands have them, whose numbers are tested against a reader in Python.
     let found = json_of(&[&["hot", "--json", "--top", "20"][..], &pagemap].concat());
     let sums = &found["page_map"];
-    for owner in ["resolved", "shared", "unresolved"] {
+    for owner in ["resolved", "shared", "ambiguous", "unresolved"] {
         assert!(sums[format!("{owner}_accesses")].as_u64() > Some(0), "{sums}");
     }
     let shares = table(&parts, "first", "Owners of pages")["rows"].as_array().unwrap();

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::{COLOURS, Content, DASHES, Frame, LEFT, RIGHT, Style, TOP, words};
+use super::{COLOURS, Content, DASHES, Frame, LEFT, RIGHT, Style, TOP, rows, words};
 use crate::accesses::report::chart::{Curve, Row, Slices, TimeSeries};
 use crate::accesses::report::numbers::counted;
 
@@ -31,7 +31,7 @@ pub fn highest(content: &Content) -> f64 {
             values.max(limit.as_ref().map_or(0.0, |limit| limit.value)) * 1.05
         }
         Content::Bars { values, .. } => most(&mut values.iter().flatten().copied()) * 1.05,
-        Content::Curves { .. } | Content::Heat { .. } => 1.0,
+        Content::Curves { .. } | Content::Rows { .. } | Content::Heat { .. } => 1.0,
     }
 }
 
@@ -41,7 +41,7 @@ pub fn colour(index: usize) -> &'static str {
 }
 
 /// A path with a class or fill.
-fn path(svg: &mut String, attributes: &str, data: &str) {
+pub fn path(svg: &mut String, attributes: &str, data: &str) {
     if !data.is_empty() {
         let _ = write!(svg, "<path {attributes} d=\"{data}\"/>");
     }
@@ -196,6 +196,7 @@ pub fn draw(svg: &mut String, content: &Content, frame: &Frame) {
         Content::Time { .. } => over_time(svg, content, frame),
         Content::Curves { curves: all } => curves(svg, all, frame),
         Content::Bars { values, .. } => bars(svg, values, frame),
+        Content::Rows { labels, values, .. } => rows::draw(svg, labels, values, frame),
         Content::Heat { first, width, rows } => heat(svg, *first, *width, rows, frame),
     }
 }

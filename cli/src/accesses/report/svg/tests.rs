@@ -61,11 +61,27 @@ fn names_from_outside_end_nothing() {
 }
 
 #[test]
+fn parts_of_a_row_are_beside_each_other() {
+    let labels = vec!["<a>".to_owned(), "b".repeat(200)];
+    let names = vec!["reads".to_owned(), "writes".to_owned()];
+    let values = vec![vec![1.0, 0.0], vec![3.0, 2.0]];
+    let content = Content::Rows { labels, texts: vec![], names, values };
+    let svg = svg(&chart(content), "file");
+    let x = |value: f64| LEFT + value / 4.0 * (RIGHT - LEFT);
+    let ends = numbers(&svg, 'H');
+    for value in [1.0, 4.0, 2.0] {
+        assert!(ends.iter().any(|found| (found - x(value)).abs() < 0.02), "{value}: {svg}");
+    }
+    assert!(svg.contains("&lt;a&gt;") && svg.contains("b\u{2026}") && svg.contains("writes"));
+}
+
+#[test]
 fn charts_without_values_are_drawn() {
     let curves = vec![Curve { name: "x".to_owned(), points: vec![(1.0, 0.5), (2.0, f64::NAN)] }];
     let empty = [
         Content::Bars { labels: vec![], texts: vec![], names: vec![], values: vec![vec![]] },
         Content::Heat { first: 0.0, width: 1.0, rows: vec![] },
+        Content::Rows { labels: vec![], texts: vec![], names: vec![], values: vec![] },
         Content::Curves { curves },
     ];
     for content in empty {

@@ -1,0 +1,117 @@
+//! Groups of accesses, by kernel, mark, function or thread: a chart and a table, and the same as JSON and CSV.
+
+use hmtt::analysis::split::GroupResult;
+use hmtt::analysis::summary::Sums;
+use serde_json::Value;
+
+use super::chart::{Axis, Chart, Content, Part, Table, Unit};
+use super::numbers::{counted, exact, share, text};
+use crate::accesses::split::Groups;
+use crate::accesses::split::forms::{View, name};
+use crate::accesses::stats::write_row;
+
+/// Most groups in the chart, and in the table.
+const DRAWN: usize = 20;
+const LISTED: usize = 200;
+
+/// The groups of a report. Each has its sums, and no other results.
+pub type OwnGroups = Groups<Option<Sums>>;
+type Group = GroupResult<Option<Sums>>;
+
+/// Accesses of all groups; 0 if some accesses are in several ones.
+fn all_accesses(of: &OwnGroups) -> f64 {
+    let sum: u64 = of.groups.iter().map(|group| group.sums.accesses).sum();
+    if of.inclusive { 0.0 } else { sum as f64 }
+}
+
+/// What a bar stands for, in words.
+fn words(group: &str, [reads, writes]: [u64; 2], all: f64) -> String {
+    let accesses = reads as f64 + writes as f64;
+    let part = match all > 0.0 {
+        true => format!(" ({})", share(accesses, all)),
+        false => String::new(),
+    };
+    let [reads, writes] =
+        [(reads, "read"), (writes, "write")].map(|(n, noun)| counted(n as f64, noun));
+    format!("{group}: {}{part}, {reads}, {writes}", counted(accesses, "access"))
+}
+
+fn chart(of: &OwnGroups) -> Part {
+    let all = all_accesses(of);
+    let (drawn, rest) = of.groups.split_at(of.groups.len().min(DRAWN));
+    let sums = |group: &Group| [group.sums.reads, group.sums.writes];
+    let mut rows: Vec<(String, [u64; 2])> =
+        drawn.iter().map(|group| (name(group), sums(group))).collect();
+    // Inclusive accesses cannot be added: one may be in several groups.
+    if !rest.is_empty() && !of.inclusive {
+        let sum =
+            rest.iter().map(sums).fold([0; 2], |[reads, writes], [more_reads, more_writes]| {
+                [reads + more_reads, writes + more_writes]
+            });
+        rows.push((format!("{} further groups", exact(rest.len() as f64)), sum));
+    }
+    let most = rows.iter().map(|(_, [reads, writes])| reads + writes).max().unwrap_or(0);
+    let texts = rows.iter().map(|(name, sums)| words(name, *sums, all)).collect();
+    let value = |at: usize| -> Vec<f64> { rows.iter().map(|(_, sums)| sums[at] as f64).collect() };
+    let values = vec![value(0), value(1)];
+    let names = vec!["reads".to_owned(), "writes".to_owned()];
+    let labels = rows.iter().map(|(name, _)| name.clone()).collect();
+    let shown = match rest.len() {
+        0 => String::new(),
+        _ => format!(" The {DRAWN} with most accesses."),
+    };
+    let title = title(of);
+    let about = format!("Reads and writes of each group.{shown}");
+    let content = Content::Rows { labels, texts, names, values };
+    let extent = (0.0, (most as f64 * 1.02).max(1.0));
+    let [x, y] = [Axis::new("accesses", Unit::Count), Axis::new("group", Unit::Count)];
+    Part::Chart(Chart::new([&title, &about], extent, x, y, content))
+}
+
+fn title(of: &OwnGroups) -> String {
+    format!("Accesses by {}", of.by)
+}
+
+fn table(of: &OwnGroups) -> Part {
+    let all = all_accesses(of);
+    let row = |group: &Group| {
+        let Sums { accesses, reads, writes, pages, lines, .. } = group.sums;
+        let part = share(accesses as f64, all);
+        let [accesses, reads, writes, lines] =
+            [accesses, reads, writes, lines].map(|count| exact(count as f64));
+        let bytes = text(Unit::Bytes, pages as f64 * 4096.0);
+        let pages = format!("{} ({bytes})", exact(pages as f64));
+        vec![name(group), accesses, part, reads, writes, pages, lines]
+    };
+    let mut about = Vec::new();
+    if of.inclusive {
+        about.push("accesses of a function are also those of its callers".to_owned());
+    }
+    if of.groups.len() > LISTED {
+        about.push(format!("the first {LISTED} of {} groups", exact(of.groups.len() as f64)));
+    }
+    about.extend(of.notes.iter().cloned());
+    let heads =
+        ["group", "accesses", "of all", "reads", "writes", "pages of 4 KiB", "lines of 64 bytes"];
+    let rows = of.groups.iter().take(LISTED).map(row).collect();
+    let title = format!("Groups by {}", of.by);
+    Part::Table(Table { wide: true, ..Table::new(&title, &about.join("; "), &heads, rows) })
+}
+
+/// The chart and the table.
+pub fn parts(of: &OwnGroups) -> Vec<Part> {
+    match of.groups.is_empty() {
+        true => vec![Part::absent(&title(of), "There are no accesses.", false)],
+        false => vec![chart(of), table(of)],
+    }
+}
+
+/// How groups are printed: with their sums, and no other results.
+pub fn view<'v>() -> View<'v, Option<Sums>> {
+    View {
+        columns: &[],
+        cells: &|_| Vec::new(),
+        json: &|_| Value::Null,
+        rows: &|group, output| write_row(&group.sums, output),
+    }
+}

@@ -1,0 +1,43 @@
+//! Draws rows of bars: a name above each bar, whose parts are beside each other.
+
+use std::fmt::Write;
+
+use super::content::{colour, path};
+use super::{Frame, LEFT, TOP, words};
+
+/// Height of a row: a text and a bar.
+pub const HEIGHT: f64 = 30.0;
+/// Most letters of a name, which fit beside each other.
+const LETTERS: usize = 90;
+/// Where the text ends, and the bar begins and ends, as parts of a row.
+const TEXT: f64 = 0.4;
+const BAR: [f64; 2] = [0.5, 0.88];
+
+/// A name that fits: the end of a long one is left out.
+fn shortened(name: &str) -> String {
+    match name.char_indices().nth(LETTERS) {
+        None => name.to_owned(),
+        Some((at, _)) => format!("{}\u{2026}", &name[..at]),
+    }
+}
+
+/// Draws rows. `values`: for each part the values of all rows.
+pub fn draw(svg: &mut String, labels: &[String], values: &[Vec<f64>], frame: &Frame) {
+    let height = (frame.bottom - TOP) / labels.len().max(1) as f64;
+    let mut base = vec![0.0; labels.len()];
+    for (part, list) in values.iter().enumerate() {
+        let mut data = String::new();
+        for (at, (value, base)) in list.iter().zip(&mut base).enumerate() {
+            let [high, low] = BAR.map(|of| TOP + (at as f64 + of) * height);
+            let [left, right] = [*base, *base + value].map(|at| frame.x(at));
+            if *value > 0.0 {
+                let _ = write!(data, "M{left:.2} {low:.2}V{high:.2}H{right:.2}V{low:.2}Z");
+            }
+            *base += value;
+        }
+        path(svg, &format!("fill=\"{}\"", colour(part)), &data);
+    }
+    for (at, label) in labels.iter().enumerate() {
+        words(svg, "", LEFT + 4.0, TOP + (at as f64 + TEXT) * height, &shortened(label));
+    }
+}
