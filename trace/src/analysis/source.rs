@@ -3,7 +3,7 @@
 //! ```text
 //! capture  -> Trace::next_batch ----------.
 //! program  -> access_trace::ChunkReader ---+-> Part: Known, Batch, Gap, Restart -> Fold
-//! table    -> table::Reader, RowReader ---'
+//! table    -> table::Reader, Rows --------'
 //! ```
 //!
 //! The kind of a file is decided by its first bytes, and that of a table of text by its extension. Memories are numbered from 0

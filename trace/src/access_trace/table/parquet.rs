@@ -1,4 +1,4 @@
-//! Writes accesses of programs as a Parquet file.
+//! Writes and reads accesses of programs as a Parquet file.
 //!
 //! | column | type |
 //! |---|---|
@@ -11,6 +11,8 @@
 //! | `downwards`, `conditional` | boolean |
 //! | `represents` | uint16 |
 //! | `function`, `object` | string, optional |
+
+mod reader;
 
 use std::io::Write;
 use std::sync::Arc;
@@ -29,6 +31,8 @@ use hmtt_format::access_trace::Made;
 use super::{AccessWriter, Kept};
 use crate::access_trace::Executed;
 use crate::table::TableError;
+
+pub use reader::{ParquetRows, is_of_program};
 
 /// Rows of a row group.
 const GROUP_ROWS: usize = 1 << 18;

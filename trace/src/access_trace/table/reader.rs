@@ -1,6 +1,7 @@
 //! Reads accesses of programs from comma-separated values and JSON lines, as [`super::csv`] and [`super::jsonl`] write them.
 
 use std::io::BufRead;
+use std::rc::Rc;
 
 use hmtt_format::access_trace::Made;
 use hmtt_format::{Direction, PhysAddr};
@@ -23,15 +24,24 @@ pub struct Row {
     /// The access.
     pub made: Made,
     /// Name of the function; `None` if it is not known.
-    pub function: Option<String>,
+    pub function: Option<Rc<str>>,
     /// Path of the function's file; `None` if it is not known.
-    pub object: Option<String>,
+    pub object: Option<Rc<str>>,
+}
+
+/// Reads rows in the order of a table.
+pub trait Rows {
+    /// The next row; `None` at the end.
+    ///
+    /// # Errors
+    /// [`TableError`]: the file cannot be read, or has something else than a row.
+    fn next_row(&mut self) -> Result<Option<Row>, TableError>;
 }
 
 /// A reader of rows.
 ///
 /// ```
-/// use hmtt::access_trace::table::reader::RowReader;
+/// use hmtt::access_trace::table::reader::{RowReader, Rows};
 ///
 /// let line = r#"{"thread":7,"pc":"4000","direction":"R","address":"1f00","size_bytes":8,"elements":1,
 ///     "downwards":false,"conditional":false,"represents":1,"function":"main"}"#.replace('\n', "");
@@ -57,12 +67,10 @@ impl<R: BufRead> RowReader<R> {
     pub fn new(input: R) -> Self {
         RowReader { lines: Lines::new(input), is_begin: true, is_jsonl: false }
     }
+}
 
-    /// The next row; `None` at the end.
-    ///
-    /// # Errors
-    /// [`TableError`]: the file cannot be read, or a line is no row.
-    pub fn next_row(&mut self) -> Result<Option<Row>, TableError> {
+impl<R: BufRead> Rows for RowReader<R> {
+    fn next_row(&mut self) -> Result<Option<Row>, TableError> {
         while self.lines.advance()? {
             let line = self.lines.line();
             if std::mem::take(&mut self.is_begin) {
@@ -121,7 +129,8 @@ fn object(line: &[u8]) -> Result<Row, String> {
         is_down: of.downwards,
         conditional: of.conditional,
     };
-    Ok(Row { thread: of.thread, made, function: of.function, object: of.object })
+    let [function, object] = [of.function, of.object].map(|name| name.map(Rc::from));
+    Ok(Row { thread: of.thread, made, function, object })
 }
 
 /// Parses a name at the begin of a text: quoted, or nothing. Returns the name, and what is behind it.
@@ -161,6 +170,7 @@ fn fields(line: &[u8]) -> Result<Row, String> {
         return Err("there is something behind its last field".to_owned());
     }
     let made = Made { pc, direction, address, size, elements, is_down, conditional, represents };
+    let [function, object] = [function, object].map(|name| name.map(Rc::from));
     Ok(Row { thread, made, function, object })
 }
 

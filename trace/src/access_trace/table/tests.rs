@@ -117,3 +117,57 @@ fn rows_are_those_of_a_parquet_table() {
     ];
     assert_eq!(rows, expected);
 }
+
+#[cfg(feature = "parquet")]
+fn parquet_file(bytes: &[u8]) -> std::fs::File {
+    use std::io::Write;
+
+    let mut file = tempfile::tempfile().unwrap();
+    file.write_all(bytes).unwrap();
+    file.seek(SeekFrom::Start(0)).unwrap();
+    file
+}
+
+#[cfg(feature = "parquet")]
+#[test]
+fn a_parquet_table_is_read_as_the_lines_of_text_are() {
+    use reader::{RowReader, Rows};
+
+    let (mut lines, mut bytes) = (Vec::new(), Vec::new());
+    write(Box::new(JsonlWriter::new(&mut lines)));
+    write(Box::new(parquet::ParquetWriter::new(&mut bytes).unwrap()));
+    assert!(parquet::is_of_program(&parquet_file(&bytes)).unwrap());
+    let all =
+        |rows: &mut dyn Rows| std::iter::from_fn(|| rows.next_row().unwrap()).collect::<Vec<_>>();
+    let found = all(&mut parquet::ParquetRows::new(parquet_file(&bytes)).unwrap());
+    assert_eq!(found, all(&mut RowReader::new(&lines[..])));
+    assert_eq!(found.len(), 3);
+}
+
+#[cfg(feature = "parquet")]
+#[test]
+fn damaged_parquet_tables_are_errors() {
+    use reader::Rows;
+
+    let mut whole = Vec::new();
+    write(Box::new(parquet::ParquetWriter::new(&mut whole).unwrap()));
+    let read = |bytes: &[u8]| -> Result<usize, TableError> {
+        let mut rows = parquet::ParquetRows::new(parquet_file(bytes))?;
+        let mut count = 0;
+        while rows.next_row()?.is_some() {
+            count += 1;
+        }
+        Ok(count)
+    };
+    assert_eq!(read(&whole).unwrap(), 3);
+    let mut errors = 0;
+    for at in 0..whole.len() {
+        let mut damaged = whole.clone();
+        damaged[at] ^= 0x11;
+        errors += usize::from(read(&damaged).is_err());
+        // It may be a table of another kind, or none at all; it is never a panic.
+        let _ = parquet::is_of_program(&parquet_file(&damaged));
+    }
+    assert!(errors > whole.len() / 10, "{errors}");
+    assert!(read(&whole[..whole.len() - 1]).is_err());
+}

@@ -1,30 +1,40 @@
-//! Reads tables of the accesses of a program, as `hmtt convert` writes them as text.
+//! Reads tables of the accesses of a program, as `hmtt convert` writes them.
 //!
 //! A table does not state which accesses are of one execution of an instruction. Those of a string instruction, which has at
 //! most one operand that it reads and another one, are found by their directions; two scans of a string in a row by the same
 //! instruction, with no other access between them, look like a comparison of two.
 
 use std::collections::HashMap;
-use std::io::BufRead;
+use std::rc::Rc;
 
 use hmtt_format::Direction;
 use hmtt_format::access_trace::{Function, Made};
 
 use super::program::Columns;
 use super::{Ending, Part, SourceError};
-use crate::access_trace::table::reader::{Row, RowReader};
+use crate::access_trace::table::reader::{Row, Rows};
+
+/// What no table of a program states.
+const LOSSES: &str = "a table does not say which accesses its trace lacks";
+
+/// The name of a function, or the path of its file, if it is known.
+type Name = Option<Rc<str>>;
 
 /// Numbers of functions by name and file.
 #[derive(Default)]
 struct Numbers {
-    numbers: HashMap<(String, String), u32>,
+    numbers: HashMap<(Rc<str>, Rc<str>), u32>,
     /// The last function, which the next access probably has, too.
-    last: Option<(Option<String>, Option<String>, u32)>,
+    last: Option<(Name, Name, u32)>,
 }
 
 impl Numbers {
     /// The number of a function, and its description if it is a new one.
-    fn of(&mut self, function: Option<String>, object: Option<String>) -> (u32, Option<Function>) {
+    fn of(
+        &mut self,
+        function: Option<Rc<str>>,
+        object: Option<Rc<str>>,
+    ) -> (u32, Option<Function>) {
         if let Some((name, path, number)) = &self.last
             && (name, path) == (&function, &object)
         {
@@ -35,20 +45,17 @@ impl Numbers {
         (number, new)
     }
 
-    fn find(
-        &mut self,
-        function: &Option<String>,
-        object: &Option<String>,
-    ) -> (u32, Option<Function>) {
+    fn find(&mut self, function: &Name, object: &Name) -> (u32, Option<Function>) {
         if function.is_none() && object.is_none() {
             return (0, None);
         }
-        let key = (function.clone().unwrap_or_default(), object.clone().unwrap_or_default());
+        let name = |of: &Name| of.clone().unwrap_or_else(|| Rc::from(""));
+        let key = (name(function), name(object));
         if let Some(number) = self.numbers.get(&key) {
             return (*number, None);
         }
         let number = self.numbers.len() as u32 + 1;
-        let (name, path) = key.clone();
+        let (name, path) = (key.0.to_string(), key.1.to_string());
         self.numbers.insert(key, number);
         (number, Some(Function { name, path, ..Function::default() }))
     }
@@ -65,10 +72,7 @@ fn continues(before: &[Made], next: &Made) -> bool {
     }
 }
 
-fn pass_on(
-    rows: &mut RowReader<impl BufRead>,
-    columns: &mut Columns<'_, '_>,
-) -> Result<(), SourceError> {
+fn pass_on(rows: &mut dyn Rows, columns: &mut Columns<'_, '_>) -> Result<(), SourceError> {
     let mut numbers = Numbers::default();
     while let Some(Row { thread, made, function, object }) = rows.next_row()? {
         let (function, new) = numbers.of(function, object);
@@ -85,13 +89,15 @@ fn pass_on(
 
 /// Reads a table, with the functions of accesses if they are wanted.
 pub fn read(
-    input: impl BufRead,
+    rows: &mut dyn Rows,
     with_functions: bool,
     add: &mut dyn FnMut(usize, Part<'_>),
 ) -> Result<Ending, SourceError> {
-    super::program::read_with(with_functions, add, |columns| {
-        let failure = pass_on(&mut RowReader::new(input), columns).err();
+    let mut ending = super::program::read_with(with_functions, add, |columns| {
+        let failure = pass_on(rows, columns).err();
         columns.finish();
         failure
-    })
+    })?;
+    ending.notes.push(LOSSES.to_owned());
+    Ok(ending)
 }

@@ -10,6 +10,10 @@ use hmtt_format::{Direction, Event};
 use super::kind::Kind;
 use super::memories::Memories;
 use super::{Batch, Ending, Gap, Known, Part, SourceError, counted};
+#[cfg(all(feature = "access-traces", feature = "parquet"))]
+use crate::access_trace::table::parquet::{self, ParquetRows};
+#[cfg(feature = "access-traces")]
+use crate::access_trace::table::reader::{self, RowReader};
 use crate::analysis::AddressSpace;
 use crate::decode::Item;
 use crate::identity::CardId;
@@ -150,7 +154,7 @@ fn is_of_program(file: &mut File) -> std::io::Result<bool> {
     let mut begin = Vec::new();
     file.by_ref().take(BEGIN_BYTES).read_to_end(&mut begin)?;
     file.rewind()?;
-    Ok(crate::access_trace::table::reader::is_of_program(&begin))
+    Ok(reader::is_of_program(&begin))
 }
 
 /// Reads a table. One of a program has the functions of accesses if they are wanted.
@@ -165,7 +169,11 @@ pub fn read(
     #[cfg(feature = "access-traces")]
     if matches!(kind, Kind::Csv | Kind::Jsonl) && is_of_program(&mut file)? {
         let input = BufReader::with_capacity(BUFFER_BYTES, file);
-        return super::program_table::read(input, with_functions, add);
+        return super::program_table::read(&mut RowReader::new(input), with_functions, add);
+    }
+    #[cfg(all(feature = "access-traces", feature = "parquet"))]
+    if kind == Kind::Parquet && parquet::is_of_program(&file)? {
+        return super::program_table::read(&mut ParquetRows::new(file)?, with_functions, add);
     }
     let (mut reader, described) = open(kind, file)?;
     let memories = Memories::new(add);

@@ -15,7 +15,7 @@ thread_local! {
 
 /// Calls `read` and returns its result, or an error if it panics. After an error the objects that `read` used
 /// must not be used again.
-pub(super) fn catch_panic<T>(
+pub(crate) fn catch_panic<T>(
     read: impl FnOnce() -> Result<T>,
 ) -> std::result::Result<T, TableError> {
     match catch_unwind(AssertUnwindSafe(|| with_flag(true, read))) {

@@ -31,7 +31,7 @@ const MAX_ENTRIES: u64 = 1 << 20;
 const DELTA_BYTE_ARRAY: u64 = 7;
 
 /// A file whose page headers are checked before the pages are read.
-pub(super) struct CheckedFile {
+pub(crate) struct CheckedFile {
     file: File,
     has_metadata: Arc<AtomicBool>,
 }

@@ -2,20 +2,15 @@
 
 use std::collections::HashMap;
 use std::fs::File;
-use std::sync::atomic::Ordering;
 
-use ::parquet::basic::Type as Physical;
-use ::parquet::column::reader::{ColumnReaderImpl, get_column_reader};
 use ::parquet::data_type::{BoolType, ByteArray, ByteArrayType, DataType, Int32Type, Int64Type};
-use ::parquet::file::metadata::{ColumnChunkMetaData, RowGroupMetaData};
 use ::parquet::file::reader::{FileReader, RowGroupReader, SerializedFileReader};
-use ::parquet::schema::types::ColumnDescPtr;
 use hmtt_format::event::SliceLength;
 use hmtt_format::{Access, Cycles, Direction, Event, PhysAddr, escape};
 
 use super::catch_panic::catch_panic;
-use super::footer_check::check_footer;
 use super::page_check::CheckedFile;
+use super::values::{Values, open};
 use super::{
     COLUMNS, Column, KEY_OLD_SESSIONS, KEY_SESSIONS, KEY_VERSION, OLD_VERSION, Session,
     TABLE_VERSION,
@@ -23,9 +18,6 @@ use super::{
 use crate::identity::CardId;
 use crate::table::json_object::{Object, parse_object};
 use crate::table::{Card, Entry, Reader, Row, TableError};
-
-/// Rows decoded at a time.
-const BATCH_ROWS: usize = 1 << 14;
 
 /// Longest detail accepted, in bytes. A dictionary holds a long text once, but every row can refer to it.
 const MAX_DETAIL_BYTES: usize = 4096;
@@ -47,12 +39,7 @@ impl ParquetReader {
     /// # Errors
     /// [`TableError`]: the file cannot be read, is no Parquet file, or is a table of another version.
     pub fn new(file: File) -> Result<Self, TableError> {
-        let length = file.metadata()?.len();
-        check_footer(&file, length)?;
-        let (file, has_metadata) = CheckedFile::new(file);
-        let file = catch_panic(|| SerializedFileReader::new(file))?;
-        has_metadata.store(true, Ordering::Relaxed);
-        file.metadata().row_groups().iter().try_for_each(|group| check_places(group, length))?;
+        let file = open(file)?;
         let metadata = file.metadata().file_metadata();
         let stated = |key: &str| {
             let pair = metadata.key_value_metadata()?.iter().find(|pair| pair.key == key);
@@ -133,16 +120,16 @@ struct Columns {
 impl Columns {
     fn new(group: &dyn RowGroupReader) -> Result<Self, TableError> {
         Ok(Columns {
-            session: Values::new(group, Column::Session)?,
-            clock: Values::new(group, Column::Clock)?,
-            kind: Values::new(group, Column::Kind)?,
-            is_write: Values::new(group, Column::IsWrite)?,
-            address: Values::new(group, Column::Address)?,
-            reads: Values::new(group, Column::Reads)?,
-            writes: Values::new(group, Column::Writes)?,
-            duration: Values::new(group, Column::Duration)?,
-            start: Values::new(group, Column::StartClock)?,
-            detail: Values::new(group, Column::Detail)?,
+            session: values(group, Column::Session)?,
+            clock: values(group, Column::Clock)?,
+            kind: values(group, Column::Kind)?,
+            is_write: values(group, Column::IsWrite)?,
+            address: values(group, Column::Address)?,
+            reads: values(group, Column::Reads)?,
+            writes: values(group, Column::Writes)?,
+            duration: values(group, Column::Duration)?,
+            start: values(group, Column::StartClock)?,
+            detail: values(group, Column::Detail)?,
         })
     }
 
@@ -214,106 +201,25 @@ impl Columns {
     }
 }
 
-/// The values of one column, decoded in batches.
-struct Values<T: DataType> {
-    reader: Option<ColumnReaderImpl<T>>,
-    is_optional: bool,
-    values: Vec<T::T>,
-    levels: Vec<i16>,
-    next_row: usize,
-    next_value: usize,
-    rows: usize,
-    current: Option<usize>,
-}
-
-impl<T: DataType> Values<T> {
-    fn new(group: &dyn RowGroupReader, column: Column) -> Result<Self, TableError> {
-        let (name, physical, ..) = COLUMNS[column as usize];
-        let schema = group.metadata().schema_descr_ptr();
-        let place_of =
-            |name: &str| schema.columns().iter().position(|found| found.path().string() == name);
-        let place = place_of(name).or_else(|| place_of(column.old_name()?));
-        let Some(place) = place else {
-            // Files of other programs need not have the columns that only the rarer kinds use.
-            if matches!(column, Column::Clock | Column::Address | Column::IsWrite) {
-                return Err(TableError::Schema(format!(
-                    "no column {name}: a table of a trace has at least clock, is_write and address"
-                )));
-            }
-            return Ok(Values::over(None, false));
-        };
-        let found = schema.column(place);
-        check(&found, name, physical)?;
-        let is_optional = found.max_def_level() == 1;
-        let pages = catch_panic(|| group.get_column_page_reader(place))?;
-        let reader = T::get_column_reader(get_column_reader(found, pages));
-        Ok(Values::over(reader, is_optional))
-    }
-
-    fn over(reader: Option<ColumnReaderImpl<T>>, is_optional: bool) -> Self {
-        Values {
-            reader,
-            is_optional,
-            values: Vec::new(),
-            levels: Vec::new(),
-            next_row: 0,
-            next_value: 0,
-            rows: 0,
-            current: None,
+/// The values of a column.
+fn values<T: DataType>(
+    group: &dyn RowGroupReader,
+    column: Column,
+) -> Result<Values<T>, TableError> {
+    let (name, physical, ..) = COLUMNS[column as usize];
+    let names = [Some(name), column.old_name()];
+    let found = names
+        .into_iter()
+        .flatten()
+        .find_map(|name| Values::find(group, name, physical).transpose());
+    match found {
+        Some(values) => values,
+        // Files of other programs need not have the columns that only the rarer kinds use.
+        None if matches!(column, Column::Clock | Column::Address | Column::IsWrite) => {
+            Err(TableError::Schema(format!(
+                "no column {name}: a table of a trace has at least clock, is_write and address"
+            )))
         }
+        None => Ok(Values::absent()),
     }
-
-    /// Advances to the next row; false at the end.
-    fn advance(&mut self) -> Result<bool, TableError> {
-        if self.next_row == self.rows {
-            let Some(reader) = &mut self.reader else { return Ok(false) };
-            self.values.clear();
-            self.levels.clear();
-            let levels = self.is_optional.then_some(&mut self.levels);
-            (self.rows, _, _) =
-                catch_panic(|| reader.read_records(BATCH_ROWS, levels, None, &mut self.values))?;
-            (self.next_row, self.next_value) = (0, 0);
-            if self.rows == 0 {
-                self.current = None;
-                return Ok(false);
-            }
-        }
-        let is_present = !self.is_optional || self.levels.get(self.next_row) == Some(&1);
-        self.next_row += 1;
-        self.current = is_present.then_some(self.next_value);
-        self.next_value += usize::from(is_present);
-        Ok(true)
-    }
-
-    /// The value of the current row, if it has one.
-    fn get(&self) -> Option<&T::T> {
-        self.values.get(self.current?)
-    }
-}
-
-/// Checks that the columns lie within the file, which the library does not check.
-fn check_places(group: &RowGroupMetaData, length: u64) -> Result<(), TableError> {
-    let is_within = |column: &ColumnChunkMetaData| {
-        let first = column.dictionary_page_offset().unwrap_or(column.data_page_offset());
-        let end = first.checked_add(column.compressed_size());
-        let end = end.and_then(|end| u64::try_from(end).ok());
-        first >= 0 && column.compressed_size() >= 0 && end.is_some_and(|end| end <= length)
-    };
-    match group.columns().iter().find(|column| !is_within(column)) {
-        None => Ok(()),
-        Some(column) => Err(TableError::Schema(format!(
-            "column {} lies outside the file: the file is damaged",
-            column.column_path()
-        ))),
-    }
-}
-
-fn check(found: &ColumnDescPtr, name: &str, expected: Physical) -> Result<(), TableError> {
-    let (physical, nested) = (found.physical_type(), found.max_rep_level() != 0);
-    if physical != expected || nested || found.max_def_level() > 1 {
-        return Err(TableError::Schema(format!(
-            "column {name} is {physical}, a table of a trace has one {expected} in each row"
-        )));
-    }
-    Ok(())
 }

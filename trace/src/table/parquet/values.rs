@@ -1,0 +1,142 @@
+//! Opens Parquet files and reads the values of their columns in batches. Damaged files are errors.
+
+use std::fs::File;
+use std::sync::atomic::Ordering;
+
+use ::parquet::basic::Type as Physical;
+use ::parquet::column::reader::{ColumnReaderImpl, get_column_reader};
+use ::parquet::data_type::DataType;
+use ::parquet::file::metadata::{ColumnChunkMetaData, RowGroupMetaData};
+use ::parquet::file::reader::{FileReader, RowGroupReader, SerializedFileReader};
+use ::parquet::schema::types::ColumnDescPtr;
+
+use super::catch_panic::catch_panic;
+use super::footer_check::check_footer;
+use super::page_check::CheckedFile;
+use crate::table::TableError;
+
+/// Rows decoded at a time.
+const BATCH_ROWS: usize = 1 << 14;
+
+/// Opens a file: reads its metadata. Its pages are checked when they are read.
+///
+/// # Errors
+/// [`TableError`]: the file cannot be read, or is no Parquet file.
+pub(crate) fn open(file: File) -> Result<SerializedFileReader<CheckedFile>, TableError> {
+    let length = file.metadata()?.len();
+    check_footer(&file, length)?;
+    let (file, has_metadata) = CheckedFile::new(file);
+    let file = catch_panic(|| SerializedFileReader::new(file))?;
+    has_metadata.store(true, Ordering::Relaxed);
+    file.metadata().row_groups().iter().try_for_each(|group| check_places(group, length))?;
+    Ok(file)
+}
+
+/// The values of one column, decoded in batches.
+pub(crate) struct Values<T: DataType> {
+    reader: Option<ColumnReaderImpl<T>>,
+    is_optional: bool,
+    values: Vec<T::T>,
+    levels: Vec<i16>,
+    next_row: usize,
+    next_value: usize,
+    rows: usize,
+    current: Option<usize>,
+}
+
+impl<T: DataType> Values<T> {
+    /// The values of the column with a name; `None` if there is no such column.
+    ///
+    /// # Errors
+    /// The column has other values than expected, or is damaged.
+    pub fn find(
+        group: &dyn RowGroupReader,
+        name: &str,
+        physical: Physical,
+    ) -> Result<Option<Self>, TableError> {
+        let schema = group.metadata().schema_descr_ptr();
+        let place = schema.columns().iter().position(|found| found.path().string() == name);
+        let Some(place) = place else { return Ok(None) };
+        let found = schema.column(place);
+        check(&found, name, physical)?;
+        let is_optional = found.max_def_level() == 1;
+        let pages = catch_panic(|| group.get_column_page_reader(place))?;
+        let reader = T::get_column_reader(get_column_reader(found, pages));
+        Ok(Some(Values::over(reader, is_optional)))
+    }
+
+    /// A column that has no values.
+    pub fn absent() -> Self {
+        Values::over(None, false)
+    }
+
+    fn over(reader: Option<ColumnReaderImpl<T>>, is_optional: bool) -> Self {
+        Values {
+            reader,
+            is_optional,
+            values: Vec::new(),
+            levels: Vec::new(),
+            next_row: 0,
+            next_value: 0,
+            rows: 0,
+            current: None,
+        }
+    }
+
+    /// Advances to the next row; false at the end.
+    ///
+    /// # Errors
+    /// The column is damaged.
+    pub fn advance(&mut self) -> Result<bool, TableError> {
+        if self.next_row == self.rows {
+            let Some(reader) = &mut self.reader else { return Ok(false) };
+            self.values.clear();
+            self.levels.clear();
+            let levels = self.is_optional.then_some(&mut self.levels);
+            (self.rows, _, _) =
+                catch_panic(|| reader.read_records(BATCH_ROWS, levels, None, &mut self.values))?;
+            (self.next_row, self.next_value) = (0, 0);
+            if self.rows == 0 {
+                self.current = None;
+                return Ok(false);
+            }
+        }
+        let is_present = !self.is_optional || self.levels.get(self.next_row) == Some(&1);
+        self.next_row += 1;
+        self.current = is_present.then_some(self.next_value);
+        self.next_value += usize::from(is_present);
+        Ok(true)
+    }
+
+    /// The value of the current row, if it has one.
+    pub fn get(&self) -> Option<&T::T> {
+        self.values.get(self.current?)
+    }
+}
+
+/// Checks that the columns lie within the file, which the library does not check.
+fn check_places(group: &RowGroupMetaData, length: u64) -> Result<(), TableError> {
+    let is_within = |column: &ColumnChunkMetaData| {
+        let first = column.dictionary_page_offset().unwrap_or(column.data_page_offset());
+        let end = first.checked_add(column.compressed_size());
+        let end = end.and_then(|end| u64::try_from(end).ok());
+        first >= 0 && column.compressed_size() >= 0 && end.is_some_and(|end| end <= length)
+    };
+    match group.columns().iter().find(|column| !is_within(column)) {
+        None => Ok(()),
+        Some(column) => Err(TableError::Schema(format!(
+            "column {} lies outside the file: the file is damaged",
+            column.column_path()
+        ))),
+    }
+}
+
+fn check(found: &ColumnDescPtr, name: &str, expected: Physical) -> Result<(), TableError> {
+    let (physical, nested) = (found.physical_type(), found.max_rep_level() != 0);
+    if physical != expected || nested || found.max_def_level() > 1 {
+        return Err(TableError::Schema(format!(
+            "column {name} is {physical}, a table of a trace has one {expected} in each row"
+        )));
+    }
+    Ok(())
+}
