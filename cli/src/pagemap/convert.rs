@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read, Seek, Write};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use hmtt::page_map::table_records::{Counts, from_map, to_map};
 use hmtt::page_map::{Held, PageMap};
 use hmtt_format::page_map::MAGIC;
@@ -70,12 +70,13 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
     let (file, mut unnamed) = open(to, *force, "-f")?;
     let mut output = BufWriter::new(file);
     let is_csv = to.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("csv"));
+    let place = || to.display().to_string();
     let left_out = if is_csv {
-        write_csv(&map, &mut output).map(|()| 0)
+        write_csv(&map, &mut output).with_context(place)?;
+        0
     } else {
-        from_map(&map, layout, &mut output).map(|counts| counts.left_out)
+        from_map(&map, layout, &mut output).with_context(place)?.left_out
     };
-    let left_out = left_out.with_context(|| to.display().to_string())?;
     unnamed.name()?;
     if left_out > 0 {
         report!("{} left out, whose numbers have too many bits", counted(left_out, "record"));
@@ -88,11 +89,16 @@ fn records(input: impl Read, from: &Path, to: &Path, layout: Layout, force: bool
     let (file, mut unnamed) = open(to, force, "-f")?;
     let counts =
         to_map(input, layout, BufWriter::new(file)).with_context(|| to.display().to_string())?;
-    let Counts { records, left_out, is_cut } = counts;
-    if records == 0 {
-        // A map without snapshots is of no use, and does not get its name.
-        bail!("{} is no map of pages, and has no records of page tables", from.display());
-    }
+    let Counts { records, left_out, is_cut, .. } = counts;
+    let from = from.display();
+    // A map without snapshots, or of bytes that mean something else, is of no use, and does not get its name.
+    ensure!(records > 0, "{from} is no map of pages, and has no records of page tables");
+    ensure!(
+        counts.is_plausible(),
+        "{from} is no map of pages, and no file of records of page tables: {} of {} begin as one does, and no mark is in it",
+        counted(records, "record"),
+        left_out.saturating_add(records)
+    );
     unnamed.name()?;
     report!("{}", counted(records, "record"));
     if left_out > 0 {

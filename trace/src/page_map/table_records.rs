@@ -17,6 +17,28 @@ use hmtt_format::page_table_record::{
 use super::reader::fill;
 use super::{Held, PageMap};
 
+/// Most records that are written: 3.25 GiB, one for each page of 1 TiB. A map states runs of pages, so that a short one can
+/// have more records than any disk holds.
+pub const MOST_RECORDS: u64 = 1 << 28;
+/// Of so many records in a row of a file of records, at least one says something of a page, unless the file has marks.
+const PLAUSIBLE: u64 = 8;
+
+/// Why a map cannot be written as records.
+#[derive(Debug, thiserror::Error)]
+pub enum RecordsError {
+    /// The output cannot be written.
+    #[error(transparent)]
+    Output(#[from] io::Error),
+    /// It has more records than are written.
+    #[error(
+        "{records} records would be written, at most {MOST_RECORDS} are; a table (csv) has a row for each run of pages"
+    )]
+    TooMany {
+        /// The records.
+        records: u64,
+    },
+}
+
 /// What was read or written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
@@ -24,8 +46,18 @@ pub struct Counts {
     pub records: u64,
     /// Records that say nothing of a page, and were left out; when writing, pages whose numbers have too many bits.
     pub left_out: u64,
+    /// Marks between records.
+    pub marks: u64,
     /// Whether the end of the file is not that of a record.
     pub is_cut: bool,
+}
+
+impl Counts {
+    /// Whether what was read can be a file of records: it has some and, unless there are marks, not many times as many that
+    /// say nothing. Of random bytes, 4 in 256 begin a record.
+    pub const fn is_plausible(&self) -> bool {
+        self.records > 0 && (self.marks > 0 || self.left_out / PLAUSIBLE <= self.records)
+    }
 }
 
 /// Pages that were changed since the last snapshot, by process and page.
@@ -71,6 +103,7 @@ pub fn to_map(mut input: impl Read, layout: Layout, output: impl Write) -> io::R
         }
         if let Some(kind) = mark(&bytes) {
             fill(&mut input, &mut [0; MARK_BYTES - RECORD_BYTES])?;
+            counts.marks += 1;
             if matches!(kind, DUMP | DUMPED) {
                 conversion.snapshot()?;
             }
@@ -165,8 +198,12 @@ fn append(entries: &mut Vec<Entry>, page: u64, frame: Option<u64>, mapping: u32)
 /// Writes the records of a map.
 ///
 /// # Errors
-/// The output cannot be written.
-pub fn from_map(map: &PageMap, layout: Layout, output: &mut impl Write) -> io::Result<Counts> {
+/// [`RecordsError`]: there are more than [`MOST_RECORDS`], of which none is then written, or the output cannot be written.
+pub fn from_map(
+    map: &PageMap,
+    layout: Layout,
+    output: &mut impl Write,
+) -> Result<Counts, RecordsError> {
     // When, whether it is set, the process and page, and where it is listed. Frames are freed before they are set.
     let mut events: Vec<(u32, bool, (u32, u64), usize)> = Vec::new();
     let last = map.snapshots.len().saturating_sub(1) as u32;
@@ -178,6 +215,11 @@ pub fn from_map(map: &PageMap, layout: Layout, output: &mut impl Write) -> io::R
         }
     }
     events.sort_unstable();
+    let pages = events.iter().map(|(.., index)| map.held[*index].run.count);
+    let records = pages.fold(0, u64::saturating_add);
+    if records > MOST_RECORDS {
+        return Err(RecordsError::TooMany { records });
+    }
     let mut counts = Counts::default();
     let mut is_dump = true;
     [START, DUMP].into_iter().try_for_each(|byte| output.write_all(&[byte; MARK_BYTES]))?;
@@ -206,7 +248,7 @@ fn write_run(
 ) -> io::Result<()> {
     let Run { page, count, place } = held.run;
     let pid = map.process(held.process).map_or(0, |of| of.process.pid);
-    // A run of a forged map may have more pages than can be written; those behind the first one that cannot are left out.
+    // A run may have pages whose numbers have too many bits; those behind the first one that cannot are left out.
     for at in 0..count {
         let record = PageTableRecord { is_set, pid, page: page + at, frame: place.frame + at };
         let Some(bytes) = record.encode(layout) else {
@@ -247,7 +289,7 @@ mod tests {
             let bytes = parts.concat();
             let mut file = Vec::new();
             let counts = to_map(&bytes[..], layout, &mut file).unwrap();
-            assert_eq!(counts, Counts { records: 5, left_out: 0, is_cut: false });
+            assert_eq!(counts, Counts { records: 5, left_out: 0, marks: 4, is_cut: false });
             let map = PageMap::read(&file[..]).unwrap();
             let owners = Owners::new(&map);
             assert!(matches!(owners.find(&map, 5), Owner::Resolved { page: 100, .. }));
@@ -298,6 +340,46 @@ mod tests {
         bytes.extend([0xed; RECORD_BYTES]);
         bytes.extend([1, 2]);
         let counts = to_map(&bytes[..], Layout::Text, Vec::new()).unwrap();
-        assert_eq!(counts, Counts { records: 1, left_out: 1, is_cut: true });
+        assert_eq!(counts, Counts { records: 1, left_out: 1, marks: 0, is_cut: true });
+    }
+    #[test]
+    fn random_bytes_are_not_plausible_and_records_are() {
+        let mut state = 1u64;
+        let mut random = || {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            state as u8
+        };
+        let bytes: Vec<u8> = (0..RECORD_BYTES * 4096).map(|_| random()).collect();
+        let counts = to_map(&bytes[..], Layout::Program, Vec::new()).unwrap();
+        assert!(counts.records > 0 && !counts.is_plausible(), "{counts:?}");
+        let one = Counts { records: 1, left_out: 2 * PLAUSIBLE, marks: 0, is_cut: false };
+        assert!(!one.is_plausible() && Counts { marks: 1, ..one }.is_plausible());
+        assert!(Counts { left_out: PLAUSIBLE, ..one }.is_plausible());
+        assert!(!Counts { records: 0, marks: 1, ..one }.is_plausible());
+    }
+
+    #[test]
+    fn a_short_map_of_very_many_pages_is_refused() {
+        let machine = Machine { page_log2: 12, ..Machine::default() };
+        let map = |count| {
+            let mut writer = Writer::new(Vec::new(), &machine).unwrap();
+            let process = writer.process(&Process::default()).unwrap();
+            let whole = Mapping { end: MOST_PAGES << 12, ..Mapping::default() };
+            let mapping = writer.mappings(process, &[whole]).unwrap();
+            let place = Some(Place { frame: 0, mapping, is_file: false });
+            writer.pages(process, &[Entry { page: 0, count, place }]).unwrap();
+            writer.scan(Scan { process, ..Scan::default() }).unwrap();
+            writer.snapshot(Snapshot { processes: 1, ..Snapshot::default() }).unwrap();
+            PageMap::read(&writer.finish(Ending::Requested).unwrap()[..]).unwrap()
+        };
+        let mut output = Vec::new();
+        let refused = from_map(&map(MOST_RECORDS + 1), Layout::Program, &mut output);
+        assert!(
+            matches!(refused, Err(RecordsError::TooMany { records }) if records == MOST_RECORDS + 1)
+        );
+        assert!(output.is_empty());
+        assert_eq!(from_map(&map(1000), Layout::Program, &mut output).unwrap().records, 1000);
     }
 }
