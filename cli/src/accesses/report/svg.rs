@@ -6,6 +6,7 @@
 //! outside and are escaped; the file refers to no other one.
 
 mod content;
+mod paint;
 mod rows;
 
 use std::fmt::Write;
@@ -119,7 +120,7 @@ fn axes(svg: &mut String, chart: &Chart, frame: &Frame) {
 
 /// Names of what is drawn, and their colours.
 fn legend(chart: &Chart) -> Vec<(String, String)> {
-    let series = |index: usize, name: &String| (content::colour(index).to_owned(), name.clone());
+    let series = |index: usize, name: &String| (paint::colour(index).to_owned(), name.clone());
     match &chart.content {
         Content::Time { series: all, marks, limit, .. } => {
             let mut all: Vec<_> = all.iter().map(|one| series(one.colour, &one.name)).collect();

@@ -2,7 +2,8 @@
 
 use std::fmt::Write;
 
-use super::{COLOURS, Content, DASHES, Frame, LEFT, RIGHT, Style, TOP, rows, words};
+use super::paint::{colour, path};
+use super::{Content, DASHES, Frame, LEFT, RIGHT, Style, TOP, rows, words};
 use crate::accesses::report::chart::{Curve, Row, Slices, TimeSeries};
 use crate::accesses::report::numbers::counted;
 
@@ -32,18 +33,6 @@ pub fn highest(content: &Content) -> f64 {
         }
         Content::Bars { values, .. } => most(&mut values.iter().flatten().copied()) * 1.05,
         Content::Curves { .. } | Content::Rows { .. } | Content::Heat { .. } => 1.0,
-    }
-}
-
-/// The colour of a series.
-pub fn colour(index: usize) -> &'static str {
-    COLOURS[index % COLOURS.len()]
-}
-
-/// A path with a class or fill.
-pub fn path(svg: &mut String, attributes: &str, data: &str) {
-    if !data.is_empty() {
-        let _ = write!(svg, "<path {attributes} d=\"{data}\"/>");
     }
 }
 

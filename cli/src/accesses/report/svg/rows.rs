@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::content::{colour, path};
+use super::paint::{colour, path};
 use super::{Frame, LEFT, TOP, words};
 
 /// Height of a row: a text and a bar.
