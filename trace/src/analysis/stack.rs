@@ -152,8 +152,7 @@ impl Stack {
 
     /// Leaves out the lines that are not to be kept.
     pub fn retain(&mut self, keep: impl Fn(u64) -> bool) {
-        let mut kept = self.order();
-        kept.retain(|line| keep(*line));
+        let kept = self.order_of(keep);
         *self = Stack::default();
         kept.into_iter().for_each(|line| {
             self.touch(line);
@@ -162,7 +161,13 @@ impl Stack {
 
     /// The lines in the order of their last accesses, the latest one last.
     pub fn order(&self) -> Vec<u64> {
-        let mut all: Vec<(u64, u64)> = self.slots.iter().map(|(line, slot)| (slot, line)).collect();
+        self.order_of(|_| true)
+    }
+
+    /// The order of some of the lines.
+    fn order_of(&self, is_wanted: impl Fn(u64) -> bool) -> Vec<u64> {
+        let wanted = self.slots.iter().filter(|(line, _)| is_wanted(*line));
+        let mut all: Vec<(u64, u64)> = wanted.map(|(line, slot)| (slot, line)).collect();
         all.sort_unstable();
         all.into_iter().map(|(_, line)| line).collect()
     }

@@ -1,8 +1,9 @@
 //! Sums: accesses, bytes, time, distinct pages and lines, losses.
 //!
-//! Memory: 8 to 26 bytes for each distinct page, up to 400 for one without neighbours ([`page_table`](super::page_table)). [`Analysis::append`] is exact; only if the clock begins again within the
-//! later piece, the time between the pieces is left out. [`Analysis::merge`] adds all counts; the
-//! memories were used at the same time, so the time of all is the longest one: the clocks and seconds of one memory.
+//! Memory: 8 to 26 bytes for each distinct page, up to 400 for one without neighbours
+//! ([`page_table`](super::page_table)). [`Analysis::append`] is exact; only if the clock begins again within the later
+//! piece, the time between the pieces is left out. [`Analysis::merge`] adds all counts; the memories were used at the
+//! same time, so the time of all is the longest one: the clocks and seconds of one memory.
 
 use std::collections::BTreeSet;
 

@@ -5,9 +5,9 @@
 //! differs from that of the page's first touch in an earlier slice: the page is new in a longer slice if this bit is above
 //! those within it. So the distinct pages of slices that have become one are exact, too.
 //!
-//! Memory: 8 to 26 bytes for each distinct page, up to 400 for one without neighbours, and at most 400 KiB for the slices. [`Analysis::append`] is exact if slices
-//! are of clocks, apart from the pages: one that both pieces touch counts as new in the later one, a bound from above.
-//! [`Analysis::merge`] keeps the slices of each memory apart.
+//! Memory: 8 to 26 bytes for each distinct page, up to 400 for one without neighbours, and at most 400 KiB for the
+//! slices. [`Analysis::append`] is exact if slices are of clocks, apart from the pages: one that both pieces touch
+//! counts as new in the later one, a bound from above. [`Analysis::merge`] keeps the slices of each memory apart.
 
 use serde::{Deserialize, Serialize};
 

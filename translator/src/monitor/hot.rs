@@ -53,7 +53,7 @@ pub struct Thresholds {
 }
 
 impl Thresholds {
-    /// Where only some of the chunks are looked at: what is executed less often than in most others is hot, too.
+    /// For counts in only some of the chunks, where fewer executions of a hot block are counted between decisions.
     pub const OF_SOME_CHUNKS: Thresholds = Thresholds { block: 500, edge: 800 };
 }
 

@@ -29,8 +29,8 @@ use crate::accesses::stats::write_sums;
 
 /// Pages, and lines, that are listed.
 const LISTED: usize = 20;
-/// Lines up to which reuse distances are exact without `--sample`: those of 1 GiB. They take about 1 GB of memory.
-const MOST_LINES: usize = 1 << 24;
+/// Lines up to which reuse distances are exact without `--sample`: those of 1 GiB. With one more their table would double.
+const MOST_LINES: usize = (1 << 24) - 1;
 /// The distribution has a point for each further hundredth of its pages.
 const STEPS: u64 = 100;
 /// Caches whose misses are printed: 32 KiB, 1 MiB and 32 MiB.

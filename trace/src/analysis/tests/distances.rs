@@ -205,6 +205,15 @@ fn mixed() -> Vec<u64> {
     lines.map(|line| line << 6).collect()
 }
 
+/// Checks that an estimated curve differs by less than 0.01 from the exact one, for caches of at least some lines.
+fn check_curve(exact: &Curve, estimated: &Curve, from: u64) {
+    for point in exact.points.iter().filter(|point| point.lines >= from) {
+        let found = estimated.at(point.lines).unwrap();
+        println!("{:>9} lines: {:.4}, estimated {found:.4}", point.lines, point.miss_ratio);
+        assert!((found - point.miss_ratio).abs() < 0.01, "{point:?} {found}");
+    }
+}
+
 #[test]
 fn the_curve_of_a_sample_of_one_percent_differs_by_less_than_one_percent() {
     let addresses = mixed();
@@ -216,11 +225,7 @@ fn the_curve_of_a_sample_of_one_percent_differs_by_less_than_one_percent() {
     let (exact, sampled) = (Curve::new(&exact.result()), Curve::new(&sampled.result()));
     assert_eq!(sampled.points.first().map(|point| point.lines), Some(128));
     assert!(exact.points.len() > 15, "{exact:?}");
-    for point in exact.points.iter().filter(|point| point.lines >= 128) {
-        let found = sampled.at(point.lines).unwrap();
-        println!("{:>9} lines: {:.4}, sampled {found:.4}", point.lines, point.miss_ratio);
-        assert!((found - point.miss_ratio).abs() < 0.01, "{point:?} {found}");
-    }
+    check_curve(&exact, &sampled, 128);
     // A wrong distance would be seen: the curve is not flat.
     assert!(exact.at(128).unwrap() - exact.at(1 << 20).unwrap() > 0.3);
 }
@@ -235,9 +240,5 @@ fn the_curve_of_a_bounded_number_of_lines_differs_by_less_than_one_percent() {
     bounded.add(&batch);
     assert!((1.0 / 256.0..1.0 / 8.0).contains(&bounded.result().sampling_rate));
     let (exact, bounded) = (Curve::new(&exact.result()), Curve::new(&bounded.result()));
-    for point in exact.points.iter().filter(|point| point.lines >= 256) {
-        let found = bounded.at(point.lines).unwrap();
-        println!("{:>9} lines: {:.4}, bounded {found:.4}", point.lines, point.miss_ratio);
-        assert!((found - point.miss_ratio).abs() < 0.01, "{point:?} {found}");
-    }
+    check_curve(&exact, &bounded, 256);
 }
