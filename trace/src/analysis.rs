@@ -16,6 +16,7 @@ mod batch;
 pub mod bounded;
 #[cfg(feature = "caches")]
 pub mod cache;
+pub mod card_rows;
 pub mod check;
 mod clock;
 pub mod columns;

@@ -5,6 +5,7 @@
 //! ```
 
 mod all_memories;
+mod card_rows;
 mod chart;
 mod compare;
 mod found;

@@ -10,6 +10,7 @@ pub mod profile;
 use std::path::Path;
 
 use anyhow::Result;
+use hmtt::analysis::source::Part;
 use hmtt::analysis::split::{By, GroupResult, SplitFold};
 use hmtt::analysis::{Analysis, Fold};
 
@@ -36,16 +37,29 @@ pub struct Analysed<A, G: Analysis = A> {
     pub groups: Option<Groups<G::Result>>,
 }
 
+/// Takes parts of sources, with the numbers of their memories.
+pub type Observer<'o> = &'o mut dyn FnMut(usize, Part<'_>);
+
 /// Reads all files as [`analyse`](super::input::analyse) does, also into an analysis for each group, if that is wanted.
 pub fn analyse_split<A: Analysis + Clone>(
     options: &Options,
     split: &SplitOptions,
     new: A,
 ) -> Result<Analysed<A>> {
+    analyse_observed(options, split, new, &mut |_, _| {})
+}
+
+/// Reads all files as [`analyse_split`] does, and passes on their parts to an observer, too.
+pub fn analyse_observed<A: Analysis + Clone>(
+    options: &Options,
+    split: &SplitOptions,
+    new: A,
+    observe: Observer<'_>,
+) -> Result<Analysed<A>> {
     let by = split.by()?;
     let (sources, pagemap) = (open(&options.files)?, options.pagemap.as_deref());
     let groups = by.map(|by| Grouping::new(by, split, new.clone()));
-    analyse_groups(sources, pagemap, new, groups)
+    analyse_groups(sources, pagemap, new, groups, observe)
 }
 
 /// What divides accesses into groups, and the analysis of each group.
@@ -72,12 +86,13 @@ impl<G: Analysis + Clone> Grouping<G> {
 }
 
 /// Reads open files into one analysis of all accesses and, if there is a grouping, another one of each group. `pagemap`: a
-/// map of pages.
+/// map of pages. `observe` takes the parts, too.
 pub fn analyse_groups<A: Analysis + Clone, G: Analysis + Clone>(
     sources: Vec<Opened>,
     pagemap: Option<&Path>,
     new: A,
     mut groups: Option<Grouping<G>>,
+    observe: Observer<'_>,
 ) -> Result<Analysed<A, G>> {
     let mut fold = Fold::new(new);
     let with_functions = groups.as_ref().is_some_and(|groups| groups.with_functions);
@@ -86,6 +101,7 @@ pub fn analyse_groups<A: Analysis + Clone, G: Analysis + Clone>(
         if let Some(groups) = &mut groups {
             groups.fold.part(memory, part);
         }
+        observe(memory, part);
     })?;
     Ok(Analysed { found: fold.finish(), files, groups: groups.map(Grouping::finish) })
 }

@@ -1,6 +1,7 @@
 //! Tests `hmtt report`: its numbers against those of other commands, its page in a browser, and how it writes the page.
 
 mod browser;
+mod card_rows;
 mod compare;
 mod groups;
 mod images;

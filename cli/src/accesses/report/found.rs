@@ -5,6 +5,7 @@ use std::path::Path;
 
 use anyhow::Result;
 use hmtt::analysis::bounded::Bounded;
+use hmtt::analysis::card_rows::CardOutcomes;
 use hmtt::analysis::distribution::{HotShare, distribution};
 use hmtt::analysis::heat_map::{HeatMap, MemoryHeat};
 use hmtt::analysis::mrc::{Curve, Mrc};
@@ -18,6 +19,7 @@ use hmtt::analysis::timeline::{MemoryTime, Timeline};
 use hmtt::analysis::{Analysis, Known, LINE_LOG2};
 use serde_json::{Value, json};
 
+use super::card_rows::Cards;
 use super::groups::OwnGroups;
 use super::over_time::Memory;
 use crate::accesses::figures::{percent, power_of_two, share};
@@ -46,6 +48,8 @@ pub struct Found {
     pub timeline: Vec<MemoryTime>,
     pub heat_map: Vec<MemoryHeat>,
     pub rows: Vec<MemoryRows>,
+    /// Of cards in analysis mode.
+    pub card_rows: Vec<CardOutcomes>,
     pub phases: Vec<MemoryPhases>,
 }
 
@@ -72,12 +76,18 @@ impl Found {
         sample: Option<f64>,
         grouping: Option<Grouping<Option<Summary>>>,
     ) -> Result<(Found, Files, Option<OwnGroups>)> {
+        let mut cards = Cards::default();
         let Analysed { found, files, groups } =
-            analyse_groups(sources, pagemap, analyses(sample), grouping)?;
-        Ok((Found::new(found), files, groups))
+            analyse_groups(sources, pagemap, analyses(sample), grouping, &mut |memory, part| {
+                cards.part(memory, part);
+            })?;
+        Ok((Found::new(found, cards.result()), files, groups))
     }
 
-    fn new(((summary, pages), (mrc, (timeline, (heat, rows)))): Analyses) -> Found {
+    fn new(
+        ((summary, pages), (mrc, (timeline, (heat, rows)))): Analyses,
+        card_rows: Vec<CardOutcomes>,
+    ) -> Found {
         let reuse = mrc.distances();
         let timeline = timeline.result();
         Found {
@@ -90,6 +100,7 @@ impl Found {
             timeline,
             heat_map: heat.result(),
             rows: rows.result(),
+            card_rows,
         }
     }
 
@@ -104,6 +115,7 @@ impl Found {
             "timeline": self.timeline,
             "heat_map": self.heat_map,
             "rows": self.rows,
+            "card_rows": self.card_rows,
             "phases": self.phases,
         })
     }
@@ -114,6 +126,7 @@ impl Found {
             time: self.timeline.get(number)?,
             heat: self.heat_map.get(number),
             rows: self.rows.get(number),
+            card_rows: self.card_rows.iter().find(|of| of.source == number as u64 + 1),
             phases: self.phases.get(number),
             known,
         })

@@ -1,11 +1,13 @@
 //! Charts over time, and tables, of one memory.
 
 use hmtt::analysis::Known;
+use hmtt::analysis::card_rows::CardOutcomes;
 use hmtt::analysis::heat_map::MemoryHeat;
 use hmtt::analysis::phases::MemoryPhases;
 use hmtt::analysis::rows::{BankRows, MemoryRows, Outcomes};
 use hmtt::analysis::timeline::{MemoryTime, TimeSlice};
 
+use super::card_rows;
 use super::chart::{
     Axis, Chart, Content, Limit, Mark, Part, Row, Slices, Style, Table, TimeSeries, Unit,
 };
@@ -23,6 +25,7 @@ pub struct Memory<'a> {
     pub time: &'a MemoryTime,
     pub heat: Option<&'a MemoryHeat>,
     pub rows: Option<&'a MemoryRows>,
+    pub card_rows: Option<&'a CardOutcomes>,
     pub phases: Option<&'a MemoryPhases>,
     pub known: Option<&'a Known>,
 }
@@ -89,6 +92,7 @@ impl Memory<'_> {
                 .map(|heat| Part::Chart(heat_chart(heat, self.extent(), "Addresses over time"))),
         );
         parts.extend(self.row_parts());
+        parts.extend(self.card_rows.map(card_rows::part));
         parts.extend(self.phases.map(|of| Part::Table(self.phase_table(of))));
         parts
     }
