@@ -78,6 +78,8 @@ pub mod table;
 #[cfg(feature = "tags")]
 pub mod tags;
 mod trace;
+#[cfg(any(feature = "analysis", feature = "tags"))]
+mod trace_events;
 
 pub use identity::{CardId, LinkId};
 pub use trace::{Batch, Trace};

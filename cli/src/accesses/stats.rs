@@ -6,6 +6,7 @@ use anyhow::Result;
 use hmtt::analysis::Analysis;
 use hmtt::analysis::frequency::{Frequency, Rate, Rates};
 use hmtt::analysis::slices::SliceUnit;
+use hmtt::analysis::source::Part;
 use hmtt::analysis::summary::{Summary, Sums};
 use serde_json::{Value, json};
 
@@ -15,7 +16,7 @@ use super::output::{Forms, Printed, line, optional, write_split};
 use super::split::forms::{Forms as GroupForms, View};
 use super::split::options::SplitOptions;
 use super::split::profile::{self, ProfileOptions};
-use super::split::{Analysed, analyse_split};
+use super::split::{Analysed, analyse_observed};
 
 /// Sum up accesses: reads, writes, bytes, time, bandwidth, distinct pages and lines
 #[derive(clap::Args)]
@@ -50,10 +51,15 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
     profile.check(options, split)?;
     let frequency = slicing.is_given().then(|| Frequency::new(slicing.length()));
     let new = (Summary::default(), frequency);
-    let Analysed { found, files, groups } = analyse_split(options, split, new)?;
+    let mut tracks = profile.tracks(split)?;
+    let mut observe = |memory: usize, part: Part<'_>| {
+        tracks.iter_mut().for_each(|tracks| tracks.part(memory, part));
+    };
+    let analysed = analyse_observed(options, split, new, &mut observe)?;
+    let Analysed { found, files, groups } = analysed;
     let found = found.result();
     if let Some(groups) = &groups {
-        profile::write(profile, groups)?;
+        profile::write(profile, groups, tracks)?;
     }
     let owners = files.resolution.clone();
     let rows = |output: &mut dyn Write| write_rows(&found, output);

@@ -219,6 +219,67 @@ fn functions_and_threads_of_a_program_are_those_of_its_table() {
         BTreeMap::from([("user".to_owned(), threads.values().sum())])
     );
     profiles(&file, &functions);
+    let sums = counters(&file, "function");
+    let expected = functions.iter().map(|((name, object), counts)| {
+        let file = object.rsplit('/').next().unwrap();
+        let name = if file.is_empty() { name.clone() } else { format!("{name} [{file}]") };
+        (name, counts.iter().sum())
+    });
+    let mut by_name: BTreeMap<String, u64> = BTreeMap::new();
+    expected.for_each(|(name, count): (String, u64)| *by_name.entry(name).or_default() += count);
+    // There may be more functions than tracks; the others are in one.
+    let others = sums.get("(others)").copied().unwrap_or(0);
+    assert_eq!(sums.values().sum::<u64>(), by_name.values().sum::<u64>());
+    assert_eq!(others > 0, by_name.len() > 256);
+    for (name, count) in sums.iter().filter(|(name, _)| *name != "(others)") {
+        assert_eq!(by_name.get(name), Some(count), "{name}");
+    }
+}
+
+/// Accesses of each track of a timeline: the sum over its slices, of which those without a change are not written.
+fn counters(file: &Path, by: &str) -> BTreeMap<String, u64> {
+    let timeline = file.with_extension(format!("{}.json", by.replace(['=', ','], "-")));
+    let words = ["stats", "--by", by, "-f", "--perfetto", text(&timeline), text(file)];
+    let output = hmtt(&words);
+    assert!(matches!(output.status.code(), Some(0 | 3)), "{output:?}");
+    let written = std::fs::read_to_string(&timeline).unwrap();
+    // Times are exact, as thousandths of a microsecond.
+    let ns = |value: &Value| (value.as_f64().unwrap() * 1000.0).round() as u64;
+    let trace: Value = serde_json::from_str(&written).unwrap();
+    let slices = &trace["otherData"]["slices"][0];
+    let number = |name: &str| slices[name].as_u64().unwrap();
+    let length = number("slice_length") * number("unit_ps") / 1000;
+    // A clock of the cards here is 10 ns long; an access takes the place of 1 ns.
+    let expected = if slices["slice_unit"] == "clocks" { (10_000, true) } else { (1000, false) };
+    assert_eq!((number("unit_ps"), &slices["is_time_known"]), (expected.0, &expected.1.into()));
+    let (mut sums, mut last) = (BTreeMap::new(), BTreeMap::new());
+    for event in trace["traceEvents"].as_array().unwrap() {
+        if event["ph"] != "C" {
+            assert_eq!((&event["ph"], &event["name"]), (&"M".into(), &"process_name".into()));
+            continue;
+        }
+        let key = (event["pid"].as_u64().unwrap(), event["name"].as_str().unwrap().to_owned());
+        let now = (ns(&event["ts"]), event["args"]["accesses"].as_u64().unwrap());
+        if let Some((since, value)) = last.insert(key.clone(), now) {
+            assert!(since < now.0 && value != now.1, "{event}");
+            *sums.entry(key.1).or_default() += value * ((now.0 - since) / length);
+        }
+    }
+    assert!(last.values().all(|(_, value)| *value == 0), "{last:?}");
+    sums
+}
+
+#[test]
+fn accesses_over_time_add_up_to_those_of_the_groups() {
+    let (file, kernel, marks) = marked("split-timeline.pcapng");
+    for (by, expected) in [("kernel", kernel), ("mark=1,2", marks)] {
+        let expected: BTreeMap<String, u64> =
+            expected.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect();
+        assert_eq!(counters(&file, by), expected, "{by}");
+    }
+    let timeline = scratch("split-timeline-alone.json");
+    let output = hmtt(&["stats", "--perfetto", text(&timeline), text(&file)]);
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
 }
 
 /// Compares the files for programs that draw with the accesses of each function.

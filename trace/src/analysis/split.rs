@@ -21,6 +21,7 @@ mod rows;
 mod tagged;
 #[cfg(all(test, feature = "access-traces"))]
 mod tests;
+pub mod tracks;
 
 use hmtt_format::config::{MARK_FREE_FIRST, MARK_KERNEL_ENTER, MARK_KERNEL_EXIT};
 #[cfg(feature = "tags")]

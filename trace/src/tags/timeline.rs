@@ -1,79 +1,61 @@
-//! Writes calls as a timeline in Chrome's trace event format, which ui.perfetto.dev shows.
-//!
-//! Events are written as they arrive, so a long log needs no additional memory.
+//! Writes calls as a timeline for ui.perfetto.dev, as they arrive.
 
 use std::io::{self, Write};
 
 use hmtt_format::tag_log::{ClockPair, FunctionId, Header};
-use serde_json::json;
 
 use super::names::Names;
 use super::nanoseconds;
 use super::stack::{Call, Listener};
 use super::threads::Thread;
+use crate::trace_events::TraceEvents;
 
 /// A writer of a timeline.
 #[derive(Debug)]
 pub struct Timeline<W> {
-    output: W,
+    events: TraceEvents<W>,
     names: Names,
     pid: u32,
     tsc_hz: u64,
     /// Relation of the clocks; it stays unchanged once an event is written.
     clocks: Option<ClockPair>,
-    has_events: bool,
     thread: u32,
     /// Number of calls that may still be written.
     left: u64,
     /// Number of calls beyond the limit.
     pub left_out: u64,
-    written: io::Result<()>,
 }
 
 impl<W: Write> Timeline<W> {
     /// Starts a timeline of at most `limit` calls.
     pub fn new(output: W, names: Names, header: &Header, limit: u64) -> Self {
-        let mut timeline = Timeline {
-            output,
+        Timeline {
+            events: TraceEvents::new(output, None),
             names,
             pid: header.pid,
             tsc_hz: header.tsc_hz,
             clocks: None,
-            has_events: false,
             thread: 0,
             left: limit,
             left_out: 0,
-            written: Ok(()),
-        };
-        timeline.written =
-            timeline.output.write_all(b"{\"displayTimeUnit\": \"ns\", \"traceEvents\": [\n");
-        timeline
+        }
     }
 
     /// Completes the timeline with the names of the process and its threads.
     ///
     /// # Errors
     /// The first error of `output`.
-    pub fn finish(mut self, program: &str, threads: &[Thread]) -> io::Result<()> {
-        self.written?;
+    pub fn finish(self, program: &str, threads: &[Thread]) -> io::Result<()> {
         let pid = self.pid;
-        for Thread { number, name, .. } in threads {
-            if let Some(name) = name {
-                let arguments = json!({ "name": name });
-                let event = json!({ "ph": "M", "name": "thread_name", "pid": pid, "tid": number, "args": arguments });
-                writeln!(self.output, "{event},")?;
-            }
-        }
-        let arguments = json!({ "name": program });
-        let event = json!({ "ph": "M", "name": "process_name", "pid": pid, "args": arguments });
-        writeln!(self.output, "{event}\n]}}")?;
-        self.output.flush()
+        let thread = |of: &'_ Thread| Some((pid, Some(of.number), of.name.clone()?));
+        let threads: Vec<_> = threads.iter().filter_map(thread).collect();
+        let threads = threads.iter().map(|(pid, number, name)| (*pid, *number, &**name));
+        self.events.finish(threads.chain([(pid, None, program)]))
     }
 
-    /// Converts ticks to microseconds of the monotonic clock, if the relation is known; returns whole microseconds and
-    /// thousandths.
-    fn time(&self, tsc: u64) -> (u64, u64) {
-        let ns = match &self.clocks {
+    /// Converts ticks to ns of the monotonic clock, if the relation is known.
+    fn time(&self, tsc: u64) -> u64 {
+        match &self.clocks {
             Some(clocks) if tsc >= clocks.tsc => {
                 clocks.monotonic_ns.saturating_add(nanoseconds(tsc - clocks.tsc, self.tsc_hz))
             }
@@ -81,23 +63,15 @@ impl<W: Write> Timeline<W> {
                 clocks.monotonic_ns.saturating_sub(nanoseconds(clocks.tsc - tsc, self.tsc_hz))
             }
             None => nanoseconds(tsc, self.tsc_hz),
-        };
-        (ns / 1000, ns % 1000)
+        }
     }
 
     fn write(&mut self, phase: char, tsc: u64, name: Option<FunctionId>) {
-        if self.written.is_err() {
-            return;
-        }
-        self.has_events = true;
-        let ((micros, nanos), pid, thread) = (self.time(tsc), self.pid, self.thread);
         let name = name.map_or(String::new(), |number| {
             format!(",\"name\":{}", serde_json::Value::from(self.names.get(number)))
         });
-        self.written = writeln!(
-            self.output,
-            "{{\"ph\":\"{phase}\",\"pid\":{pid},\"tid\":{thread},\"ts\":{micros}.{nanos:03}{name}}},"
-        );
+        let ns = self.time(tsc);
+        self.events.event(phase, self.pid, self.thread, ns, &name);
     }
 }
 
@@ -110,7 +84,7 @@ impl<W: Write> Listener for Timeline<W> {
     }
 
     fn clocks(&mut self, clocks: &ClockPair) {
-        if !self.has_events && self.tsc_hz != 0 {
+        if !self.events.has_events() && self.tsc_hz != 0 {
             self.clocks = self.clocks.or(Some(*clocks));
         }
     }

@@ -1,4 +1,5 @@
-//! Writes the accesses of functions as a flame graph, as folded stacks, or as a profile in callgrind's format.
+//! Writes the accesses of functions as a flame graph, as folded stacks, or as a profile in callgrind's format, and those of
+//! any groups over time for ui.perfetto.dev.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -7,8 +8,10 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use anyhow::{Result, ensure};
 use hmtt::analysis::split::GroupResult;
+use hmtt::analysis::split::tracks::{MOST_WRITTEN, Tracks, Written};
 use hmtt_format::escape;
 
+use super::super::figures::counted;
 use super::super::file;
 use super::super::options::Options;
 use super::Groups;
@@ -28,18 +31,30 @@ pub struct ProfileOptions {
     /// Write the accesses of functions as a profile for callgrind_annotate and KCachegrind
     #[arg(long, value_name = "FILE", requires = "by")]
     callgrind: Option<PathBuf>,
+    /// Write the accesses of each group and thread over time as counters, in Chrome's trace format, for ui.perfetto.dev
+    #[arg(long, value_name = "FILE.json", requires = "by")]
+    perfetto: Option<PathBuf>,
     /// Overwrite files
     #[arg(short, long)]
     force: bool,
 }
 
 impl ProfileOptions {
-    /// The paths of all files.
-    fn paths(&self) -> Vec<&Path> {
+    /// The paths of files that have functions.
+    fn paths_of_functions(&self) -> Vec<&Path> {
         let paths = [self.folded.as_deref(), self.callgrind.as_deref()];
         #[cfg(feature = "tag")]
         let paths = paths.into_iter().chain([self.flame.as_deref()]);
         paths.into_iter().flatten().collect()
+    }
+
+    /// What collects accesses over time, if they are to be written.
+    ///
+    /// # Errors
+    /// As [`SplitOptions::by`].
+    pub fn tracks(&self, split: &SplitOptions) -> Result<Option<Tracks>> {
+        let by = if self.perfetto.is_some() { split.by()? } else { None };
+        Ok(by.map(|by| Tracks::new(by, split.most())))
     }
 
     /// Checks all that can be checked before files are read. Nothing is created.
@@ -47,7 +62,7 @@ impl ProfileOptions {
     /// # Errors
     /// A file exists, is an input, or is named twice; or accesses are not split by function, or are inclusive.
     pub fn check(&self, options: &Options, split: &SplitOptions) -> Result<()> {
-        let paths = self.paths();
+        let mut paths = self.paths_of_functions();
         for path in &paths {
             let name = path.display();
             ensure_usage(split.is_by_function(), || format!("{name}: is for --by function"))?;
@@ -58,6 +73,7 @@ impl ProfileOptions {
                 )
             })?;
         }
+        paths.extend(self.perfetto.as_deref());
         file::check_distinct(&paths, options.inputs().chain(split.map()))?;
         paths.iter().try_for_each(|path| file::check(path, self.force))
     }
@@ -119,7 +135,11 @@ fn draw(folded: &str) -> Result<Vec<u8>> {
 ///
 /// # Errors
 /// A file cannot be written, or there is nothing to draw. Files before it are there, and whole.
-pub fn write<R>(options: &ProfileOptions, groups: &Groups<R>) -> Result<()> {
+pub fn write<R>(
+    options: &ProfileOptions,
+    groups: &Groups<R>,
+    tracks: Option<Tracks>,
+) -> Result<()> {
     let folded = fold(groups);
     let mut made = Vec::new();
     #[cfg(feature = "tag")]
@@ -134,6 +154,18 @@ pub fn write<R>(options: &ProfileOptions, groups: &Groups<R>) -> Result<()> {
         let mut profile = Vec::new();
         write_callgrind(groups, &mut profile)?;
         made.push((path, profile));
+    }
+    if let (Some(path), Some(tracks)) = (&options.perfetto, tracks) {
+        let mut events = Vec::new();
+        let Written { other_accesses, .. } = tracks.write(&mut events)?;
+        if other_accesses > 0 {
+            report!(
+                "hmtt: warning: {}: at most {MOST_WRITTEN} tracks are written; one has all others, with {}",
+                path.display(),
+                counted(other_accesses, "access")
+            );
+        }
+        made.push((path, events));
     }
     made.iter().try_for_each(|(path, bytes)| file::write(path, bytes, options.force))
 }
