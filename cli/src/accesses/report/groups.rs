@@ -58,7 +58,8 @@ fn chart(of: &OwnGroups) -> Part {
     let labels = rows.iter().map(|(name, _)| name.clone()).collect();
     let shown = match rest.len() {
         0 => String::new(),
-        _ => format!(" The {DRAWN} with most accesses."),
+        _ if of.inclusive => format!(" The {DRAWN} with most accesses."),
+        _ => format!(" The {DRAWN} with most accesses, and the sum of all others."),
     };
     let title = title(of);
     let about = format!("Reads and writes of each group.{shown}");

@@ -21,13 +21,13 @@ function rowBars(chart) {
         let path = "";
         list.forEach((value, at) => {
           const top = frame.top + at * high;
-          if (value > 0) path += box(x(base[at]), x(base[at] + value), top + 0.88 * high, top + 0.5 * high);
+          if (value > 0) path += box(x(base[at]), x(base[at] + value), top + 0.9 * high, top + 0.53 * high);
           base[at] += value;
         });
         content.append(node("path", { class: colours[part], d: path || "M0 0" }));
       });
       labels.forEach((label, at) =>
-        frame.svg.append(node("text", { x: frame.left + 4, y: frame.top + (at + 0.4) * high }, label)),
+        frame.svg.append(node("text", { x: frame.left + 4, y: frame.top + (at + 0.36) * high }, label)),
       );
     },
     read: (_, part) => words[Math.min(Math.max(Math.floor(part * count), 0), count - 1)] || "",

@@ -9,9 +9,9 @@ use super::{Frame, LEFT, TOP, words};
 pub const HEIGHT: f64 = 30.0;
 /// Most letters of a name, which fit beside each other.
 const LETTERS: usize = 90;
-/// Where the text ends, and the bar begins and ends, as parts of a row.
-const TEXT: f64 = 0.4;
-const BAR: [f64; 2] = [0.5, 0.88];
+/// Where the text stands, below which are the descenders of letters, and the bar begins and ends, as parts of a row.
+const TEXT: f64 = 0.36;
+const BAR: [f64; 2] = [0.53, 0.9];
 
 /// A name that fits: the end of a long one is left out.
 fn shortened(name: &str) -> String {
