@@ -13,7 +13,9 @@
 //! kind [`CUT`] follows it.
 //!
 //! A *path* is several blocks that are executed one after the other, and record their accesses together. It has a number for
-//! each of its blocks: that of those up to there, which is written if the path is left behind them.
+//! each of its blocks: that of those up to there, which is written if the path is left behind them. A path that is executed again
+//! and again may have a second description for executions right behind another one, in which values that are [`Kept`] have no
+//! slots. Such executions follow in the same chunk.
 //!
 //! # The file
 //!
@@ -57,6 +59,7 @@ mod block;
 mod chunk;
 mod derived;
 mod function;
+mod kept;
 
 pub use accuracy::Accuracy;
 pub use block::{
@@ -65,11 +68,12 @@ pub use block::{
 pub use chunk::{CHUNK_HEADER_BYTES, ChunkHeader, HEADER_BYTES, header};
 pub use derived::{Derived, Operation};
 pub use function::Function;
+pub use kept::{Kept, MOST_KEPT, Repeated};
 
 /// First bytes of a file.
 pub const MAGIC: [u8; 8] = *b"HMTTACCS";
 /// Version of the format.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 /// Flag of a file: only some of the accesses were to be recorded.
 pub const CHOSEN: u32 = 1;
 /// Kind of a chunk: descriptions of blocks, as [`BlockAccesses`] defines them.

@@ -14,6 +14,7 @@ mod elements;
 mod encoder;
 mod encoders;
 mod file_numbers;
+mod kept;
 mod numbers;
 mod predictor;
 mod reader;

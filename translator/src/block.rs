@@ -104,6 +104,17 @@ pub enum End {
 }
 
 impl Block {
+    /// Whether a direct transfer at its end may lead back to the start of its path.
+    pub fn may_be_repeated_from(&self) -> bool {
+        matches!(
+            self.end,
+            End::Direct { .. }
+                | End::Conditional { .. }
+                | End::Call { .. }
+                | End::FallThrough { .. }
+        )
+    }
+
     /// Number of operations before the one that ends the block.
     pub fn body_len(&self) -> usize {
         match self.end {

@@ -280,7 +280,7 @@ impl<M: CacheMemory> Cache<M> {
             Some(ExitKind::Native) => return Answer::Native(to),
             None if exit != area::INDIRECT => return Answer::Native(to),
             Some(ExitKind::Changed) => self.remove_changed(code, to),
-            Some(ExitKind::Direct { .. } | ExitKind::Left) | None => {}
+            Some(ExitKind::Direct { .. } | ExitKind::Again { .. } | ExitKind::Left) | None => {}
         }
         // The stub has saved all registers that a landing expects in the area.
         let address = match exit {

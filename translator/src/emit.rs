@@ -35,7 +35,7 @@ use hmtt_probe::address::RunAddr;
 
 use crate::block::{Block, Untranslatable};
 use crate::layout::{PAGE_BYTES, area, ring};
-use crate::recorded::{Choice, Recorded};
+use crate::recorded::{Choice, Recorded, Turn};
 use crate::state::{Flags, Point, Registers, Rip};
 pub use writer::{FALL_THROUGH, JUMP, Points, Section, register};
 
@@ -71,6 +71,10 @@ pub struct Place {
     pub first_exit: u32,
     /// Form of the code.
     pub form: Form,
+    /// Of a path that may be repeated: which execution it is.
+    pub turn: Turn,
+    /// Where it continues behind its check after the ring was full, unless in this code.
+    pub after_full: Option<u64>,
 }
 
 /// Form of a block's code.
@@ -96,6 +100,12 @@ pub enum ExitKind {
     Direct {
         /// Whether the ring is checked.
         checked: bool,
+    },
+    /// A direct transfer from the end of a path to its start, where the ring is checked: to the repeated path of the first one
+    /// with this number, if that is in use.
+    Again {
+        /// Number of the first path as a whole.
+        first: u32,
     },
     /// A system call about which the controller is asked. `cached`: address of its copy.
     Syscall {
@@ -358,8 +368,11 @@ impl<'a> Emitter<'a> {
         let rip = Rip::Address(to);
         let state = Point { rip, ..point };
         // The jump has been taken.
-        let is_between =
-            matches!(kind, ExitKind::Direct { .. } | ExitKind::Left | ExitKind::Changed);
+        let is_between = match kind {
+            ExitKind::Direct { .. } | ExitKind::Again { .. } => true,
+            ExitKind::Left | ExitKind::Changed => true,
+            ExitKind::Syscall { .. } | ExitKind::Native => false,
+        };
         let (inside, recorded) =
             if is_between { (None, None) } else { (point.inside, point.recorded) };
         let state = Point { inside, recorded, ..state };
@@ -376,7 +389,19 @@ impl<'a> Emitter<'a> {
         let is_path = self.path.blocks.len() > 1;
         let is_checked = is_path || is_checked(self.block.start, to) || self.is_dense();
         let checked = self.around.ring && is_checked;
-        self.exit(Side::Hot, opcode, to, ExitKind::Direct { checked }, point);
+        let kind = self.again(to).unwrap_or(ExitKind::Direct { checked });
+        self.exit(Side::Hot, opcode, to, kind, point);
+    }
+
+    /// The kind of a transfer from the end of a path to its start, if the path may be repeated.
+    fn again(&self, to: RunAddr) -> Option<ExitKind> {
+        let first = match self.place.turn {
+            Turn::Any => return None,
+            Turn::First => self.place.number,
+            Turn::Repeated(first) => first,
+        };
+        let is_back = !self.is_inner() && to == self.path.blocks[0].start;
+        (is_back && self.block.may_be_repeated_from()).then_some(ExitKind::Again { first })
     }
 
     /// Sets the displacements, now that the size of the cold code is known.

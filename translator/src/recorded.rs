@@ -20,7 +20,7 @@ mod places;
 mod registers;
 
 use hmtt_format::access_trace::{
-    Access as Recording, BlockAccesses, MOST_SLOTS, Part, Place, SLOT_BYTES,
+    Access as Recording, BlockAccesses, MOST_SLOTS, Part, Place, Repeated, SLOT_BYTES,
 };
 use iced_x86::{Instruction, InstructionInfoFactory, OpAccess, OpKind, Register};
 
@@ -66,6 +66,19 @@ impl Choice {
         direction: None,
         silence: Silence::Never,
     };
+}
+
+/// Which execution of a path it is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Turn {
+    /// Any.
+    #[default]
+    Any,
+    /// One that may be followed by repeated ones: it keeps values for them.
+    First,
+    /// One right behind the first or a repeated one: it takes the values that this has kept. The number is that of the first path
+    /// as a whole.
+    Repeated(u32),
 }
 
 /// What is stored in a slot.
@@ -150,6 +163,41 @@ impl Chosen {
 impl Recorded {
     /// What blocks record of their accesses that are executed one after the other.
     pub fn new(blocks: &[Block], choice: &Choice) -> Self {
+        Self::of_turn(blocks, choice, Turn::Any)
+    }
+
+    /// What a turn of a path records.
+    pub fn of_turn(blocks: &[Block], choice: &Choice, turn: Turn) -> Self {
+        let Turn::Repeated(first) = turn else {
+            return Self::taking(blocks, choice, None, turn == Turn::First).0;
+        };
+        let kept = Self::taking(blocks, choice, None, true).1;
+        let mut recorded = Self::taking(blocks, choice, Some(&kept), true).0;
+        if recorded.accesses.repeated.taken > 0 {
+            recorded.accesses.repeated.first = first;
+        }
+        recorded
+    }
+
+    /// How many slots a repeated execution of a path has less than any other one.
+    pub fn saved_by_repeating(blocks: &[Block], choice: &Choice) -> usize {
+        let (first, kept) = Self::taking(blocks, choice, None, true);
+        let repeated = Self::taking(blocks, choice, Some(&kept), true).0;
+        let is_possible = repeated.accesses.kept.len() == kept.len()
+            && first.accesses.kept.len() == kept.len()
+            && first.slots.len() <= MOST_SLOTS;
+        let saved = Self::new(blocks, choice).slots.len().saturating_sub(repeated.slots.len());
+        if is_possible { saved } else { 0 }
+    }
+
+    /// What a path records that takes the values of some registers at its start, and stores the others that it needs there if it
+    /// keeps values. Also returns of which registers it does.
+    fn taking(
+        blocks: &[Block],
+        choice: &Choice,
+        taken: Option<&[usize]>,
+        keeps: bool,
+    ) -> (Self, Vec<usize>) {
         let found = path_accesses(blocks, Equality::Values);
         let mut chosen = Vec::new();
         let (mut all, mut near, mut from, mut before) = (0, 0, 0, 0);
@@ -174,6 +222,14 @@ impl Recorded {
         let (state, addresses) = addresses(&operations, &found);
         let values = addresses.iter().flatten().map(|one| &one.value);
         let mut places = Places::new(&state.nodes, values);
+        let at_start = if keeps { places.needed_at_start() } else { Vec::new() };
+        let is_taken = |register: &usize| taken.is_some_and(|taken| taken.contains(register));
+        for register in &at_start {
+            match is_taken(register) {
+                true => places.take(*register),
+                false => places.store_at_start(*register),
+            }
+        }
         let mut all = Vec::with_capacity(found.len());
         let mut from = 0;
         while let Some(first) = found.get(from) {
@@ -201,18 +257,23 @@ impl Recorded {
             };
             recorded.push(operations[access.operation], access, place);
         }
+        let candidates = taken.map_or(at_start, <[usize]>::to_vec).into_iter();
+        let keep = |register: usize| Some((register, places.keep(state.values[register])?));
+        let (kept, values): (Vec<_>, Vec<_>) = candidates.filter_map(keep).unzip();
+        recorded.accesses.kept = values.into_iter().map(|one| places.kept(one)).collect();
+        recorded.accesses.repeated = Repeated { first: 0, taken: places.taken };
         recorded.accesses.derived = places.derived();
         recorded.slots = places.slots;
         recorded.accesses.slots = recorded.slots.len() as u16;
         for (access, represents) in recorded.accesses.accesses.iter_mut().zip(represents) {
             access.represents = represents;
         }
-        recorded
+        (recorded, kept)
     }
 
     /// What a path records. `numbers`: those of its blocks.
-    pub fn of_path(blocks: &[Block], numbers: &[u32], choice: &Choice) -> Self {
-        let mut recorded = Recorded::new(blocks, choice);
+    pub fn of_path(blocks: &[Block], numbers: &[u32], choice: &Choice, turn: Turn) -> Self {
+        let mut recorded = Recorded::of_turn(blocks, choice, turn);
         let mut instructions = 0;
         for (block, number) in blocks.iter().zip(numbers) {
             instructions += block.operations.len();

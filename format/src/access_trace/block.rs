@@ -6,6 +6,7 @@ use std::ops::Range;
 use std::vec::Vec;
 
 use super::derived::Derived;
+use super::kept::{Kept, Repeated};
 use super::{NOT_BEGUN, SLOT_BYTES};
 use crate::Direction;
 
@@ -27,7 +28,7 @@ pub enum Place {
     Static(u64),
     /// It is the value of a slot, or a value that is derived of slots, plus a constant.
     Slot {
-        /// Index of the value: those of the block's slots come first, then the derived ones.
+        /// Index of the value: those of the block's slots come first, then those that it takes, then the derived ones.
         slot: u16,
         /// The constant, in bytes.
         plus: i64,
@@ -90,8 +91,12 @@ pub struct BlockAccesses {
     pub slots: u16,
     /// Original bytes of its instructions, one after the other.
     pub code: Vec<u8>,
-    /// The values that are derived of its slots, each of those before it.
+    /// Whether it takes values that another execution has kept.
+    pub repeated: Repeated,
+    /// The values that are derived of its slots and of those that it takes, each of those before it.
     pub derived: Vec<Derived>,
+    /// The values that it keeps if it is executed as a whole.
+    pub kept: Vec<Kept>,
     /// Its accesses that are recorded, in program order.
     pub accesses: Vec<Access>,
     /// Number of all its accesses that might be recorded: those of the directions and functions that are wanted.
@@ -141,13 +146,27 @@ impl BlockAccesses {
         usize::from(self.slots) * SLOT_BYTES
     }
 
-    /// Adds the first derived values to those of slots. Slots that are missing count as 0.
+    /// How many values it has that are not derived: of slots, and those that it takes.
+    pub fn given(&self) -> u16 {
+        self.slots.saturating_add(self.repeated.taken)
+    }
+
+    /// Adds values that another execution has kept to those of slots. Slots that are missing count as 0.
+    #[inline]
+    pub fn take(&self, values: &mut Vec<u64>, kept: &[u64]) {
+        if self.repeated.taken > 0 {
+            values.resize(self.slots.into(), 0);
+            values.extend(kept.iter().take(self.repeated.taken.into()));
+        }
+    }
+
+    /// Adds the first derived values to those of slots and those that were [taken](Self::take). Those that are missing count as 0.
     #[inline]
     pub fn derive(&self, values: &mut Vec<u64>, count: u16) {
         let Some(derived) = self.derived.get(..count.into()).filter(|some| !some.is_empty()) else {
             return;
         };
-        values.resize(self.slots.into(), 0);
+        values.resize(self.given().into(), 0);
         for derived in derived {
             values.push(derived.value(values));
         }
@@ -155,12 +174,18 @@ impl BlockAccesses {
 
     /// How many derived values some of its accesses need.
     pub fn derived_for(&self, accesses: Range<usize>) -> u16 {
-        let needed = |access: &Access| {
-            let needed = |value: u16| value.saturating_add(1).saturating_sub(self.slots);
-            access.values().map(needed).max().unwrap_or(0)
-        };
         let accesses = self.accesses.get(accesses).unwrap_or_default();
-        accesses.iter().map(needed).max().unwrap_or(0).min(self.derived.len() as u16)
+        self.derived_up_to(accesses.iter().flat_map(Access::values))
+    }
+
+    /// How many derived values are needed to know those that are kept.
+    pub fn derived_for_kept(&self) -> u16 {
+        self.derived_up_to(self.kept.iter().map(|kept| kept.value))
+    }
+
+    fn derived_up_to(&self, values: impl Iterator<Item = u16>) -> u16 {
+        let needed = |value: u16| value.saturating_add(1).saturating_sub(self.given());
+        values.map(needed).max().unwrap_or(0).min(self.derived.len() as u16)
     }
 
     /// The accesses that the block has made. `executed`: how many of its instructions were executed. `slots`: the values of

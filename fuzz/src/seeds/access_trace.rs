@@ -3,7 +3,8 @@
 use hmtt::access_trace::Writer;
 use hmtt_format::Direction;
 use hmtt_format::access_trace::{
-    Access, BlockAccesses, CUT, Derived, FS_BASE, Function, Operation, Part, Place, START, note,
+    Access, BlockAccesses, CUT, Derived, FS_BASE, Function, Kept, Operation, Part, Place,
+    Repeated, START, note,
 };
 
 /// A block with an access of each kind.
@@ -36,7 +37,9 @@ fn block() -> BlockAccesses {
         instructions: 5,
         slots: 5,
         code,
+        repeated: Repeated::default(),
         derived: vec![half, sum],
+        kept: Vec::new(),
         accesses,
         all: 5,
         near: 0,
@@ -51,7 +54,17 @@ fn path() -> BlockAccesses {
     let accesses = one.accesses.iter().copied().chain(again).collect();
     let part = |instructions| Part { block: 1, instructions, slots: 5 };
     let parts = vec![part(5), part(10)];
-    BlockAccesses { instructions: 10, code: Vec::new(), accesses, parts, ..one }
+    let kept = vec![Kept { value: 0, plus: 8 }, Kept { value: 6, plus: 0 }];
+    BlockAccesses { instructions: 10, code: Vec::new(), accesses, parts, kept, ..one }
+}
+
+/// An execution of the path right behind another one.
+fn repeated() -> BlockAccesses {
+    let taken = Place::Slot { slot: 6, plus: 0 };
+    let one = path();
+    let mut accesses = one.accesses.clone();
+    accesses[0].place = taken;
+    BlockAccesses { repeated: Repeated { first: 3, taken: 2 }, accesses, ..one }
 }
 
 fn function() -> Function {
@@ -65,16 +78,17 @@ pub fn scripts() -> Vec<Vec<u8>> {
     let whole = [1, 0x9000, 5, 0x100, 3, 0x108];
     let cut = [1, 0x9000, 5, 0x100, 3, 0x108, note(CUT, 2).into()];
     let path = |number| [&[number], &whole[1..]].concat();
-    let units = [&notes[..], &whole, &cut, &path(2), &path(3)].concat();
+    let units = [&notes[..], &whole, &cut, &path(2), &path(3), &path(5), &path(4)].concat();
     let units: Vec<u8> = units.iter().flat_map(|unit: &u64| unit.to_le_bytes()).collect();
     let mut described = Vec::new();
     block().write(&mut described);
     self::path().write(&mut described);
+    repeated().write(&mut described);
     let length = (described.len() as u16).to_le_bytes();
     let script = [&length[..], &described, &units].concat();
     let mut writer = Writer::new(Vec::new()).expect("memory can be written to");
     writer.functions(&[function()]).expect("memory can be written to");
-    writer.blocks(&[block(), self::path()]).expect("memory can be written to");
+    writer.blocks(&[block(), self::path(), repeated()]).expect("memory can be written to");
     writer.units(7, units).expect("memory can be written to");
     vec![writer.finish(0, 0).expect("memory can be written to"), script]
 }

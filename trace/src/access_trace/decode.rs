@@ -7,6 +7,7 @@ use hmtt_format::access_trace::{
     BlockAccesses, CUT, FS_BASE, Function, LOST, Made, SLOT_BYTES, START, parse_note,
 };
 
+use super::kept::LastExecution;
 use super::numbers::{Numbered, Numbers, PartOf};
 use super::reader::{ChunkReader, Content, ReadError};
 use super::visitor::{Accesses, Executed, Gap, ThreadAccess, Visitor};
@@ -246,7 +247,7 @@ fn decode<V: Visitor>(
     counted: &mut Counted<'_, V>,
 ) -> bool {
     let (units, rest) = units.as_chunks::<SLOT_BYTES>();
-    let mut at = 0;
+    let (mut at, mut last) = (0, LastExecution::default());
     while let Some(unit) = units.get(at) {
         let unit = u64::from_le_bytes(*unit);
         at += 1;
@@ -274,12 +275,16 @@ fn decode<V: Visitor>(
                 at += values.len();
                 slots.clear();
                 slots.extend(values.iter().map(|value| u64::from_le_bytes(*value)));
+                if !last.hand_over(&numbered, slots) {
+                    return false;
+                }
                 numbered.block.derive(slots, numbered.derived);
                 let next = units.get(at).map(|unit| u64::from_le_bytes(*unit) as u32);
                 let executed = match next.and_then(parse_note) {
                     Some((CUT, instructions)) => instructions as usize,
                     _ => usize::from(numbered.instructions),
                 };
+                last.keep(&numbered, executed, slots);
                 counted.execute(number, &numbered, executed, numbers, (slots, *fs));
             }
         }

@@ -4,7 +4,7 @@
 
 use std::collections::HashMap;
 
-use hmtt_format::access_trace::{BlockAccesses, Function, Part};
+use hmtt_format::access_trace::{BlockAccesses, Function, Part, Repeated};
 
 /// Numbers in a file.
 #[derive(Clone, Debug, Default)]
@@ -63,7 +63,9 @@ impl FileNumbers {
             let part = |part: &Part| Part { block: in_file(&self.current, part.block), ..*part };
             let parts = block.parts.iter().map(part).collect();
             let function = in_file(&self.current_functions, block.function);
-            let block = BlockAccesses { function, parts, ..block.clone() };
+            let first = in_file(&self.current, block.repeated.first);
+            let repeated = Repeated { first, ..block.repeated };
+            let block = BlockAccesses { function, parts, repeated, ..block.clone() };
             let count = block.numbers() as u32;
             let next = self.last + 1;
             let first = *self.blocks.entry(block.clone()).or_insert(next);

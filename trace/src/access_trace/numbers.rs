@@ -31,6 +31,8 @@ struct UpTo {
     instructions: u16,
     slots: u16,
     derived: u16,
+    /// The number of the whole block or path.
+    whole: u32,
 }
 
 /// What a number stands for.
@@ -42,8 +44,10 @@ pub struct Numbered<'n> {
     pub instructions: u16,
     /// How many slots there are.
     pub slots: u16,
-    /// How many derived values its accesses need.
+    /// How many derived values are needed for its accesses, and for what it keeps.
     pub derived: u16,
+    /// The number of the whole block or path.
+    pub whole: u32,
     /// Of a path: the accesses of each of its blocks, up to the last one that is meant.
     accesses: &'n [Range<usize>],
 }
@@ -78,7 +82,11 @@ impl Numbers {
                 let (instructions, slots) = block.up_to(part);
                 let own = accesses.get(part).cloned().unwrap_or(0..block.accesses.len());
                 derived = block.derived_for(own).max(derived);
-                UpTo { described: index, part: part as u32, instructions, slots, derived }
+                let whole = first + block.numbers() as u32 - 1;
+                if first + part as u32 == whole {
+                    derived = block.derived_for_kept().max(derived);
+                }
+                UpTo { described: index, part: part as u32, instructions, slots, derived, whole }
             }));
             let is_block = |number: u32| {
                 number < first && self.get(number).is_some_and(|one| one.block.parts.is_empty())
@@ -91,13 +99,14 @@ impl Numbers {
     /// What a number stands for. `None` if nothing is described, or if that is a path with parts that are no blocks.
     pub fn get(&self, number: u32) -> Option<Numbered<'_>> {
         let index = (number as usize).checked_sub(1)?;
-        let UpTo { described, part, instructions, slots, derived } = *self.by_number.get(index)?;
+        let UpTo { described, part, instructions, slots, derived, whole } =
+            *self.by_number.get(index)?;
         let Described { block, accesses, is_valid } = self.described.get(described as usize)?;
         if !is_valid {
             return None;
         }
         let accesses = accesses.get(..=part as usize).unwrap_or_default();
-        Some(Numbered { block, instructions, slots, derived, accesses })
+        Some(Numbered { block, instructions, slots, derived, whole, accesses })
     }
 
     /// The blocks of a path, in order; nothing for a block. A part that is no block is left out.

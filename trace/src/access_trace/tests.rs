@@ -2,7 +2,8 @@
 
 use hmtt_format::Direction;
 use hmtt_format::access_trace::{
-    Access, BlockAccesses, CUT, FS_BASE, Function, LOST, MOST_BYTES, Part, Place, START, note,
+    Access, BlockAccesses, CUT, FS_BASE, Function, Kept, LOST, MOST_BYTES, Part, Place, Repeated,
+    START, note,
 };
 
 use super::*;
@@ -25,7 +26,9 @@ fn block() -> BlockAccesses {
         instructions: 2,
         slots: 1,
         code,
+        repeated: Repeated::default(),
         derived: Vec::new(),
+        kept: Vec::new(),
         accesses,
         all: 2,
         near: 0,
@@ -117,6 +120,53 @@ fn blocks_precede_their_accesses() {
     let expected =
         [block(7, 2), first(7), second(7), block(8, 1), first(8), block(7, 2), first(7), second(7)];
     assert_eq!(order.0, expected);
+}
+
+/// The path, which keeps its slot plus 16, and its repeated path, which has no slots.
+fn repeated_paths() -> [BlockAccesses; 2] {
+    let first = BlockAccesses { kept: vec![Kept { value: 0, plus: 16 }], ..path() };
+    let parts = first.parts.iter().map(|part| Part { slots: 0, ..*part }).collect();
+    let repeated = Repeated { first: 4, taken: 1 };
+    [first.clone(), BlockAccesses { slots: 0, parts, repeated, ..first }]
+}
+
+/// The addresses that the slots of repeated paths lead to, and the sums.
+fn repeated_accesses(chunks: &[&[u64]]) -> (Vec<u64>, Ending) {
+    let mut writer = Writer::new(Vec::new()).unwrap();
+    writer.blocks(&[BlockAccesses { function: 0, ..block() }]).unwrap();
+    writer.blocks(&repeated_paths().map(|path| BlockAccesses { function: 0, ..path })).unwrap();
+    chunks.iter().for_each(|chunk| writer.units(7, units(chunk)).unwrap());
+    let (all, ending) = accesses(&writer.finish(0, 0).unwrap());
+    let of_slots = all.iter().filter(|(_, pc, _)| *pc == 0x1000);
+    (of_slots.map(|(_, _, address)| *address).collect(), ending.unwrap())
+}
+
+#[test]
+fn repeated_paths_continue_with_what_was_kept() {
+    // Numbers 2 to 4 are those of the first path, and 5 to 7 those of the repeated one.
+    let start: u64 = note(START, 0).into();
+    let units = [4, 0x5000, 7, 7, start, 5, 4, 0x9000, 6];
+    let (all, ending) = repeated_accesses(&[&units]);
+    let expected = [0x5008; 3].into_iter().chain([0x5018; 3]).chain([0x5028; 3]).chain([0x5038]);
+    assert!(all.iter().copied().eq(expected.chain([0x9008; 3]).chain([0x9018; 2])), "{all:x?}");
+    assert!(!ending.has_loss());
+}
+
+#[test]
+fn repeated_paths_behind_something_else_are_invalid() {
+    let cut = note(CUT, 2).into();
+    let all: [&[&[u64]]; 6] = [
+        &[&[7]],
+        &[&[1, 0x5000, 7]],
+        &[&[3, 0x5000, 7]],
+        &[&[4, 0x5000, cut, 7]],
+        &[&[4, 0x5000, 6, 7]],
+        // The next chunk is read without this one.
+        &[&[4, 0x5000], &[7]],
+    ];
+    for chunks in all {
+        assert_eq!(repeated_accesses(chunks).1.invalid_chunks, 1, "{chunks:x?}");
+    }
 }
 
 #[test]

@@ -5,7 +5,7 @@ use super::record::{Body, ExitRecord, Record};
 use super::{BlockInfo, Cache, CacheError, CacheMemory, Numbered};
 use crate::block::{Block, Untranslatable};
 use crate::emit::{Emitted, Form, Path, Place, Points, emit};
-use crate::recorded::Recorded;
+use crate::recorded::{Recorded, Turn};
 
 /// Superblocks use at most this part of an arena, one half. They leave the rest to blocks.
 const SUPERBLOCKS_PART: u64 = 2;
@@ -57,6 +57,11 @@ impl<M: CacheMemory> Cache<M> {
         }
     }
 
+    /// The main form of a number, of which there is no code yet.
+    pub(super) fn main_body(&mut self, number: u32) -> Result<Body, CacheError> {
+        self.generate(number, Form::Main { joined: false })
+    }
+
     /// The landing of a block, or of its superblock.
     pub(super) fn landing_form(&mut self, block: u32) -> Result<Body, CacheError> {
         let number = self.record_mut(block).superblock.unwrap_or(block);
@@ -101,9 +106,15 @@ impl<M: CacheMemory> Cache<M> {
         let (blocks, numbers) = self.decoded(whole).ok()?;
         let recorded = match whole == number && self.block(number).is_some() {
             true => Recorded::new(&blocks, &choice),
-            false => Recorded::of_path(&blocks, &numbers, &choice),
+            false => Recorded::of_path(&blocks, &numbers, &choice, self.turn(whole)),
         };
         Some((recorded, part))
+    }
+
+    /// Which execution of its path a number stands for.
+    pub(super) fn turn(&self, number: u32) -> Turn {
+        let record = self.blocks.get((number as usize).wrapping_sub(1));
+        record.and_then(|record| record.path.as_ref()).map_or(Turn::Any, |path| path.turn)
     }
 
     fn add_body(&mut self, number: u32, body: Body, emitted: &Emitted) {
@@ -134,19 +145,30 @@ impl<M: CacheMemory> Cache<M> {
         let is_new_block = number as usize > self.blocks.len();
         let first_exit = self.exits.len() as u32 + 1;
         let near = blocks[0].start;
+        let turn = self.turn(number);
+        let first = match turn {
+            Turn::Repeated(first) => self.record_mut(first).main,
+            Turn::Any | Turn::First => None,
+        };
+        let after_full = first.map(|body| body.entries.main);
         let mut space = match self.spaces.iter().rposition(|space| space.reaches(near)) {
             Some(space) => space,
             None => self.new_space(near)?,
         };
         let mut is_new = false;
         loop {
+            if first.is_some_and(|first| first.space != space) {
+                let why = "a repeated path is in the arena of the first one".to_owned();
+                return Err(CacheError::Arena { near, why });
+            }
             let Space { hot, cold, around, .. } = &self.spaces[space];
             let is_superblock = blocks.len() > 1 && form != Form::Landing;
             if is_superblock && self.spaces[space].is_full_by(SUPERBLOCKS_PART) {
                 let why = "superblocks leave one half of each arena to blocks".to_owned();
                 return Err(CacheError::Arena { near, why });
             }
-            let place = Place { hot: *hot, cold_limit: *cold & !7, number, first_exit, form };
+            let (hot, cold_limit) = (*hot, *cold & !7);
+            let place = Place { hot, cold_limit, number, first_exit, form, turn, after_full };
             let emitted = match (
                 emit(Path { blocks, numbers }, around, place, Points::Omitted),
                 &mut *blocks,

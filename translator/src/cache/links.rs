@@ -21,7 +21,11 @@ impl<M: CacheMemory> Cache<M> {
     /// Links an exit to its target if that is translated.
     fn link(&mut self, number: u32) {
         let Some(ExitRecord { exit, space, .. }) = self.exit(number).copied() else { return };
-        let ExitKind::Direct { checked } = exit.kind else { return };
+        let (checked, first) = match exit.kind {
+            ExitKind::Direct { checked } => (checked, None),
+            ExitKind::Again { first } => (true, Some(first)),
+            _ => return,
+        };
         let Some(block) = self.by_address.get(&exit.to.0).copied() else {
             self.waiting.entry(exit.to.0).or_default().push(number);
             return;
@@ -33,8 +37,14 @@ impl<M: CacheMemory> Cache<M> {
         };
         let record = self.record_mut(block);
         record.incoming.push(number);
-        let is_checked = checked || record.superblock.is_some();
-        let target = if is_checked { entries.checked } else { entries.main };
+        let superblock = record.superblock;
+        let is_checked = checked || superblock.is_some();
+        let repeated = first.filter(|first| superblock == Some(*first));
+        let target = match repeated.and_then(|first| self.repeated_body(first)) {
+            Some(body) => body.entries.checked,
+            None if is_checked => entries.checked,
+            None => entries.main,
+        };
         if exit.is_last && target == exit.displacement + 4 {
             let space = &self.spaces[space];
             let at = space.offset(exit.displacement) - 1;

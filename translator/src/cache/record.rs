@@ -6,6 +6,7 @@ use hmtt_probe::address::RunAddr;
 
 use super::BlockInfo;
 use crate::emit::{Entries, Exit, Place};
+use crate::recorded::Turn;
 
 /// What a number stands for: a translated block, which has code of at least one form, or a path.
 #[derive(Clone, Debug)]
@@ -48,6 +49,10 @@ pub struct PathRecord {
     pub blocks: Arc<[u32]>,
     /// How many of them belong to this one.
     pub length: usize,
+    /// Which execution of the path it is.
+    pub turn: Turn,
+    /// Of a first path as a whole: number of the repeated one, which has code.
+    pub repeated: Option<u32>,
 }
 
 impl Record {

@@ -9,7 +9,7 @@ use super::record::{Body, PathRecord, Record};
 use super::{BlockInfo, Cache, CacheError, CacheMemory};
 use crate::block::{Block, End, Untranslatable, Why};
 use crate::emit::Leave;
-use crate::recorded::{Recorded, Silence};
+use crate::recorded::{Recorded, Silence, Turn};
 
 /// Most blocks of a superblock.
 const MAX_BLOCKS: usize = MOST_PARTS;
@@ -73,13 +73,69 @@ impl<M: CacheMemory> Cache<M> {
             return Err(refused().into());
         }
         let (all, number) = self.enter_path(&blocks[..length])?;
-        let mut members = all.to_vec();
+        self.add_member(&all, number);
+        if self.turn(number) == Turn::First {
+            self.add_repeated(&all, number);
+        }
+        Ok(number)
+    }
+
+    /// Notes that blocks are in a superblock.
+    fn add_member(&mut self, blocks: &[u32], number: u32) {
+        let mut members = blocks.to_vec();
         members.sort_unstable();
         members.dedup();
         for block in members {
             self.record_mut(block).members_of.push(number);
         }
-        Ok(number)
+    }
+
+    /// Whether a path leads back to its start, and has fewer slots if it is repeated.
+    fn may_repeat(&self, blocks: &[u32]) -> bool {
+        let Some(choice) = self.settings.instrument.choice() else { return false };
+        let head = &self.blocks[blocks[0] as usize - 1].info;
+        let decoded: Result<Vec<Block>, Untranslatable> =
+            blocks.iter().map(|number| Ok(self.decoded(*number)?.0.swap_remove(0))).collect();
+        let Ok(path) = decoded else { return false };
+        let leads_back = path.last().is_some_and(|last| {
+            last.may_be_repeated_from() && leads_to(last, head) && !head.may_change
+        });
+        leads_back && path.len() > 1 && Recorded::saved_by_repeating(&path, &choice) > 0
+    }
+
+    /// Adds the repeated path of a first one, and enters it from the ends of both. Without memory for it, the first one is entered
+    /// again.
+    fn add_repeated(&mut self, blocks: &Arc<[u32]>, first: u32) {
+        let before = self.blocks.len();
+        self.push_path(blocks, Turn::Repeated(first));
+        let number = self.last_number();
+        if self.main_body(number).is_err() {
+            self.blocks.truncate(before);
+            return;
+        }
+        self.add_member(blocks, number);
+        if let Some(path) = &mut self.record_mut(first).path {
+            path.repeated = Some(number);
+        }
+        self.lead_again(blocks[0]);
+    }
+
+    /// The code of the repeated path of a first one.
+    pub(super) fn repeated_body(&self, first: u32) -> Option<Body> {
+        let path = self.blocks.get((first as usize).wrapping_sub(1))?.path.as_ref()?;
+        self.blocks[path.repeated? as usize - 1].main
+    }
+
+    /// Adds the numbers of a path.
+    fn push_path(&mut self, blocks: &Arc<[u32]>, turn: Turn) {
+        let start = self.blocks[blocks[0] as usize - 1].info.start;
+        for length in 1..=blocks.len() {
+            let (bytes, may_change) = (Box::default(), false);
+            let is_recorded = true;
+            let info = BlockInfo { start, bytes, instructions: 0, may_change, is_recorded };
+            let path = PathRecord { blocks: Arc::clone(blocks), length, turn, repeated: None };
+            self.blocks.push(Record::new(info, Some(path)));
+        }
     }
 
     /// Enters a block that writes nothing instead of one of which no accesses are recorded, unless all blocks are to write their
@@ -107,15 +163,9 @@ impl<M: CacheMemory> Cache<M> {
     /// Adds a path, and enters it instead of its first block. Returns its blocks, and its number.
     fn enter_path(&mut self, blocks: &[u32]) -> Result<(Arc<[u32]>, u32), CacheError> {
         let (head, before) = (blocks[0], self.blocks.len());
-        let start = self.blocks[head as usize - 1].info.start;
         let all: Arc<[u32]> = blocks.into();
-        for length in 1..=all.len() {
-            let (bytes, may_change) = (Box::default(), false);
-            let is_recorded = true;
-            let info = BlockInfo { start, bytes, instructions: 0, may_change, is_recorded };
-            let path = PathRecord { blocks: Arc::clone(&all), length };
-            self.blocks.push(Record::new(info, Some(path)));
-        }
+        let turn = if self.may_repeat(blocks) { Turn::First } else { Turn::Any };
+        self.push_path(&all, turn);
         let number = self.last_number();
         let Err(error) = self.enter_instead(head, Some(number)) else { return Ok((all, number)) };
         if self.record_mut(number).main.is_some() {

@@ -114,7 +114,8 @@ impl Emitter<'_> {
         self.jump(Side::Cold, &[0xe9], Goal::Address(self.around.full));
         self.cold.put(&self.block.start.0.to_le_bytes());
         self.cold.point(self.before(self.block.start));
-        self.jump(Side::Cold, &[0xe9], Goal::Within(Side::Hot, 0));
+        let goal = self.place.after_full.map_or(Goal::Within(Side::Hot, 0), Goal::Address);
+        self.jump(Side::Cold, &[0xe9], goal);
     }
 
     /// Writes the number of the path in its last block. Before that, it is noted that the number up to this block is not

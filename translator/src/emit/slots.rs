@@ -31,7 +31,8 @@ impl Emitter<'_> {
     /// Finds out what the path records.
     pub(super) fn begin_recording(&mut self) {
         if let Some(choice) = &self.around.accesses {
-            (self.recorded, self.stored) = (Recorded::new(self.path.blocks, choice), 0);
+            let recorded = Recorded::of_turn(self.path.blocks, choice, self.place.turn);
+            (self.recorded, self.stored) = (recorded, 0);
         }
     }
 

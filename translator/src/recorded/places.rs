@@ -4,10 +4,13 @@
 //! slots. Otherwise it becomes known before the access. If it is computed of one value that a register holds, that is stored, or of two
 //! values that accesses with other addresses of the path are computed of, too. Otherwise the sum of the access's own registers is
 //! stored.
+//!
+//! Of a path that is repeated, the registers that its addresses are computed of are known from its start on: they are in
+//! slots, or [taken](Source::Taken) from the execution before it.
 
 use std::collections::{HashMap, HashSet};
 
-use hmtt_format::access_trace::{Derived, Operation};
+use hmtt_format::access_trace::{Derived, Kept, Operation};
 use iced_x86::Register;
 
 use super::Slot;
@@ -53,10 +56,11 @@ struct Known {
     plus: i64,
 }
 
-/// Index among the slots or the derived values.
+/// Index among the slots, the values that are taken, or the derived values.
 #[derive(Clone, Copy, Debug)]
 enum Source {
     Slot(u16),
+    Taken(u16),
     Derived(u16),
 }
 
@@ -74,6 +78,10 @@ struct Step {
 #[derive(Clone, Copy, Debug)]
 pub struct Located(Known);
 
+/// A value that is kept, before it is known how many slots there are.
+#[derive(Clone, Copy, Debug)]
+pub struct Keeping(Known);
+
 /// What is stored and derived.
 #[derive(Debug)]
 pub struct Places<'n> {
@@ -83,6 +91,8 @@ pub struct Places<'n> {
     known: HashMap<Node, Known>,
     /// The slots, in the order in which they are stored.
     pub slots: Vec<Slot>,
+    /// How many values are taken.
+    pub taken: u16,
     steps: Vec<Step>,
 }
 
@@ -101,7 +111,68 @@ impl<'n> Places<'n> {
                 }
             }
         }
-        Places { nodes, uses, known: HashMap::new(), slots: Vec::new(), steps: Vec::new() }
+        Places {
+            nodes,
+            uses,
+            known: HashMap::new(),
+            slots: Vec::new(),
+            taken: 0,
+            steps: Vec::new(),
+        }
+    }
+
+    /// Registers of which addresses are computed, as they are at the start of the path, in order.
+    pub fn needed_at_start(&self) -> Vec<usize> {
+        let at_start = |register: &usize| self.nodes.at_start(*register);
+        let is_used = |register: &usize| {
+            self.uses.get(at_start(register) as usize).is_some_and(|uses| *uses > 0)
+        };
+        (0..16).filter(is_used).collect()
+    }
+
+    /// Takes what a register holds at the start of the path from the execution before it.
+    pub fn take(&mut self, register: usize) {
+        let known = Known { source: Source::Taken(self.taken), plus: 0 };
+        self.taken += 1;
+        self.known.insert(self.nodes.at_start(register), known);
+    }
+
+    /// Stores what a register holds at the start of the path.
+    pub fn store_at_start(&mut self, number: usize) {
+        let slot = self.slot(0, false, register(general(number)));
+        let known = Known { source: Source::Slot(slot), plus: 0 };
+        self.known.insert(self.nodes.at_start(number), known);
+    }
+
+    /// Keeps a value that a register holds at the end of the path, if it is known then.
+    pub fn keep(&mut self, value: Value) -> Option<Keeping> {
+        let node = value.node?;
+        let mut derived = Vec::new();
+        if !self.can_derive(node, &mut derived) || derived.len() > MOST_DERIVED {
+            return None;
+        }
+        derived.into_iter().for_each(|node| self.derive(node));
+        let known = *self.known.get(&node)?;
+        Some(Keeping(Known { plus: known.plus.wrapping_add(value.plus), ..known }))
+    }
+
+    /// Finds the nodes that must be derived so that one is known, in order. Returns whether that is possible.
+    fn can_derive(&self, node: Node, derived: &mut Vec<Node>) -> bool {
+        if self.known.contains_key(&node) || derived.contains(&node) {
+            return true;
+        }
+        let mut sources = self.nodes.sources(node).peekable();
+        let is_computed = sources.peek().is_some();
+        let is_known = is_computed && sources.all(|source| self.can_derive(source, derived));
+        if is_known {
+            derived.push(node);
+        }
+        is_known
+    }
+
+    /// A value that is kept, when all slots are known.
+    pub fn kept(&self, Keeping(known): Keeping) -> Kept {
+        Kept { value: self.index(known.source), plus: known.plus }
     }
 
     /// Makes an address known that has a node, and returns where it is. Accesses come in program order.
@@ -206,7 +277,8 @@ impl<'n> Places<'n> {
     fn index(&self, source: Source) -> u16 {
         match source {
             Source::Slot(slot) => slot,
-            Source::Derived(step) => self.slots.len() as u16 + step,
+            Source::Taken(index) => self.slots.len() as u16 + index,
+            Source::Derived(step) => self.slots.len() as u16 + self.taken + step,
         }
     }
 

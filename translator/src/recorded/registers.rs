@@ -67,6 +67,12 @@ impl Nodes {
         self.kinds[node as usize]
     }
 
+    /// What a register holds at the start of the path.
+    pub const fn at_start(&self, register: usize) -> Node {
+        // The first nodes are these.
+        register as Node
+    }
+
     /// The nodes of which a node is computed.
     pub fn sources(&self, node: Node) -> impl Iterator<Item = Node> + use<> {
         let both = match self.kind(node) {

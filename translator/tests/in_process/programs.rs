@@ -198,13 +198,20 @@ impl Builder {
         let counter = (self.generator.data + self.counters) as i64;
         self.counters += 4;
         let memory = MemoryOperand::with_base_displ_size(Register::RIP, counter, 8);
-        let times = 1 + self.below(6) as i32;
+        let most = self.generator.random.one_of(&[6, 6, 24]);
+        let times = 1 + self.below(most) as i32;
         self.generator.add(Instruction::with2(Code::Mov_rm32_imm32, memory, times))?;
         let mut head = self.generator.asm.create_label();
         self.generator.asm.set_label(&mut head)?;
         self.generator.asm.nop()?;
         for _ in 0..1 + self.below(4) {
             self.generator.instruction()?;
+        }
+        if self.below(2) == 0 {
+            let over = self.label();
+            self.conditional(over)?;
+            self.generator.instruction()?;
+            self.set(over)?;
         }
         self.generator.add(Instruction::with1(Code::Dec_rm32, memory))?;
         self.generator.asm.jne(head)

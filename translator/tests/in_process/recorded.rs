@@ -81,16 +81,19 @@ fn sorted(mut made: Vec<Made>) -> Vec<Made> {
     made
 }
 
-/// The accesses that follow from what was written to the ring, which is cleared. Also returns the numbers.
-fn recorded(cache: &Cache<Direct>, shared: &Shared) -> (Vec<Made>, Vec<u32>) {
+/// The accesses that follow from what was written to the ring, which is cleared. Also returns the numbers, and how many of them
+/// are those of repeated paths.
+fn recorded(cache: &Cache<Direct>, shared: &Shared) -> (Vec<Made>, Vec<u32>, usize) {
     let start = (shared.chunk_start() - shared.area.start) as u32;
     let unit = |at: u32| shared.area.long(start + at).swap(0, Ordering::Relaxed);
     let (mut at, mut made, mut numbers) = (0, Vec::new(), Vec::new());
+    // The path that was executed last, as a whole, and what it has kept.
+    let (mut last, mut all_repeated) = ((0, Vec::new()), 0);
     loop {
         let number = unit(at) as u32;
         at += 8;
         if number == 0 {
-            return (made, numbers);
+            return (made, numbers, all_repeated);
         }
         numbers.push(number);
         if number & ring::NOTE != 0 {
@@ -100,7 +103,20 @@ fn recorded(cache: &Cache<Direct>, shared: &Shared) -> (Vec<Made>, Vec<u32>) {
         let (instructions, slots) = recorded.accesses.up_to(part);
         let mut values: Vec<u64> = (0..u32::from(slots)).map(|slot| unit(at + 8 * slot)).collect();
         at += 8 * u32::from(slots);
+        let whole = number + (recorded.accesses.numbers() - 1 - part) as u32;
+        let repeated = recorded.accesses.repeated;
+        if repeated.taken > 0 {
+            assert!([repeated.first, whole].contains(&last.0), "{number} is not repeated");
+            assert_eq!(last.1.len(), usize::from(repeated.taken));
+            recorded.accesses.take(&mut values, &last.1);
+            all_repeated += 1;
+        }
         recorded.accesses.derive(&mut values, recorded.accesses.derived.len() as u16);
+        let kept = &recorded.accesses.kept;
+        last = match number == whole && !kept.is_empty() {
+            true => (number, kept.iter().map(|kept| kept.of(&values)).collect()),
+            false => (0, Vec::new()),
+        };
         recorded.accesses.made(instructions.into(), &values, 0, |one| {
             let first = one.address.expect("programs have no sets of addresses");
             for element in 0..one.elements {
@@ -125,6 +141,7 @@ fn recorded_accesses_are_those_of_plain_execution() {
         ..Choice::EVERY
     };
     let (mut programs, mut accesses, mut built, mut silent, mut chosen) = (0, 0, 0, 0, 0);
+    let mut repeated = 0;
     for seed in 0..super::random::count(1_500) {
         let program = generate(&machine, seed, false);
         let Some(plain) = run_plainly(&machine, &program) else { continue };
@@ -149,7 +166,8 @@ fn recorded_accesses_are_those_of_plain_execution() {
             let run = machine.run_cached(&mut cache, &shared, controller, at, registers, data);
             assert_eq!(same.difference(&run.outcome), None, "seed {seed}, round {round}");
             shared.area.word(area::ASK).store(area::IDLE, Ordering::Relaxed);
-            let (found, written) = recorded(&cache, &shared);
+            let (found, written, of_repeated) = recorded(&cache, &shared);
+            repeated += of_repeated;
             if choice == Choice::EVERY {
                 let found = sorted(found);
                 check(&machine, (seed, round), &found, &expected);
@@ -172,6 +190,7 @@ fn recorded_accesses_are_those_of_plain_execution() {
     assert!(programs > 0 && accesses > 20 * programs, "{programs} programs, {accesses} accesses");
     assert!(built > programs, "{programs} programs, {built} superblocks");
     assert!(silent > 0, "{programs} programs, no silent block");
+    assert!(4 * repeated > programs, "{programs} programs, {repeated} repeated executions");
     assert!(chosen > programs, "{programs} programs, {chosen} chosen accesses");
 }
 

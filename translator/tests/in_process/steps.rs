@@ -201,8 +201,8 @@ fn check(seed: u64, cache: &Cache<Direct>, plain: &[Step], cached: &[Step]) -> u
             is_same && (!has_flags || one.flags == state.flags)
         };
         // An instruction may have no step of its own in the cache: the address of a
-        // call in a register, for example.
-        let ahead = plain[at..].iter().take(3).position(is_same);
+        // call in a register, for example, or a jump and a NOP in a superblock.
+        let ahead = plain[at..].iter().take(4).position(is_same);
         // Processors report no step directly after a system call.
         if ahead.is_none() && plain[at].rip + 2 == state.rip && state.general[1] == state.rip {
             continue;

@@ -48,8 +48,11 @@ pub fn change(cache: &mut Cache<Direct>, random: &mut Random, numbers: &[u32]) -
     let (mut built, mut silent) = (0, 0);
     for _ in 0..1 + random.below(MOST) {
         let part = &executed[random.below(executed.len() as u64) as usize];
-        let from = random.below(part.len() as u64 - 1) as usize;
-        let length = (2 + random.below(LONGEST - 1) as usize).min(part.len() - from);
+        let start = random.below(part.len() as u64 - 1) as usize;
+        let (from, length) = match loops(part, start).filter(|_| random.below(2) == 0) {
+            Some(found) => found,
+            None => (start, (2 + random.below(LONGEST - 1) as usize).min(part.len() - start)),
+        };
         if let Ok(number) = cache.add_superblock(&part[from..from + length]) {
             assert!(cache.is_superblock_in_use(number));
             built += 1;
@@ -60,6 +63,15 @@ pub fn change(cache: &mut Cache<Direct>, random: &mut Random, numbers: &[u32]) -
         }
     }
     Changed { built, silent }
+}
+
+/// Where the first blocks behind a place are that lead back to their start, and how many.
+fn loops(part: &[u32], start: usize) -> Option<(usize, usize)> {
+    (start..part.len()).find_map(|from| {
+        let lengths = 2..=(LONGEST as usize).min(part.len() - 1 - from);
+        let mut back = lengths.filter(|length| part[from + length] == part[from]);
+        Some((from, back.next()?))
+    })
 }
 
 /// Clears the numbers that a program has written.

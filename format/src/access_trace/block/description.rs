@@ -13,8 +13,11 @@
 //! | 18 | 2 | number of accesses of its instructions that might be recorded, of which those that are listed were chosen |
 //! | 20 | 2 | number of accesses that probably access a chunk of memory which a listed one accesses, too |
 //! | 22 | 4 | number of the function that contains its first instruction, from 1 on; 0 if it is not known |
-//! | 26 | 2 | number of values that are derived of slots |
-//! | 28 | | the bytes of the instructions, the parts, the [derived values](Derived), and then the accesses |
+//! | 26 | 2 | number of values that are derived of others |
+//! | 28 | 4 | of a repeated path: number of the first one as a whole; 0 otherwise |
+//! | 32 | 2 | of a repeated path: number of values that it takes, which have the indexes behind those of slots; 0 otherwise |
+//! | 34 | 2 | number of values that it keeps |
+//! | 36 | | the bytes of the instructions, the parts, the [derived values](Derived), the [kept values](Kept), and then the accesses |
 //!
 //! | bytes of a part | |
 //! |---|---|
@@ -29,7 +32,7 @@
 //! | 2 | number of accesses that it represents, with itself |
 //! | 4 | number of bytes that are accessed; of one element if there are several, and 0 if it is not known |
 //! | 1 | bit 0: write; bit 1: conditional; bit 2: the base of `fs` is added; bits 4 and 5: where it is |
-//! | 8, 10, 10 or 0 | where it is: 0: the address; 1: the index of a slot or derived value in 2 bytes, and what is added to it; 2: five numbers of slots, of a count before and after, of the first element, and of a pointer before and after; 3: not known |
+//! | 8, 10, 10 or 0 | where it is: 0: the address; 1: the index of a value in 2 bytes: those of slots come first, then those that are taken, then the derived ones, and what is added to it; 2: five numbers of slots, of a count before and after, of the first element, and of a pointer before and after; 3: not known |
 
 use super::{
     Access, BlockAccesses, MOST_ACCESSES, MOST_DERIVED, MOST_PARTS, MOST_SLOTS, MOST_VALUES, Part,
@@ -37,10 +40,11 @@ use super::{
 };
 use crate::Direction;
 use crate::access_trace::derived::Derived;
+use crate::access_trace::kept::{Kept, MOST_KEPT, Repeated};
 use crate::access_trace::take;
 
 /// Bytes before those of the instructions.
-const HEADER_BYTES: usize = 28;
+const HEADER_BYTES: usize = 36;
 /// Bytes of a part.
 const PART_BYTES: usize = 8;
 const WRITE: u8 = 1;
@@ -61,6 +65,9 @@ impl BlockAccesses {
         }
         bytes.extend(self.function.to_le_bytes());
         bytes.extend((self.derived.len() as u16).to_le_bytes());
+        bytes.extend(self.repeated.first.to_le_bytes());
+        bytes.extend(self.repeated.taken.to_le_bytes());
+        bytes.extend((self.kept.len() as u16).to_le_bytes());
         bytes.extend(&self.code);
         for Part { block, instructions, slots } in &self.parts {
             bytes.extend(block.to_le_bytes());
@@ -68,6 +75,7 @@ impl BlockAccesses {
             bytes.extend(slots.to_le_bytes());
         }
         self.derived.iter().for_each(|derived| derived.write(bytes));
+        self.kept.iter().for_each(|kept| kept.write(bytes));
         self.accesses.iter().for_each(|access| access.write(bytes));
     }
 
@@ -78,8 +86,10 @@ impl BlockAccesses {
         let start = u64::from_le_bytes(*header.first_chunk()?);
         let (instructions, slots, count) = (number(8), number(10), number(12));
         let (all, near) = (number(18), number(20));
-        let function = u32::from_le_bytes([header[22], header[23], header[24], header[25]]);
-        let values = usize::from(slots) + usize::from(number(26));
+        let long = |at: usize| u32::from_le_bytes([0, 1, 2, 3].map(|byte| header[at + byte]));
+        let (function, repeated) = (long(22), Repeated { first: long(28), taken: number(32) });
+        let given = usize::from(slots) + usize::from(repeated.taken);
+        let values = given + usize::from(number(26));
         let (code, mut rest) = rest.split_at_checked(number(14).into())?;
         if usize::from(number(16)) > MOST_PARTS || usize::from(count) > MOST_ACCESSES {
             return None;
@@ -93,8 +103,16 @@ impl BlockAccesses {
         if !(has_code && are_ascending(&parts, instructions, slots)) {
             return None;
         }
-        let derived = (usize::from(slots)..values).map(|before| Derived::parse(&mut rest, before));
+        let (taken, kept) = (usize::from(repeated.taken), usize::from(number(34)));
+        let has_first = (repeated.first != 0) == (taken > 0);
+        let may_repeat = !parts.is_empty() || taken == 0 && kept == 0;
+        if taken.max(kept) > MOST_KEPT || !(has_first && may_repeat) {
+            return None;
+        }
+        let derived = (given..values).map(|before| Derived::parse(&mut rest, before));
         let derived: Vec<Derived> = derived.collect::<Option<_>>()?;
+        let kept = (0..kept).map(|_| Kept::parse(&mut rest, values));
+        let kept: Vec<Kept> = kept.collect::<Option<_>>()?;
         let mut accesses = Vec::new();
         for _ in 0..count {
             let (access, after) = Access::parse(rest)?;
@@ -115,7 +133,9 @@ impl BlockAccesses {
             instructions,
             slots,
             code,
+            repeated,
             derived,
+            kept,
             accesses,
             all,
             near,

@@ -67,16 +67,23 @@ fn block() -> impl Strategy<Value = BlockAccesses> {
     let derived = prop::collection::vec(derived(), 0..4);
     let accesses = prop::collection::vec(access(), 2..12);
     let first = any::<(u64, u32, u16, u16)>();
-    (first, code, derived, accesses, parts()).prop_map(
-        |((start, function, all, near), code, derived, mut accesses, parts)| {
+    let kept = (0..8u16, any::<i64>()).prop_map(|(value, plus)| Kept { value, plus });
+    let kept = prop::collection::vec(kept, 0..4);
+    let repeated = (1..=u32::MAX, 1..4u16).prop_map(|(first, taken)| Repeated { first, taken });
+    let repeated = prop_oneof![Just(Repeated::default()), repeated];
+    (first, code, derived, accesses, parts(), (repeated, kept)).prop_map(
+        |((start, function, all, near), code, derived, mut accesses, parts, turn)| {
             accesses.sort_by_key(|access| access.operation);
+            let (repeated, kept) = if parts.is_empty() { Default::default() } else { turn };
             BlockAccesses {
                 start,
                 function,
                 instructions: 64,
                 slots: 8,
                 code,
+                repeated,
                 derived,
+                kept,
                 accesses,
                 all,
                 near,
