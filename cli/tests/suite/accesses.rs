@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::card::Card;
 use crate::command_line::check;
-use crate::{capture, capture_file, hmtt, scratch, skipped};
+use crate::{LargeFile, capture, capture_file, hmtt, scratch, skipped};
 
 const COMMANDS: [&[&str]; 10] = [
     &["stats"],
@@ -193,7 +193,7 @@ fn a_trace_of_a_program_and_its_tables_have_the_same_results() {
     let words = ["trace", "run", "--overwrite", "-o", text(&file), "--", "sort", "--version"];
     assert_eq!(hmtt(&words).status.code(), Some(0));
     for extension in ["csv", "jsonl", "parquet"] {
-        let table = scratch(&format!("accesses-program.{extension}"));
+        let table = LargeFile::new(&format!("accesses-program.{extension}"));
         assert!(hmtt(&["convert", "-f", text(&file), text(&table)]).status.success());
         for words in COMMANDS {
             assert_eq!(result(words, &file), result(words, &table), "{words:?} {extension}");

@@ -9,8 +9,8 @@ use hmtt_probe::elf::Image;
 use hmtt_probe::ptrace::mappings;
 use nix::unistd::Pid;
 
-use crate::scratch;
 use crate::tag::{build, hmtt_tag};
+use crate::{LargeFile, scratch};
 
 const CANCEL: &str = include_str!("tag_unwind/cancel.cpp");
 const SAMPLE: &str = include_str!("tag_unwind/sample.c");
@@ -29,9 +29,9 @@ const WAYS: [&[&str]; 6] = [
 
 /// Returns the output of a tagged program.
 fn run_tagged(name: &str, way: &[&str], words: &[&Path]) -> String {
-    let output = scratch(&format!("{name}.out"));
+    let log = LargeFile::new(&format!("{name}.out"));
     let mut command = hmtt_tag(&["run"]);
-    let command = command.args(way).args(["--overwrite", "-o"]).arg(output).arg("--").args(words);
+    let command = command.args(way).args(["--overwrite", "-o"]).arg(&*log).arg("--").args(words);
     let output = command.output().unwrap();
     // Status 3 means that the log dropped events.
     assert!(matches!(output.status.code(), Some(0 | 3)), "{way:?}: {output:?}");
@@ -188,13 +188,10 @@ fn unwind_tables_are_removed_with_the_tags() {
 fn a_table_that_a_handler_reads_is_not_removed() {
     let Some(program) = build("tag-reads", READS, &[]) else { return };
     let mut waiting = Waiting::start(&program, &[]);
-    let output = scratch("tag-reads.log");
+    let log = LargeFile::new("tag-reads.log");
     let mut command = hmtt_tag(&["attach"]);
-    let command = command
-        .args(WAYS[2])
-        .args(["--overwrite", "-o"])
-        .arg(output)
-        .arg(waiting.pid().to_string());
+    let command =
+        command.args(WAYS[2]).args(["--overwrite", "-o"]).arg(&*log).arg(waiting.pid().to_string());
     let mut controller = command.stderr(Stdio::null()).spawn().unwrap();
     while !waiting.is_tagged("leaf") {
         assert!(controller.try_wait().unwrap().is_none(), "hmtt tag attach has ended");

@@ -7,7 +7,7 @@ use std::process::{Command, Output};
 use hmtt_probe::elf::Image;
 
 use crate::tag::build;
-use crate::{hmtt, scratch, skipped};
+use crate::{LargeFile, hmtt, scratch, skipped};
 
 pub const ACCESSES: &str = include_str!("trace/accesses.c");
 const BUSY: &str = include_str!("monitor/busy.c");
@@ -105,8 +105,8 @@ fn found(image: &Image, text: &str) -> Found {
 }
 
 /// What lackey prints; `None` if it is not installed.
-pub fn lackey_text(name: &str, program: &Path, words: &[&str]) -> Option<String> {
-    let file = scratch(&format!("trace-{name}.lackey"));
+pub fn lackey_file(name: &str, program: &Path, words: &[&str]) -> Option<LargeFile> {
+    let file = LargeFile::new(&format!("trace-{name}.lackey"));
     let mut command = Command::new("valgrind");
     command.args(["--tool=lackey", "--trace-mem=yes"]);
     command.arg(format!("--log-file={}", file.display())).arg(program).args(words);
@@ -114,12 +114,12 @@ pub fn lackey_text(name: &str, program: &Path, words: &[&str]) -> Option<String>
         skipped(format!("valgrind: {error}"));
         return None;
     }
-    Some(std::fs::read_to_string(file).unwrap())
+    Some(file)
 }
 
 /// What lackey finds; `None` if it is not installed.
 fn of_lackey(image: &Image, name: &str, program: &Path, words: &[&str]) -> Option<Found> {
-    let text = lackey_text(name, program, words)?;
+    let text = lackey_file(name, program, words)?.text();
     let (mut found, mut pc) = (Found::default(), u64::MAX);
     for line in text.lines() {
         let Some((kind, rest)) = line.split_at_checked(3) else { continue };

@@ -8,7 +8,7 @@ use hmtt_test_support::names::assert_json_documented;
 use serde_json::Value;
 
 use crate::tag::build;
-use crate::{hmtt, scratch, skipped};
+use crate::{LargeFile, hmtt, scratch, skipped};
 
 const WALKS: &str = include_str!("trace/walks.c");
 
@@ -35,9 +35,9 @@ fn counted(program: &Path, name: &str, more: &[&str]) -> Value {
     serde_json::from_slice(&std::fs::read(file).unwrap()).unwrap()
 }
 
-/// Runs a tool of Valgrind. Returns the file that it has written; `None` if it is not installed.
+/// Runs a tool of Valgrind. Returns the text that it has written; `None` if it is not installed.
 fn valgrind(program: &Path, name: &str, options: &[&str], file_option: &str) -> Option<String> {
-    let file = scratch(&format!("trace-cache-{name}"));
+    let file = LargeFile::new(&format!("trace-cache-{name}"));
     let mut command = Command::new("valgrind");
     command.args(options).arg(format!("{file_option}={}", file.display())).arg(program);
     match command.output() {
@@ -47,7 +47,7 @@ fn valgrind(program: &Path, name: &str, options: &[&str], file_option: &str) -> 
             return None;
         }
     }
-    Some(std::fs::read_to_string(file).unwrap())
+    Some(file.text())
 }
 
 /// Misses of data in the first level that cachegrind counts. Its last level has instructions, too.

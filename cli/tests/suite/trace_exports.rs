@@ -14,8 +14,8 @@ use hmtt_probe::elf::Image;
 
 use crate::convert::samples::everything;
 use crate::tag::build;
-use crate::trace::{ACCESSES, FIXED, decoded, each_access, lackey_text, number, traced};
-use crate::{capture_file, hmtt, scratch};
+use crate::trace::{ACCESSES, FIXED, decoded, each_access, lackey_file, number, traced};
+use crate::{LargeFile, capture_file, hmtt, scratch};
 
 /// A program, its trace, and that as text.
 struct Sample {
@@ -35,19 +35,15 @@ static SAMPLE: LazyLock<Option<Sample>> = LazyLock::new(|| {
 });
 
 /// Converts a file. Returns the output, and what is printed on standard error.
-fn converted(file: &Path, to: &str, options: &[&str]) -> (Vec<u8>, String) {
+fn converted(file: &Path, to: &str, options: &[&str]) -> (LargeFile, String) {
     let test = std::thread::current().name().unwrap().replace("::", "-");
-    let output = scratch(&format!("{test}.{to}"));
+    let output = LargeFile::new(&format!("{test}.{to}"));
     let paths = [file, &output].map(|path| path.to_str().unwrap());
     let all = [&["convert", "-f", "--to", to], options, &paths].concat();
     let run = hmtt(&all);
     let error = String::from_utf8(run.stderr).unwrap();
     assert_eq!(run.status.code(), Some(0), "{all:?}: {error}");
-    (std::fs::read(output).unwrap(), error)
-}
-
-fn lines(file: &Path, to: &str) -> String {
-    String::from_utf8(converted(file, to, &[]).0).unwrap()
+    (output, error)
 }
 
 /// The number of accesses with unknown addresses in a decoded trace, as a warning has it.
@@ -96,15 +92,15 @@ fn lackey_counts(image: &Image, text: &str) -> BTreeMap<(u64, char, u64), u64> {
 #[test]
 fn lackey_lines_are_those_of_lackey() {
     let Some(Sample { program, image, file, text }) = &*SAMPLE else { return };
-    let (written, warning) = converted(file, "lackey", &[]);
+    let (output, warning) = converted(file, "lackey", &[]);
     assert!(warning.ends_with(&unknown(text)), "{warning}");
-    let written = String::from_utf8(written).unwrap();
+    let written = output.text();
     assert!(written.lines().all(|line| lackey_line(line).is_some()));
     let found = lackey_counts(image, &written);
     assert!(found.keys().any(|(_, kind, _)| *kind == 'M'));
     assert!(found.values().sum::<u64>() > 1_000_000);
-    let Some(expected) = lackey_text("valgrind", program, &[]) else { return };
-    let expected = lackey_counts(image, &expected);
+    let Some(expected) = lackey_file("valgrind", program, &[]) else { return };
+    let expected = lackey_counts(image, &expected.text());
     let keys: BTreeSet<_> = found.keys().chain(expected.keys()).collect();
     let differs = |key: &&&(u64, char, u64)| found.get(key) != expected.get(key);
     let different: Vec<_> = keys.iter().filter(differs).collect();
@@ -133,7 +129,8 @@ fn prefixed(text: &str) -> u64 {
 #[test]
 fn ramulator_requests_are_the_accesses() {
     let Some(Sample { file, text, .. }) = &*SAMPLE else { return };
-    let written = lines(file, "ramulator");
+    let (output, _) = converted(file, "ramulator", &[]);
+    let written = output.text();
     let found = written.lines().map(|line| {
         // Two words that a space separates; the address is a signed number.
         let (kind, address) = line.split_once(' ').unwrap();
@@ -151,7 +148,8 @@ fn ramulator_requests_are_the_accesses() {
 #[test]
 fn dramsim3_requests_are_the_accesses_in_order_of_time() {
     let Some(Sample { file, text, .. }) = &*SAMPLE else { return };
-    let written = lines(file, "dramsim3");
+    let (output, _) = converted(file, "dramsim3", &[]);
+    let written = output.text();
     let mut times = Vec::new();
     let found = written.lines().map(|line| {
         let words: Vec<&str> = line.split_whitespace().collect();
@@ -165,14 +163,16 @@ fn dramsim3_requests_are_the_accesses_in_order_of_time() {
         (direction, prefixed(address))
     });
     assert!(found.eq(requests(text)));
-    let instructions = lines(file, "lackey").lines().filter(|line| line.starts_with('I')).count();
+    let (lackey, _) = converted(file, "lackey", &[]);
+    let instructions = lackey.text().lines().filter(|line| line.starts_with('I')).count();
     assert!(times.is_sorted() && *times.last().unwrap() < instructions as u64);
 }
 
 #[test]
 fn drmemtrace_lines_are_instructions_and_accesses() {
     let Some(Sample { file, .. }) = &*SAMPLE else { return };
-    let (written, lackey) = (lines(file, "drmemtrace"), lines(file, "lackey"));
+    let outputs = ["drmemtrace", "lackey"].map(|to| converted(file, to, &[]).0);
+    let [written, lackey] = outputs.each_ref().map(LargeFile::text);
     let (head, body) = written.split_at_checked(128).unwrap();
     assert!(head.starts_with("Output format:\n<--record#-> <--instr#->: <---tid---> <record"));
     let body = body.split_once("-\n").unwrap().1;

@@ -1,7 +1,7 @@
 //! What `hmtt info` and `hmtt trace evaluate` state of selective traces equals what a program in Python counts, which has nothing
 //! of this project but the traces as text (`tests/readers/recounted_accesses.py`).
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use serde_json::Value;
@@ -10,13 +10,13 @@ use crate::python::python;
 use crate::tag::build;
 use crate::trace::ACCESSES;
 use crate::trace_selected::{info, traced};
-use crate::{hmtt, scratch, skipped};
+use crate::{LargeFile, hmtt, skipped};
 
 const OPTIONS: &str = include_str!("../../../tests/programs/kernels/options.c");
 
 /// The executed instructions and accesses of a trace as text.
-fn lackey(name: &str, file: &Path) -> PathBuf {
-    let output = scratch(&format!("recounted-{name}.lackey"));
+fn lackey(name: &str, file: &Path) -> LargeFile {
+    let output = LargeFile::new(&format!("recounted-{name}.lackey"));
     let (from, to) = (file.to_str().unwrap(), output.to_str().unwrap());
     let converted = hmtt(&["convert", "--to", "lackey", "-f", from, to]);
     assert!(converted.status.success(), "{converted:?}");
@@ -54,8 +54,8 @@ fn accuracies_are_those_of_a_program_without_our_code() {
             let evaluated = hmtt(&[&evaluated[..], &[full.to_str().unwrap()]].concat());
             let evaluated: Value = serde_json::from_slice(&evaluated.stdout).unwrap();
             let evaluated = &evaluated["settings"][0];
-            let traces = [&*text, &lackey("some", &some)];
-            let recounted = recounted(&python, &program, traces, [omega, chunk]);
+            let other = lackey("some", &some);
+            let recounted = recounted(&python, &program, [&text, &other], [omega, chunk]);
             let number = |of: &Value, name: &str| of[name].as_u64().unwrap();
             // Accesses whose addresses are not known have no lines, and are always recorded.
             let unknown = number(&stated, "unknown_addresses");

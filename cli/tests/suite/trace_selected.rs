@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::tag::build;
 use crate::trace::{ACCESSES, decoded};
-use crate::{hmtt, scratch, skipped};
+use crate::{LargeFile, hmtt, scratch, skipped};
 
 const BUSY: &str = include_str!("monitor/busy.c");
 
@@ -75,7 +75,7 @@ fn directions_and_functions_are_those_of_the_full_trace() {
         let differs = found.iter().zip(&expected).position(|(one, other)| one != *other);
         assert_eq!((differs, found.len()), (None, expected.len()), "{name}");
         assert!(!found.is_empty(), "{name}");
-        let output = scratch("trace-selected.lackey");
+        let output = LargeFile::new("trace-selected.lackey");
         let (from, to) = (file.to_str().unwrap(), output.to_str().unwrap());
         let converted = hmtt(&["convert", "--to", "lackey", "-f", from, to]);
         let warning = String::from_utf8_lossy(&converted.stderr);

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::io::Write;
-use std::path::PathBuf;
+use std::ops::Deref;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 /// Directory of files that tests create: `target/tmp`, as cargo names it in `CARGO_TARGET_TMPDIR`.
@@ -32,6 +33,54 @@ pub fn scratch(name: &str) -> PathBuf {
     path
 }
 
+/// A scratch file of many megabytes. It is removed when this is dropped, unless the test fails then: a failed test leaves
+/// the file to look at.
+#[derive(Debug)]
+pub struct LargeFile(PathBuf);
+
+impl LargeFile {
+    /// Returns a new path for the file `name`, as [`scratch`] does.
+    ///
+    /// # Panics
+    /// If two tests of a program use the same name.
+    pub fn new(name: &str) -> Self {
+        LargeFile(scratch(name))
+    }
+
+    /// The bytes of the file.
+    ///
+    /// # Panics
+    /// If the file cannot be read.
+    pub fn bytes(&self) -> Vec<u8> {
+        std::fs::read(&self.0).unwrap_or_else(|error| panic!("{}: {error}", self.0.display()))
+    }
+
+    /// The text of the file.
+    ///
+    /// # Panics
+    /// If the file cannot be read, or is no text.
+    pub fn text(&self) -> String {
+        String::from_utf8(self.bytes()).expect("the file is text")
+    }
+}
+
+impl Deref for LargeFile {
+    type Target = Path;
+
+    fn deref(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for LargeFile {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            // The program that writes the file may not have created it.
+            let _ = std::fs::remove_file(&self.0);
+        }
+    }
+}
+
 /// Reports that a test cannot run here. Writes to standard error directly, because the test harness hides what passing
 /// tests print.
 ///
@@ -40,4 +89,26 @@ pub fn scratch(name: &str) -> PathBuf {
 pub fn skipped(reason: impl Display) {
     let test = std::thread::current().name().unwrap_or_default().to_owned();
     writeln!(std::io::stderr(), "skipped: {test}: {reason}").expect("standard error is open");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_large_file_stays_only_if_its_test_fails() {
+        let test = |fails: bool| {
+            let file = LargeFile::new(&format!("large-file-{fails}"));
+            std::fs::write(&*file, "text").unwrap();
+            assert_eq!(file.text(), "text");
+            assert!(!fails, "as this test wants");
+        };
+        let paths = [false, true].map(|fails| {
+            let failed = std::panic::catch_unwind(|| test(fails)).is_err();
+            assert_eq!(failed, fails);
+            folder().join(format!("large-file-{fails}"))
+        });
+        assert_eq!(paths.each_ref().map(|path| path.exists()), [false, true]);
+        std::fs::remove_file(&paths[1]).unwrap();
+    }
 }

@@ -92,11 +92,13 @@ fn by_bytes(image: &Image, pc: u64) -> Option<Branch> {
 #[test]
 fn champsim_records_are_the_executed_instructions() {
     let Some(Sample { image, file, text, .. }) = &*SAMPLE else { return };
-    let (written, warning) = converted(file, "champsim", &[]);
+    let (output, warning) = converted(file, "champsim", &[]);
     assert!(warning.ends_with(&unknown(text)), "{warning}");
+    let written = output.bytes();
     let (records, []) = written.as_chunks::<64>() else { panic!("a record is cut") };
     let records: Vec<Record> = records.iter().map(Record::parse).collect();
-    let lackey = lines(file, "lackey");
+    let (lackey_output, _) = converted(file, "lackey", &[]);
+    let lackey = lackey_output.text();
     let (mut expected, mut accesses) = (Vec::new(), [0usize; 2]);
     for (kind, address, size) in lackey.lines().filter_map(lackey_line) {
         match kind {

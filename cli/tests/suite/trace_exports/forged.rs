@@ -45,10 +45,10 @@ fn what_is_no_instruction_is_counted() {
     ] {
         let (found, warning) = converted(&file, to, &[]);
         assert!(warning.ends_with(expected), "{warning}");
-        assert_eq!(String::from_utf8(found).unwrap(), written);
+        assert_eq!(found.text(), written);
     }
-    assert_eq!(converted(&file, "champsim", &[]).0.len(), 2 * 64);
-    assert!(!converted(&file, "drmemtrace", &[]).0.is_empty());
+    assert_eq!(converted(&file, "champsim", &[]).0.bytes().len(), 2 * 64);
+    assert!(!converted(&file, "drmemtrace", &[]).0.bytes().is_empty());
 }
 
 #[test]
@@ -58,7 +58,7 @@ fn names_of_forged_functions_forge_no_line() {
     let text = decoded(&file);
     assert_eq!(text.lines().count(), 7, "{text}");
     assert!(text.starts_with("7 fffffffffffffffe R 5000 4 in a\\n1 1 R 1 1\"\n"), "{text}");
-    let csv = lines(&file, "csv");
+    let csv = converted(&file, "csv", &[]).0.text();
     assert_eq!(csv.lines().count(), 7, "{csv}");
     assert!(csv.contains(",\"a\\n1 1 R 1 1\"\"\",\"/p\\n\"\n"), "{csv}");
     let info = hmtt(&["info", file.to_str().unwrap()]);

@@ -57,7 +57,8 @@ fn as_text(line: &str) -> String {
 #[test]
 fn tables_have_the_accesses_of_the_text() {
     let Some(Sample { file, text, .. }) = &*SAMPLE else { return };
-    let csv = lines(file, "csv");
+    let outputs = ["csv", "jsonl", "parquet"].map(|to| converted(file, to, &[]).0);
+    let [csv, json] = [0, 1].map(|index| outputs[index].text());
     let (heading, rows) = csv.split_once('\n').unwrap();
     assert_documented("CSV", heading.split(','));
     let expected = || text.lines().filter(|line| !line.starts_with('#'));
@@ -68,14 +69,11 @@ fn tables_have_the_accesses_of_the_text() {
             hmtt(&[&["decode", "--format", "csv", file.to_str().unwrap()], options].concat());
         assert!(same.stdout == csv.as_bytes());
     }
-    let json = lines(file, "jsonl");
     assert_eq!(json.lines().count(), expected().count());
     let first: Value = serde_json::from_str(json.lines().next().unwrap()).unwrap();
     assert_json_documented("JSON lines", &first);
 
-    let copy = scratch("trace-exports-copy.parquet");
-    std::fs::write(&copy, converted(file, "parquet", &[]).0).unwrap();
-    let table = File::open(copy).unwrap();
+    let table = File::open(&*outputs[2]).unwrap();
     let table = SerializedFileReader::new(table).unwrap();
     let metadata = table.metadata().file_metadata();
     assert_documented("Parquet", metadata.schema_descr().columns().iter().map(|it| it.name()));
