@@ -10,8 +10,11 @@
 //! together. In [`Analysis::append`] each stream that is open between the pieces ends, and begins anew with its third access.
 //! [`Analysis::merge`] adds all counts.
 
+mod open;
+
 use serde::{Deserialize, Serialize};
 
+use self::open::Open;
 use super::hash::Table;
 use super::histogram::{Histogram, limits};
 use super::{Analysis, Batch, Gap, LINE_LOG2};
@@ -159,7 +162,7 @@ pub struct Streams {
     most: usize,
     counts: Counts,
     instructions: Table<Stream>,
-    open: [Stream; OPEN_STREAMS],
+    open: Open,
     /// Accesses that were looked up in `open`.
     looked_up: u64,
     /// Gaps and restarts so far, at which all streams end.
@@ -183,51 +186,33 @@ impl Streams {
     /// Adds an access to a line, whose stream is not known.
     fn look_up(&mut self, line: u64) {
         self.looked_up = self.looked_up.saturating_add(1);
-        let is_next =
-            |one: &Stream| one.accesses >= 2 && one.last.wrapping_add(one.stride as u64) == line;
-        let distance = |one: &Stream| match one.accesses {
-            0 => u64::MAX,
-            _ => one.last.abs_diff(line),
-        };
-        let at = match self.open.iter().position(is_next) {
-            Some(at) => at,
-            None => {
-                let near = (0..OPEN_STREAMS).min_by_key(|at| distance(&self.open[*at]));
-                let near = near.filter(|at| distance(&self.open[*at]) <= NEAR_LINES);
-                near.unwrap_or_else(|| self.replace())
+        let Streams { counts, open, .. } = self;
+        let at = open.continued(line).unwrap_or_else(|| {
+            let (oldest, ended) = open.take_oldest();
+            counts.end(&ended);
+            oldest
+        });
+        open.change(at, self.looked_up, |stream| {
+            if stream.accesses > 0 && stream.last == line {
+                // Accesses to a line in a row are one step of its stream.
+                counts.repeated = counts.repeated.saturating_add(1);
+            } else {
+                counts.follow(stream, line, LINE_LOG2);
             }
-        };
-        let stream = &mut self.open[at];
-        stream.used = self.looked_up;
-        if stream.accesses > 0 && stream.last == line {
-            // Accesses to a line in a row are one step of its stream.
-            self.counts.repeated = self.counts.repeated.saturating_add(1);
-        } else {
-            self.counts.follow(stream, line, LINE_LOG2);
-        }
-    }
-
-    /// Ends the stream that was used longest ago.
-    fn replace(&mut self) -> usize {
-        let oldest = (0..OPEN_STREAMS).min_by_key(|at| self.open[*at].used).unwrap_or(0);
-        let ended = std::mem::take(&mut self.open[oldest]);
-        self.counts.end(&ended);
-        oldest
+        });
     }
 
     /// Ends all streams: what is missing may have continued them, or not.
     fn end_streams(&mut self) {
         self.gaps = self.gaps.wrapping_add(1);
-        for stream in std::mem::take(&mut self.open) {
-            self.counts.end(&stream);
-        }
+        std::mem::take(&mut self.open).streams().iter().for_each(|stream| self.counts.end(stream));
     }
 
     /// The counts if all open streams end.
     fn ended(&self) -> Counts {
         let mut counts = self.counts.clone();
         self.instructions.iter().for_each(|(_, stream)| counts.end(&stream));
-        self.open.iter().for_each(|stream| counts.end(stream));
+        self.open.streams().iter().for_each(|stream| counts.end(stream));
         counts
     }
 

@@ -1,0 +1,175 @@
+//! The open streams of lines, where instructions are not known, and the choice of the one that a line continues.
+//!
+//! Each access looks all of them up. So what is compared is in arrays of its own, without branches in between: a random
+//! order of lines costs no wrong predictions.
+
+use serde::{Deserialize, Serialize};
+
+use super::{NEAR_LINES, OPEN_STREAMS, Stream};
+
+/// A line that is far from those of all accesses, which are addresses without their lowest bits.
+const NO_LINE: u64 = 1 << 63;
+/// A nibble of each value, from the lowest one on.
+const ASCENDING: u64 = 0xfedc_ba98_7654_3210;
+const EACH_NIBBLE: u64 = 0x1111_1111_1111_1111;
+
+// Places of streams are nibbles.
+const _: () = assert!(OPEN_STREAMS == 16);
+
+/// Open streams.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(from = "[Stream; OPEN_STREAMS]", into = "[Stream; OPEN_STREAMS]")]
+pub(super) struct Open {
+    streams: [Stream; OPEN_STREAMS],
+    /// The last line of each stream, and the line behind it at its stride; [`NO_LINE`] if there is none.
+    last: [u64; OPEN_STREAMS],
+    next: [u64; OPEN_STREAMS],
+    /// Places of the streams, a nibble each: the one that was used longest ago is the lowest one. Of those that were not
+    /// used yet, the first place is lower.
+    order: u64,
+}
+
+impl Default for Open {
+    fn default() -> Self {
+        Open::from([Stream::default(); OPEN_STREAMS])
+    }
+}
+
+impl From<[Stream; OPEN_STREAMS]> for Open {
+    fn from(streams: [Stream; OPEN_STREAMS]) -> Self {
+        let none = [NO_LINE; OPEN_STREAMS];
+        let mut open = Open { streams, last: none, next: none, order: ASCENDING };
+        (0..OPEN_STREAMS).for_each(|at| open.compare_with(at));
+        let mut places: [usize; OPEN_STREAMS] = std::array::from_fn(|at| at);
+        places.sort_by_key(|at| streams[*at].used);
+        places.iter().for_each(|at| open.use_now(*at));
+        open
+    }
+}
+
+impl From<Open> for [Stream; OPEN_STREAMS] {
+    fn from(open: Open) -> Self {
+        open.streams
+    }
+}
+
+impl Open {
+    /// The streams, in the order of the table.
+    pub fn streams(&self) -> &[Stream; OPEN_STREAMS] {
+        &self.streams
+    }
+
+    /// The place of the stream that a line continues: the one whose next line it is, or else the nearest one within
+    /// [`NEAR_LINES`]; of several the first one in the table.
+    #[inline]
+    pub fn continued(&self, line: u64) -> Option<usize> {
+        let next = places(|at| self.next[at] == line);
+        if next != 0 {
+            return Some(next.trailing_zeros() as usize);
+        }
+        // Distances from -NEAR_LINES to NEAR_LINES become those from 0 to twice as many.
+        let near = |at: usize| self.last[at].wrapping_sub(line).wrapping_add(NEAR_LINES);
+        let mut left = places(|at| near(at) <= 2 * NEAR_LINES);
+        let mut nearest = None;
+        while left != 0 {
+            let at = left.trailing_zeros() as usize;
+            left &= left - 1;
+            let distance = self.last[at].abs_diff(line);
+            if nearest.is_none_or(|(_, least)| distance < least) {
+                nearest = Some((at, distance));
+            }
+        }
+        nearest.map(|(at, _)| at)
+    }
+
+    /// The place of the stream that was used longest ago.
+    #[inline]
+    fn oldest(&self) -> usize {
+        self.order as usize % OPEN_STREAMS
+    }
+
+    /// Empties the place of the stream that was used longest ago. Returns the place, which is to be [changed](Self::change)
+    /// next, and that stream.
+    #[inline]
+    pub fn take_oldest(&mut self) -> (usize, Stream) {
+        let at = self.oldest();
+        (at, std::mem::take(&mut self.streams[at]))
+    }
+
+    /// Changes a stream, which is used now. `used`: how many lines were looked up.
+    #[inline]
+    pub fn change(&mut self, at: usize, used: u64, change: impl FnOnce(&mut Stream)) {
+        let stream = &mut self.streams[at];
+        change(stream);
+        stream.used = used;
+        self.compare_with(at);
+        self.use_now(at);
+    }
+
+    /// Sets what is compared with lines.
+    #[inline]
+    fn compare_with(&mut self, at: usize) {
+        let Stream { last, stride, accesses, .. } = self.streams[at];
+        self.last[at] = if accesses > 0 { last } else { NO_LINE };
+        self.next[at] = if accesses > 1 { last.wrapping_add(stride as u64) } else { NO_LINE };
+    }
+
+    /// Makes a stream the one that was used last.
+    #[inline]
+    fn use_now(&mut self, at: usize) {
+        // The lowest nibble that is 0 is found exactly; `at` is in one.
+        let other = self.order ^ (EACH_NIBBLE * at as u64);
+        let zero = other.wrapping_sub(EACH_NIBBLE) & !other & (EACH_NIBBLE << 3);
+        let older = (1 << (zero.trailing_zeros() & !3)) - 1;
+        self.order =
+            self.order & older | self.order >> 4 & !older & u64::MAX >> 4 | (at as u64) << 60;
+    }
+}
+
+/// A bit for each place at which something is so.
+#[inline]
+fn places(is_so: impl Fn(usize) -> bool) -> u32 {
+    (0..OPEN_STREAMS).fold(0, |all, at| all | u32::from(is_so(at)) << at)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// The place of the stream that a line continues or replaces, stream by stream.
+    fn plain(streams: &[Stream], line: u64) -> (Option<usize>, usize) {
+        let next = |one: &Stream| {
+            one.accesses >= 2 && i128::from(one.last) + i128::from(one.stride) == i128::from(line)
+        };
+        let near = streams.iter().enumerate().filter(|(_, one)| one.accesses > 0);
+        let near = near.map(|(at, one)| (one.last.abs_diff(line), at)).min();
+        let near = near.filter(|(distance, _)| *distance <= NEAR_LINES).map(|(_, at)| at);
+        let oldest = streams.iter().enumerate().min_by_key(|(at, one)| (one.used, *at)).unwrap().0;
+        (streams.iter().position(next).or(near), oldest)
+    }
+
+    proptest! {
+        #[test]
+        fn places_are_those_of_a_plain_search(
+            steps in prop::collection::vec(
+                (any::<bool>(), prop_oneof![0..200u64, 0..1u64 << 58], -9..9i64, 0..4u64, -80..80i64),
+                0..200,
+            ),
+        ) {
+            let mut open = Open::default();
+            for (used, (from_last, far, stride, accesses, distance)) in (1..).zip(steps) {
+                let last = open.streams[far as usize % OPEN_STREAMS].last;
+                let line = if from_last { last.saturating_add_signed(distance) } else { far };
+                let (continued, oldest) = plain(&open.streams, line);
+                prop_assert_eq!((open.continued(line), open.oldest()), (continued, oldest));
+                open.change(continued.unwrap_or(oldest), used, |one| {
+                    (one.last, one.stride, one.accesses) = (line, stride, accesses);
+                });
+                let read = Open::from(<[Stream; OPEN_STREAMS]>::from(open.clone()));
+                prop_assert_eq!((read.last, read.next, read.order), (open.last, open.next, open.order));
+            }
+        }
+    }
+}
