@@ -76,21 +76,72 @@ fn line(
     ThreadAccess { thread, made }: &ThreadAccess,
     function: &str,
 ) -> io::Result<()> {
-    let direction = if made.direction == Direction::Write { 'W' } else { 'R' };
-    write!(output, "{thread} {:x} {direction} ", made.pc)?;
+    let mut line = Line::default();
+    line.decimal((*thread).into());
+    line.text(b" ");
+    line.hexadecimal(made.pc);
+    line.text(if made.direction == Direction::Write { b" W " } else { b" R " });
     match made.address {
-        Some(address) => write!(output, "{address:x} ")?,
-        None => write!(output, "? ")?,
+        Some(address) => line.hexadecimal(address),
+        None => line.text(b"?"),
     }
-    write!(output, "{}{}", if made.is_down { "-" } else { "" }, made.size)?;
+    line.text(if made.is_down { b" -" } else { b" " });
+    line.decimal(made.size.into());
     if made.elements != 1 {
-        write!(output, "*{}", made.elements)?;
+        line.text(b"*");
+        line.decimal(made.elements);
     }
-    write!(output, "{}", if made.conditional { " ?" } else { "" })?;
+    line.text(if made.conditional { b" ?" } else { b"" });
     if weighted {
-        write!(output, " x{}", made.represents)?;
+        line.text(b" x");
+        line.decimal(made.represents.into());
     }
-    writeln!(output, "{function}")
+    output.write_all(line.bytes())?;
+    output.write_all(function.as_bytes())?;
+    output.write_all(b"\n")
+}
+
+/// Most bytes of a line without its function: five numbers, of at most 20 digits each, and what is between them.
+const MOST_LINE_BYTES: usize = 128;
+
+/// A line that is put together. The formatter of the standard library takes several times as long as decoding.
+struct Line {
+    bytes: [u8; MOST_LINE_BYTES],
+    length: usize,
+}
+
+impl Default for Line {
+    fn default() -> Self {
+        Line { bytes: [0; MOST_LINE_BYTES], length: 0 }
+    }
+}
+
+impl Line {
+    fn bytes(&self) -> &[u8] {
+        &self.bytes[..self.length]
+    }
+
+    fn text(&mut self, text: &[u8]) {
+        self.bytes[self.length..][..text.len()].copy_from_slice(text);
+        self.length += text.len();
+    }
+
+    /// Appends a number of `digits` digits.
+    fn digits(&mut self, digits: usize, mut number: u64, base: u64) {
+        for place in self.bytes[self.length..][..digits].iter_mut().rev() {
+            *place = b"0123456789abcdef"[(number % base) as usize];
+            number /= base;
+        }
+        self.length += digits;
+    }
+
+    fn hexadecimal(&mut self, number: u64) {
+        self.digits(number.checked_ilog2().unwrap_or(0) as usize / 4 + 1, number, 16);
+    }
+
+    fn decimal(&mut self, number: u64) {
+        self.digits(number.checked_ilog10().unwrap_or(0) as usize + 1, number, 10);
+    }
 }
 
 fn comments(output: &mut impl Write, counts: [u64; 3], ending: &Ending) -> io::Result<()> {
@@ -104,4 +155,40 @@ fn comments(output: &mut impl Write, counts: [u64; 3], ending: &Ending) -> io::R
     }
     what_is_missing(ending).iter().try_for_each(|what| writeln!(output, "# {what}"))?;
     output.flush()
+}
+
+#[cfg(test)]
+mod tests {
+    use hmtt_format::access_trace::Made;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn lines_are_those_of_the_formatter(
+            numbers in [any::<u64>(), any::<u64>(), any::<u64>()],
+            shift in 0..64u32,
+            (thread, size, represents) in any::<(u32, u32, u16)>(),
+            flags in any::<[bool; 5]>(),
+        ) {
+            let [pc, address, elements] = numbers.map(|number| number >> shift);
+            let [writes, is_known, is_down, conditional, weighted] = flags;
+            let direction = if writes { Direction::Write } else { Direction::Read };
+            let address = is_known.then_some(address);
+            let made = Made { pc, direction, address, size, represents, elements, is_down, conditional };
+            let mut found = Vec::new();
+            line(&mut found, weighted, &ThreadAccess { thread, made }, " in main").unwrap();
+            let address = address.map_or("?".into(), |address| format!("{address:x}"));
+            let sign = if is_down { "-" } else { "" };
+            let times = if elements == 1 { String::new() } else { format!("*{elements}") };
+            let letter = if writes { 'W' } else { 'R' };
+            let maybe = if conditional { " ?" } else { "" };
+            let weight = if weighted { format!(" x{represents}") } else { String::new() };
+            let expected = format!(
+                "{thread} {pc:x} {letter} {address} {sign}{size}{times}{maybe}{weight} in main\n"
+            );
+            prop_assert_eq!(String::from_utf8(found).unwrap(), expected);
+        }
+    }
 }
