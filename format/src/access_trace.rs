@@ -134,6 +134,7 @@ pub const fn note(kind: u32, payload: u32) -> u32 {
 }
 
 /// The kind and the payload of a note; `None` for another word.
+#[inline]
 pub const fn parse_note(word: u32) -> Option<(u32, u32)> {
     if word & NOTE == 0 { None } else { Some(((word & !NOTE) >> KIND_SHIFT, word & PAYLOAD)) }
 }

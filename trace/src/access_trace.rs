@@ -10,7 +10,7 @@ mod column;
 mod columns;
 mod decode;
 mod differences;
-mod elements;
+pub(crate) mod elements;
 mod encoder;
 mod encoders;
 mod file_numbers;

@@ -36,6 +36,7 @@ impl<V> Chosen<V> {
 }
 
 impl<V: Visitor> Visitor for Chosen<V> {
+    #[inline]
     fn block(&mut self, executed: &Executed<'_>) {
         if self.has(executed.thread) {
             self.is_found = true;
@@ -43,6 +44,7 @@ impl<V: Visitor> Visitor for Chosen<V> {
         }
     }
 
+    #[inline]
     fn access(&mut self, executed: &Executed<'_>, access: ThreadAccess) {
         if self.has(access.thread) {
             self.visitor.access(executed, access);

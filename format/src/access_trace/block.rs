@@ -193,11 +193,13 @@ impl BlockAccesses {
     ///
     /// Values that are missing count as 0. Numbers of elements that do not fit how far the pointer has moved are forged, and
     /// count as 0, too.
+    #[inline]
     pub fn made(&self, executed: usize, slots: &[u64], fs: u64, add: impl FnMut(Made)) {
         self.made_by(0..self.accesses.len(), executed, slots, fs, add);
     }
 
     /// Those of some of its accesses, all of each instruction, as [`made`](Self::made) does.
+    #[inline]
     pub fn made_by(
         &self,
         accesses: Range<usize>,
@@ -212,30 +214,20 @@ impl BlockAccesses {
             if usize::from(first.operation) > executed {
                 break;
             }
-            let is_elements = matches!(first.place, Place::Elements { .. });
-            if !is_elements {
-                if usize::from(first.operation) < executed {
-                    add(first.made(&value, fs, 1));
-                }
+            if let Place::Elements { left, pointer, .. } = first.place {
+                let same = rest.iter().take_while(|it| it.operation == first.operation);
+                let (all, after) = rest.split_at(same.count());
                 rest = after;
+                let elements = first.elements(left.map(value), pointer.map(value));
+                if elements > 0 {
+                    all.iter().for_each(|one| add(one.made(&value, fs, elements)));
+                }
                 continue;
             }
-            let same = rest.iter().take_while(|it| it.operation == first.operation);
-            let (all, after) = rest.split_at(same.count());
-            rest = after;
-            let elements = match first.place {
-                Place::Elements { left: [before, after], pointer: [from, to], .. } => {
-                    let count = value(before).wrapping_sub(value(after));
-                    let distance = value(to).wrapping_sub(value(from)) as i64;
-                    let is_right =
-                        Some(distance.unsigned_abs()) == count.checked_mul(first.size.into());
-                    if value(after) == NOT_BEGUN || !is_right { 0 } else { count }
-                }
-                _ => 0,
-            };
-            if elements > 0 {
-                all.iter().for_each(|one| add(one.made(&value, fs, elements)));
+            if usize::from(first.operation) < executed {
+                add(first.made(&value, fs, 1));
             }
+            rest = after;
         }
     }
 }
@@ -253,7 +245,17 @@ impl Access {
         some.into_iter().take(count)
     }
 
+    /// How many elements were accessed, by how many are left and by the pointer, each before and after it. A forged number
+    /// counts as 0.
+    fn elements(&self, [before, after]: [u64; 2], [from, to]: [u64; 2]) -> u64 {
+        let count = before.wrapping_sub(after);
+        let distance = to.wrapping_sub(from) as i64;
+        let is_right = Some(distance.unsigned_abs()) == count.checked_mul(self.size.into());
+        if after == NOT_BEGUN || !is_right { 0 } else { count }
+    }
+
     /// The access that was made. `value`: of a slot.
+    #[inline]
     fn made(&self, value: &impl Fn(u16) -> u64, fs: u64, elements: u64) -> Made {
         let (address, is_down) = match self.place {
             Place::Static(address) => (Some(address), false),

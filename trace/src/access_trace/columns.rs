@@ -35,7 +35,7 @@ pub fn decode(content: &[u8], predictor: &mut Predictor) -> Option<Vec<u8>> {
     let mut units = Vec::new();
     for control in controls {
         if control & RAW_UNIT != 0 {
-            units.extend(unit(&mut numbers)?.to_le_bytes());
+            units.extend_from_slice(&unit(&mut numbers)?.to_le_bytes());
         } else {
             let number = match control & OTHER_NUMBER {
                 0 => predictor.expected(),
@@ -45,7 +45,7 @@ pub fn decode(content: &[u8], predictor: &mut Predictor) -> Option<Vec<u8>> {
             if units.len() + SLOT_BYTES * (1 + slots) > bytes {
                 return None;
             }
-            units.extend(u64::from(number).to_le_bytes());
+            units.extend_from_slice(&u64::from(number).to_le_bytes());
             let (first, others) = predictor.follow(number).split_at_mut(slots.min(FIRST_CHANGES));
             let groups = std::iter::once(first).chain(others.chunks_mut(8));
             let mut changed = control >> (8 - FIRST_CHANGES);
@@ -53,12 +53,14 @@ pub fn decode(content: &[u8], predictor: &mut Predictor) -> Option<Vec<u8>> {
                 if index > 0 {
                     changed = take(&mut changes, 1)?[0];
                 }
-                for (place, value) in group.iter_mut().enumerate() {
-                    if changed >> place & 1 != 0 {
-                        *value = value.wrapping_add(read_difference(&mut values)?);
-                    }
-                    units.extend(value.to_le_bytes());
+                // Bits beyond the slots have no meaning.
+                let mut left = u32::from(changed) & !(u32::MAX << group.len());
+                while left != 0 {
+                    let value = &mut group[left.trailing_zeros() as usize];
+                    left &= left - 1;
+                    *value = value.wrapping_add(read_difference(&mut values)?);
                 }
+                group.iter().for_each(|value| units.extend_from_slice(&value.to_le_bytes()));
             }
         }
     }

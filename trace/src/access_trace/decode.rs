@@ -59,6 +59,7 @@ struct Counted<'v, V> {
 
 impl<'v, V: Visitor> Counted<'v, V> {
     /// Passes on a block, or the blocks of a path, and their accesses.
+    #[inline]
     fn execute(
         &mut self,
         number: u32,
@@ -80,6 +81,7 @@ impl<'v, V: Visitor> Counted<'v, V> {
         }
     }
 
+    #[inline]
     fn block<'b>(
         &mut self,
         number: u32,
@@ -97,6 +99,7 @@ impl<'v, V: Visitor> Counted<'v, V> {
         executed
     }
 
+    #[inline]
     fn access(&mut self, executed: &Executed<'_>, made: Made) {
         self.ending.accesses = self.ending.accesses.saturating_add(made.elements);
         self.ending.unknown += u64::from(made.address.is_none());
@@ -193,7 +196,8 @@ pub struct Decoder {
     numbers: Numbers,
     /// The base of the segment `fs` of each thread.
     bases: HashMap<u32, u64>,
-    /// Slots of the current block, and what is derived of them.
+    /// Memory for units as numbers, and for slots of a block with what is derived of them.
+    words: Vec<u64>,
     slots: Vec<u64>,
     sums: Ending,
 }
@@ -223,10 +227,13 @@ impl Decoder {
     /// Decodes the next units of a thread, which begin with a number or a note. What follows an invalid unit is left out and
     /// counted.
     pub fn units(&mut self, thread: u32, units: &[u8], visitor: &mut impl Visitor) {
-        let Decoder { functions, numbers, bases, slots, sums } = self;
+        let Decoder { functions, numbers, bases, words, slots, sums } = self;
         let fs = bases.entry(thread).or_insert(0);
         let mut counted = Counted { thread, functions, ending: *sums, visitor };
-        let is_valid = decode(units, numbers, fs, slots, &mut counted);
+        let (units, rest) = units.as_chunks::<SLOT_BYTES>();
+        words.clear();
+        words.extend(units.iter().map(|unit| u64::from_le_bytes(*unit)));
+        let is_valid = decode(words, numbers, fs, slots, &mut counted) && rest.is_empty();
         *sums = counted.ending;
         sums.invalid_chunks += u64::from(!is_valid);
     }
@@ -240,26 +247,24 @@ impl Decoder {
 /// Decodes units of a thread. `fs`: the base of that segment. `slots`: memory for slots. Returns whether all units are valid;
 /// what follows an invalid one is left out.
 fn decode<V: Visitor>(
-    units: &[u8],
+    units: &[u64],
     numbers: &Numbers,
     fs: &mut u64,
     slots: &mut Vec<u64>,
     counted: &mut Counted<'_, V>,
 ) -> bool {
-    let (units, rest) = units.as_chunks::<SLOT_BYTES>();
     let (mut at, mut last) = (0, LastExecution::default());
-    while let Some(unit) = units.get(at) {
-        let unit = u64::from_le_bytes(*unit);
+    while let Some(&unit) = units.get(at) {
         at += 1;
         match parse_note(unit as u32) {
             Some((FS_BASE, _)) => {
                 let Some(base) = units.get(at) else { return false };
-                *fs = u64::from_le_bytes(*base);
+                *fs = *base;
                 at += 1;
             }
             Some((LOST, _)) => {
                 let Some(words) = units.get(at) else { return false };
-                let words = u64::from_le_bytes(*words);
+                let words = *words;
                 counted.ending.dropped = counted.ending.dropped.saturating_add(words);
                 counted.visitor.gap(Gap::Dropped { thread: counted.thread, words });
                 at += 1;
@@ -273,21 +278,28 @@ fn decode<V: Visitor>(
                     return false;
                 };
                 at += values.len();
-                slots.clear();
-                slots.extend(values.iter().map(|value| u64::from_le_bytes(*value)));
-                if !last.hand_over(&numbered, slots) {
-                    return false;
-                }
-                numbered.block.derive(slots, numbered.derived);
-                let next = units.get(at).map(|unit| u64::from_le_bytes(*unit) as u32);
+                let next = units.get(at).map(|unit| *unit as u32);
                 let executed = match next.and_then(parse_note) {
                     Some((CUT, instructions)) => instructions as usize,
                     _ => usize::from(numbered.instructions),
                 };
-                last.keep(&numbered, executed, slots);
-                counted.execute(number, &numbered, executed, numbers, (slots, *fs));
+                let needs_values = numbered.derived > 0 || numbered.block.repeated.taken > 0;
+                let values = match needs_values {
+                    false => values,
+                    true => {
+                        slots.clear();
+                        slots.extend(values);
+                        if !last.hand_over(&numbered, slots) {
+                            return false;
+                        }
+                        numbered.block.derive(slots, numbered.derived);
+                        &slots[..]
+                    }
+                };
+                last.keep(&numbered, executed, values);
+                counted.execute(number, &numbered, executed, numbers, (values, *fs));
             }
         }
     }
-    rest.is_empty()
+    true
 }

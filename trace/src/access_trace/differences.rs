@@ -7,6 +7,9 @@ use super::column::{Column, take};
 /// Most bytes of a value, which are written before it is known how many it has.
 pub const MOST_VALUE_BYTES: usize = 9;
 
+/// The bits of a value with its length, by the lowest two bits; of one that has its length apart, none.
+const SHORT: [u64; 4] = [0xff, 0xffff, 0xffff_ffff, 0];
+
 /// Compares at most eight values with the expected ones, which they replace, and writes by how much they differ. Returns which
 /// differ. [`MOST_VALUE_BYTES`] were reserved in the column for each value.
 pub fn write_differences(
@@ -41,7 +44,23 @@ pub fn write_differences(
 }
 
 /// Reads the next difference of a column.
+#[inline]
 pub fn read_difference(column: &mut &[u8]) -> Option<u64> {
+    // Mostly there are as many bytes as the longest one has: then there is no branch for each length.
+    let Some([first, rest @ ..]) = column.first_chunk::<MOST_VALUE_BYTES>() else {
+        return read_last_difference(column);
+    };
+    let kind = usize::from(first & 3);
+    let rest = u64::from_le_bytes(*rest);
+    let short = (rest << 8 | u64::from(*first)) & SHORT[kind];
+    let folded = if kind == 3 { rest } else { short >> 2 };
+    *column = &column[VALUE_BYTES[kind]..];
+    Some(folded >> 1 ^ (folded & 1).wrapping_neg())
+}
+
+/// Reads a difference near the end of a column.
+#[cold]
+fn read_last_difference(column: &mut &[u8]) -> Option<u64> {
     let kind = usize::from(column.first()? & 3);
     let folded = if kind == 3 {
         *column = column.get(1..)?;

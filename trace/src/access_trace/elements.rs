@@ -121,7 +121,8 @@ impl<F: FnMut(Made) -> ControlFlow<()>> Drop for EachElement<F> {
 }
 
 /// Whether an access can be made by a model.
-fn is_known(made: &Made) -> bool {
+#[inline]
+pub fn is_known(made: &Made) -> bool {
     let is_possible =
         (1..=MOST_ACCESS_BYTES).contains(&made.size) && made.elements <= MOST_ELEMENTS;
     let bytes = made.elements.saturating_mul(made.size.into());

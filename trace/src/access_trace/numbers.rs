@@ -97,6 +97,7 @@ impl Numbers {
     }
 
     /// What a number stands for. `None` if nothing is described, or if that is a path with parts that are no blocks.
+    #[inline]
     pub fn get(&self, number: u32) -> Option<Numbered<'_>> {
         let index = (number as usize).checked_sub(1)?;
         let UpTo { described, part, instructions, slots, derived, whole } =

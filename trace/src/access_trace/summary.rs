@@ -38,12 +38,12 @@ impl Sums {
         self.reads.saturating_add(self.writes)
     }
 
+    #[inline]
     fn add(&mut self, made: &Made) {
-        let count = match made.direction {
-            Direction::Read => &mut self.reads,
-            Direction::Write => &mut self.writes,
-        };
-        *count = count.saturating_add(made.elements);
+        // Without a branch: reads and writes come in no order that a processor predicts.
+        let writes = made.elements * u64::from(made.direction == Direction::Write);
+        self.reads = self.reads.saturating_add(made.elements - writes);
+        self.writes = self.writes.saturating_add(writes);
         let bytes = made.elements.saturating_mul(made.size.into());
         self.bytes = self.bytes.saturating_add(bytes);
     }
@@ -78,8 +78,18 @@ impl Default for Touched {
 }
 
 impl Touched {
+    /// Adds all lines from that of the first to that of the last address.
+    #[inline]
     fn add(&mut self, first: u64, last: u64) {
         let [first, last] = [first, last].map(|address| address >> LINE_LOG2);
+        let (known, lines) = self.recent[(first >> (PAGE_LOG2 - LINE_LOG2)) as usize % RECENT];
+        let is_known = known == first >> (PAGE_LOG2 - LINE_LOG2) && lines >> (first % 64) & 1 != 0;
+        if first != last || !is_known {
+            self.add_all(first, last);
+        }
+    }
+
+    fn add_all(&mut self, first: u64, last: u64) {
         let (page, end) = (first >> (PAGE_LOG2 - LINE_LOG2), last >> (PAGE_LOG2 - LINE_LOG2));
         let steps = (end - page).min(self.steps);
         self.steps -= steps;
@@ -114,6 +124,20 @@ impl Touched {
     }
 }
 
+/// Addresses from the lowest to the highest one.
+#[derive(Clone, Copy, Debug)]
+struct Span {
+    lowest: u64,
+    highest: u64,
+}
+
+impl Default for Span {
+    /// No address: the lowest one is above the highest one.
+    fn default() -> Self {
+        Span { lowest: u64::MAX, highest: 0 }
+    }
+}
+
 /// Sums up a trace, as a [`Visitor`].
 ///
 /// ```
@@ -137,8 +161,8 @@ pub struct Summary {
     /// By number; the first one stands for accesses of no known function.
     functions: Vec<(Option<Function>, Sums)>,
     touched: Touched,
-    /// Lowest and highest address.
-    span: Option<(u64, u64)>,
+    /// Lowest and highest address, if there is any.
+    span: Span,
     unknown: u64,
     /// What is recorded of each block, by number, how often it was executed, and the number of its function.
     blocks: Vec<(Accuracy, u64, u32)>,
@@ -226,9 +250,11 @@ impl Summary {
 
     /// The lowest and the highest address that was accessed.
     pub fn span(&self) -> Option<(u64, u64)> {
-        self.span
+        let Span { lowest, highest } = self.span;
+        (lowest <= highest).then_some((lowest, highest))
     }
 
+    #[inline]
     fn touch(&mut self, made: &Made) {
         let Some(address) = made.address else {
             self.unknown += 1;
@@ -240,12 +266,13 @@ impl Summary {
         let end = if made.is_down { address } else { address.saturating_add(distance) };
         let last = end.saturating_add(size - 1);
         self.touched.add(first, last);
-        let (lowest, highest) = self.span.unwrap_or((first, last));
-        self.span = Some((lowest.min(first), highest.max(last)));
+        self.span.lowest = self.span.lowest.min(first);
+        self.span.highest = self.span.highest.max(last);
     }
 }
 
 impl Visitor for Summary {
+    #[inline]
     fn block(&mut self, executed: &Executed<'_>) {
         let place = (executed.thread, executed.block.function);
         if place != self.place {
@@ -272,6 +299,7 @@ impl Visitor for Summary {
         }
     }
 
+    #[inline]
     fn access(&mut self, _: &Executed<'_>, ThreadAccess { made, .. }: ThreadAccess) {
         self.open.add(&made);
         self.touch(&made);

@@ -67,16 +67,19 @@ pub trait Visitor {
 pub struct Accesses<F>(pub F);
 
 impl<F: FnMut(ThreadAccess)> Visitor for Accesses<F> {
+    #[inline]
     fn access(&mut self, _: &Executed<'_>, access: ThreadAccess) {
         self.0(access);
     }
 }
 
 impl<V: Visitor> Visitor for &mut V {
+    #[inline]
     fn block(&mut self, executed: &Executed<'_>) {
         V::block(self, executed);
     }
 
+    #[inline]
     fn access(&mut self, executed: &Executed<'_>, access: ThreadAccess) {
         V::access(self, executed, access);
     }

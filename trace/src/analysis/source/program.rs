@@ -10,6 +10,7 @@ use hmtt_format::access_trace::Made;
 
 use super::memories::Memories;
 use super::{Batch, Ending, Gap, Known, Part, SourceError, counted};
+use crate::access_trace::elements::is_known;
 use crate::access_trace::{
     self, ChunkReader, Content, Decoder, Elements, Executed, MOST_ELEMENTS, ThreadAccess, Visitor,
 };
@@ -95,9 +96,15 @@ impl Columns<'_, '_> {
     }
 
     /// Adds an access to the current instruction, whose function has this number.
+    #[inline]
     pub fn push(&mut self, function: u32, made: Made) {
         self.function = function;
-        self.instruction.push(made);
+        if made.elements == 1 && self.instruction.is_empty() {
+            // What follows in the instruction is accessed after it, however many elements that has.
+            self.add(&Made { address: made.address.filter(|_| is_known(&made)), ..made });
+        } else {
+            self.instruction.push(made);
+        }
     }
 
     /// Passes on all accesses up to here.
@@ -107,7 +114,14 @@ impl Columns<'_, '_> {
     }
 
     /// Adds the accesses of an instruction.
+    #[inline]
     pub fn end_instruction(&mut self) {
+        if !self.instruction.is_empty() {
+            self.add_elements();
+        }
+    }
+
+    fn add_elements(&mut self) {
         let instruction = std::mem::take(&mut self.instruction);
         // Forged files have more elements than time allows. A file has a first one for each.
         let more = |one: &Made| one.elements.saturating_sub(1);
@@ -123,6 +137,7 @@ impl Columns<'_, '_> {
         self.instruction.clear();
     }
 
+    #[inline]
     fn add(&mut self, made: &Made) {
         let Some(address) = made.address else {
             self.unknown = self.unknown.saturating_add(made.elements);
@@ -142,11 +157,13 @@ impl Columns<'_, '_> {
 }
 
 impl Visitor for Columns<'_, '_> {
+    #[inline]
     fn block(&mut self, _: &Executed<'_>) {
         // The same instruction may be executed again.
         self.end_instruction();
     }
 
+    #[inline]
     fn access(&mut self, executed: &Executed<'_>, ThreadAccess { made, .. }: ThreadAccess) {
         if self.instruction.first().is_some_and(|first| first.pc != made.pc) {
             self.end_instruction();
