@@ -6,9 +6,12 @@
 //! and [`EachElement`] splits string instructions.
 //! `hmtt_format::access_trace` defines the format.
 
+mod chunk;
 mod column;
 mod columns;
+mod content;
 mod decode;
+mod decoders;
 mod differences;
 pub(crate) mod elements;
 mod encoder;
@@ -24,9 +27,10 @@ pub mod table;
 mod visitor;
 mod writer;
 
+pub use content::{Content, ReadError};
 pub use decode::{Decoder, Ending, read, visit};
 pub use elements::{EachElement, Elements, MOST_ACCESS_BYTES, MOST_ELEMENTS};
-pub use reader::{ChunkReader, Content, ReadError};
+pub use reader::ChunkReader;
 pub use summary::{Summary, Sums};
 pub use visitor::{Accesses, Executed, Gap, ThreadAccess, Visitor};
 pub use writer::{Writer, WriterOptions};

@@ -7,9 +7,10 @@ use hmtt_format::access_trace::{
     BlockAccesses, CUT, FS_BASE, Function, LOST, Made, SLOT_BYTES, START, parse_note,
 };
 
+use super::content::{Content, ReadError};
 use super::kept::LastExecution;
 use super::numbers::{Numbered, Numbers, PartOf};
-use super::reader::{ChunkReader, Content, ReadError};
+use super::reader::ChunkReader;
 use super::visitor::{Accesses, Executed, Gap, ThreadAccess, Visitor};
 
 /// What is known at the end of a file.

@@ -49,6 +49,11 @@ impl Layouts {
         }
     }
 
+    /// How many numbers there are, with the first one, which is not used.
+    pub fn numbers(&self) -> usize {
+        self.numbers.len()
+    }
+
     /// Adds the numbers in the file of the next blocks and paths.
     pub fn add_current(&mut self, numbers: &[u32]) {
         self.current.extend(numbers);
@@ -80,6 +85,8 @@ impl Layouts {
 pub struct Predictor {
     /// By number; the first one stands for the start of a chunk.
     numbers: Vec<Number>,
+    /// How many of them may be named.
+    known: usize,
     /// Last values of all slots.
     values: Vec<u64>,
     /// Number of the chunk. What has another one is forgotten.
@@ -102,7 +109,7 @@ struct Number {
 impl Default for Predictor {
     fn default() -> Self {
         let (numbers, values) = (vec![Number::default()], Vec::new());
-        Predictor { numbers, values, chunk: 1, last: 0 }
+        Predictor { numbers, known: 1, values, chunk: 1, last: 0 }
     }
 }
 
@@ -112,7 +119,13 @@ impl Predictor {
         let new = layouts.numbers.get(self.numbers.len()..).unwrap_or_default();
         self.numbers
             .extend(new.iter().map(|layout| Number { layout: *layout, ..Number::default() }));
+        self.known = self.numbers.len();
         self.values.resize(layouts.slots as usize, 0);
+    }
+
+    /// Allows only the first `known` numbers, as [`Layouts::numbers`] counts them, until more are learned.
+    pub fn restrict(&mut self, known: usize) {
+        self.known = known;
     }
 
     /// Forgets everything but blocks and paths.
@@ -126,7 +139,7 @@ impl Predictor {
     #[inline]
     pub fn slots(&self, number: u32) -> Option<usize> {
         let known = self.numbers.get(number as usize)?;
-        (number > 0).then_some(known.layout.slots.into())
+        (number > 0 && (number as usize) < self.known).then_some(known.layout.slots.into())
     }
 
     /// The number that is expected now, or 0.

@@ -1,74 +1,27 @@
 //! Reads a file, chunk by chunk.
 
+use std::collections::VecDeque;
 use std::io::{self, Read};
 
 use hmtt_format::access_trace::{
-    BLOCKS, BlockAccesses, CHOSEN, CHUNK_HEADER_BYTES, ChunkHeader, END, FS_BYTES, FUNCTIONS,
-    Function, GAP, HEADER_BYTES, MAGIC, MOST_DESCRIBED, UNITS, VERSION,
+    BLOCKS, BlockAccesses, CHOSEN, CHUNK_HEADER_BYTES, ChunkHeader, END, FUNCTIONS, Function, GAP,
+    HEADER_BYTES, MAGIC, MOST_DESCRIBED, UNITS, VERSION,
 };
-use thiserror::Error;
 use zstd::bulk::Decompressor;
 
-use super::column::take;
-use super::columns;
-use super::predictor::{Layouts, Predictor};
+use super::chunk::Chunk;
+use super::content::{Content, ReadError};
+use super::decoders::{Decoders, Pending};
 
-/// Why a file cannot be read.
-#[derive(Debug, Error)]
-pub enum ReadError {
-    /// It is another kind of file.
-    #[error("this is no trace of accesses: it does not begin with {}", String::from_utf8_lossy(&MAGIC))]
-    OtherFile,
-    /// It has a version that is not known.
-    #[error("it has version {0} of the format; this program reads version {VERSION}")]
-    Version(u32),
-    /// A chunk is damaged.
-    #[error("the chunk at byte {at} is damaged: {why}")]
-    Damaged {
-        /// Offset of the chunk in the file.
-        at: u64,
-        /// What is wrong with it.
-        why: &'static str,
-    },
-    /// It cannot be read.
-    #[error("it cannot be read")]
-    Input(#[from] io::Error),
-}
-
-/// The content of a chunk.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Content {
-    /// Descriptions of functions.
-    Functions(Vec<Function>),
-    /// Descriptions of blocks.
-    Blocks(Vec<BlockAccesses>),
-    /// Units of a thread.
-    Units {
-        /// Number of the thread in the system.
-        thread: u32,
-        /// The base of the segment `fs` before them.
-        fs: u64,
-        /// The units.
-        bytes: Vec<u8>,
-    },
-    /// The program ran natively, as was asked for.
-    Gap {
-        /// For how long, in nanoseconds.
-        nanoseconds: u64,
-    },
-    /// Nothing follows.
-    End {
-        /// Words of 4 bytes that threads have dropped.
-        dropped: u64,
-        /// Threads whose last units are missing.
-        cut_threads: u64,
-    },
-}
+/// Most threads that decode chunks: more would wait for what the chunks are decoded for.
+const MOST_THREADS: usize = 8;
 
 /// Reads the chunks of a file in order.
+///
+/// On a machine with several processors, threads decompress and decode chunks of units ahead of those that were asked for.
 pub struct ChunkReader<R> {
     input: R,
-    /// Offset of the next chunk, and of the one before it.
+    /// Offset of the next chunk that is read, and of the one that was returned last.
     next: u64,
     at: u64,
     /// Bytes of all descriptions.
@@ -76,8 +29,11 @@ pub struct ChunkReader<R> {
     /// Number of functions that were described.
     functions: usize,
     decompressor: Decompressor<'static>,
-    layouts: Layouts,
-    predictor: Predictor,
+    decoders: Decoders,
+    /// Chunks that were read, in order, each with its offset.
+    pending: VecDeque<(u64, Pending)>,
+    /// Whether nothing more is read: the file has ended, or is damaged.
+    is_over: bool,
     is_chosen: bool,
 }
 
@@ -100,7 +56,16 @@ impl<R: Read> ChunkReader<R> {
     ///
     /// # Errors
     /// [`ReadError`] if it is another file, or one of another version.
-    pub fn new(mut input: R) -> Result<Self, ReadError> {
+    pub fn new(input: R) -> Result<Self, ReadError> {
+        let threads = std::thread::available_parallelism().map_or(1, usize::from);
+        Self::with_threads(input, if threads > 1 { threads.min(MOST_THREADS) } else { 0 })
+    }
+
+    /// Reads the header. Chunks are decoded by at most this many threads; without any, by the thread that asks for them.
+    ///
+    /// # Errors
+    /// [`ReadError`] if it is another file, or one of another version.
+    pub fn with_threads(mut input: R, threads: usize) -> Result<Self, ReadError> {
         let mut found = [0; HEADER_BYTES];
         if fill(&mut input, &mut found)? < HEADER_BYTES || found[..8] != MAGIC {
             return Err(ReadError::OtherFile);
@@ -120,16 +85,16 @@ impl<R: Read> ChunkReader<R> {
         }
         let is_chosen = flags & CHOSEN != 0;
         let at = HEADER_BYTES as u64;
-        let (decompressor, predictor) = (Decompressor::new()?, Predictor::default());
         Ok(ChunkReader {
             input,
             next: at,
             at,
             described: 0,
             functions: 0,
-            decompressor,
-            layouts: Layouts::default(),
-            predictor,
+            decompressor: Decompressor::new()?,
+            decoders: Decoders::new(threads)?,
+            pending: VecDeque::new(),
+            is_over: false,
             is_chosen,
         })
     }
@@ -139,7 +104,7 @@ impl<R: Read> ChunkReader<R> {
         self.is_chosen
     }
 
-    /// Offset in the file of the chunk that was read last.
+    /// Offset in the file of the chunk that was returned last.
     pub fn offset(&self) -> u64 {
         self.at
     }
@@ -149,15 +114,30 @@ impl<R: Read> ChunkReader<R> {
     /// # Errors
     /// [`ReadError`] if it is damaged, or cannot be read.
     pub fn next_chunk(&mut self) -> Result<Option<Content>, ReadError> {
+        while !self.is_over && self.pending.len() < self.decoders.most_pending() {
+            let next = self.read_chunk();
+            self.is_over = !matches!(next, Ok(Some(_)));
+            let next = next.map(|next| next.map(|(at, chunk)| (at, self.content(chunk))));
+            match next.transpose() {
+                Some(Ok(pending)) => self.pending.push_back(pending),
+                Some(Err(error)) => self.pending.push_back((self.next, Pending::Ready(Err(error)))),
+                None => {}
+            }
+        }
+        let Some((at, pending)) = self.pending.pop_front() else { return Ok(None) };
+        self.at = at;
+        pending.wait().map(Some)
+    }
+
+    /// Reads a chunk, with its offset. `None` if there is none, or only a part of one.
+    fn read_chunk(&mut self) -> Result<Option<(u64, Chunk)>, ReadError> {
         let mut bytes = [0; CHUNK_HEADER_BYTES];
         if fill(&mut self.input, &mut bytes)? < CHUNK_HEADER_BYTES {
             return Ok(None);
         }
-        self.at = self.next;
-        let at = self.at;
-        let damaged = |why| ReadError::Damaged { at, why };
-        let header =
-            ChunkHeader::from_bytes(bytes).ok_or_else(|| damaged("its size is not possible"))?;
+        let at = self.next;
+        let header = ChunkHeader::from_bytes(bytes)
+            .ok_or(ReadError::Damaged { at, why: "its size is not possible" })?;
         let mut compressed = Vec::new();
         // No more memory is used than the file has bytes.
         let length = u64::from(header.compressed);
@@ -166,64 +146,58 @@ impl<R: Read> ChunkReader<R> {
             return Ok(None);
         }
         self.next = at + CHUNK_HEADER_BYTES as u64 + length;
-        if crc32fast::hash(&compressed) != header.checksum {
-            return Err(damaged("its checksum is wrong"));
+        Ok(Some((at, Chunk { at, header, compressed })))
+    }
+
+    /// The content of a chunk, now or later.
+    fn content(&mut self, chunk: Chunk) -> Pending {
+        match chunk.header.kind {
+            UNITS => self.decoders.add(chunk),
+            _ => Pending::Ready(self.parse(&chunk)),
         }
-        let mut frame = &compressed[..];
-        let fs = match header.kind {
-            UNITS => take(&mut frame, FS_BYTES).and_then(|base| base.try_into().ok()),
-            _ => Some([0; FS_BYTES]),
-        };
-        let fs = fs.map(u64::from_le_bytes).ok_or_else(|| damaged("it is too short"))?;
-        let content = self.decompressor.decompress(frame, header.bytes as usize);
-        let content = content.ok().filter(|content| content.len() == header.bytes as usize);
-        let content = content.ok_or_else(|| damaged("it cannot be decompressed"))?;
-        if matches!(header.kind, FUNCTIONS | BLOCKS) {
+    }
+
+    /// The content of a chunk that has no units.
+    fn parse(&mut self, chunk: &Chunk) -> Result<Content, ReadError> {
+        let (_, content) = chunk.unpack(&mut self.decompressor)?;
+        if matches!(chunk.header.kind, FUNCTIONS | BLOCKS) {
             self.described += content.len();
             if self.described > MOST_DESCRIBED {
-                return Err(damaged("there are more descriptions than a file may have"));
+                return Err(chunk.damaged("there are more descriptions than a file may have"));
             }
         }
-        let content = self.parse(header, fs, &content);
-        let content = content.ok_or_else(|| damaged("its content is not valid"))?;
-        match &content {
+        let parsed = parse(chunk.header.kind, &content);
+        let parsed = parsed.ok_or_else(|| chunk.damaged("its content is not valid"))?;
+        match &parsed {
             Content::Functions(more) => self.functions += more.len(),
-            Content::Blocks(blocks)
-                if blocks.iter().any(|one| one.function as usize > self.functions) =>
-            {
-                return Err(damaged("a block is in a function that is not described"));
+            Content::Blocks(blocks) => {
+                if blocks.iter().any(|one| one.function as usize > self.functions) {
+                    return Err(chunk.damaged("a block is in a function that is not described"));
+                }
+                self.decoders.add_blocks(blocks);
             }
             _ => {}
         }
-        Ok(Some(content))
+        Ok(parsed)
     }
+}
 
-    fn parse(&mut self, header: ChunkHeader, fs: u64, content: &[u8]) -> Option<Content> {
-        match header.kind {
-            FUNCTIONS => all(content, Function::parse).map(Content::Functions),
-            BLOCKS => {
-                let blocks = all(content, BlockAccesses::parse)?;
-                self.layouts.add(&blocks);
-                self.predictor.learn(&self.layouts);
-                Some(Content::Blocks(blocks))
-            }
-            UNITS => {
-                let bytes = columns::decode(content, &mut self.predictor)?;
-                Some(Content::Units { thread: header.thread, fs, bytes })
-            }
-            GAP => {
-                let nanoseconds = u64::from_le_bytes(content.try_into().ok()?);
-                Some(Content::Gap { nanoseconds })
-            }
-            END => {
-                let (numbers, []) = content.as_chunks::<8>() else { return None };
-                let [dropped, cut_threads] = numbers else { return None };
-                let [dropped, cut_threads] =
-                    [dropped, cut_threads].map(|one| u64::from_le_bytes(*one));
-                Some(Content::End { dropped, cut_threads })
-            }
-            _ => None,
+/// Parses the content of a chunk that has no units.
+fn parse(kind: u32, content: &[u8]) -> Option<Content> {
+    match kind {
+        FUNCTIONS => all(content, Function::parse).map(Content::Functions),
+        BLOCKS => all(content, BlockAccesses::parse).map(Content::Blocks),
+        GAP => {
+            let nanoseconds = u64::from_le_bytes(content.try_into().ok()?);
+            Some(Content::Gap { nanoseconds })
         }
+        END => {
+            let (numbers, []) = content.as_chunks::<8>() else { return None };
+            let [dropped, cut_threads] = numbers else { return None };
+            let [dropped, cut_threads] = [dropped, cut_threads].map(|one| u64::from_le_bytes(*one));
+            Some(Content::End { dropped, cut_threads })
+        }
+        _ => None,
     }
 }
 

@@ -1,5 +1,7 @@
 //! Tests of files: what is written is read, and damage is reported.
 
+mod threads;
+
 use hmtt_format::Direction;
 use hmtt_format::access_trace::{
     Access, BlockAccesses, CUT, FS_BASE, Function, Kept, LOST, MOST_BYTES, Part, Place, Repeated,
