@@ -17,14 +17,14 @@
 //! clock have that of the row before. Invariant: rows are in the order that `sorting_columns` states.
 
 mod catch_panic;
-mod column_chunk;
+pub mod column_chunk;
 mod columns;
 mod compact;
 mod encoder;
 mod footer_check;
 mod pack;
+pub mod packed;
 mod page_check;
-mod pages;
 mod reader;
 mod row_group;
 mod thrift_schema;

@@ -5,24 +5,26 @@ use ::parquet::column::writer::{ColumnCloseResult, ColumnWriter, get_column_writ
 use ::parquet::errors::Result;
 use ::parquet::file::properties::WriterPropertiesPtr;
 use ::parquet::file::writer::{SerializedPageWriter, SerializedRowGroupWriter, TrackedWrite};
+use ::parquet::schema::types::ColumnDescPtr;
 use bytes::Bytes;
 use std::io::Write;
 
-use super::{Column, SCHEMA};
-
 /// The last encoded chunk, with its value and its number of rows.
-pub(super) struct ConstantChunk<V> {
-    column: Column,
+pub struct ConstantChunk<V> {
+    descriptor: ColumnDescPtr,
     made: Option<(V, usize, Bytes, ColumnCloseResult)>,
 }
 
 impl<V: PartialEq + Clone> ConstantChunk<V> {
     /// Creates it without a chunk.
-    pub fn new(column: Column) -> Self {
-        ConstantChunk { column, made: None }
+    pub fn new(descriptor: ColumnDescPtr) -> Self {
+        ConstantChunk { descriptor, made: None }
     }
 
     /// Adds a column of `rows` times `value` to the group; `write` encodes it where the kept chunk does not fit.
+    ///
+    /// # Errors
+    /// If the values cannot be encoded, or the group cannot be written.
     pub fn append<W: Write + Send>(
         &mut self,
         group: &mut SerializedRowGroupWriter<'_, W>,
@@ -37,8 +39,7 @@ impl<V: PartialEq + Clone> ConstantChunk<V> {
         }
         let mut buffer = TrackedWrite::new(Vec::new());
         let pages = Box::new(SerializedPageWriter::new(&mut buffer));
-        let mut column =
-            get_column_writer(SCHEMA.column(self.column as usize), properties.clone(), pages);
+        let mut column = get_column_writer(self.descriptor.clone(), properties.clone(), pages);
         write(&mut column)?;
         let result = column.close()?;
         let bytes = Bytes::from(buffer.into_inner()?);
