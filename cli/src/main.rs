@@ -21,6 +21,8 @@ mod completions;
 mod convert;
 #[cfg(feature = "tag")]
 mod ctl;
+#[cfg(feature = "dataset")]
+mod dataset;
 mod decode;
 mod format;
 mod info;
@@ -66,6 +68,8 @@ enum Command {
     Analysis(analysis::Arguments),
     Convert(convert::Arguments),
     Merge(merge::Arguments),
+    #[cfg(feature = "dataset")]
+    Dataset(dataset::Arguments),
     #[cfg(feature = "analysis")]
     #[command(flatten)]
     Accesses(accesses::Command),
@@ -92,6 +96,8 @@ fn main() -> ExitCode {
         Command::Analysis(arguments) => analysis::run(&arguments),
         Command::Convert(arguments) => convert::run(&arguments),
         Command::Merge(arguments) => merge::run(&arguments),
+        #[cfg(feature = "dataset")]
+        Command::Dataset(arguments) => dataset::run(&arguments),
         #[cfg(feature = "analysis")]
         Command::Accesses(command) => accesses::run(&command),
         #[cfg(all(feature = "analysis", feature = "tag"))]

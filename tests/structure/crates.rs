@@ -10,7 +10,7 @@ use crate::source::Crate;
 
 /// Crates of the workspace that each crate may use, except in tests. ARCHITECTURE.md has the same
 /// list.
-const ALLOWED: [(&str, &[&str]); 10] = [
+const ALLOWED: [(&str, &[&str]); 11] = [
     ("hmtt-format", &[]),
     ("gateware", &["hmtt-format"]),
     ("hmtt-sim", &["hmtt-format", "gateware", "hmtt", "hmtt-probe", "hmtt-translator"]),
@@ -18,7 +18,11 @@ const ALLOWED: [(&str, &[&str]); 10] = [
     ("hmtt-host", &["hmtt-format", "hmtt"]),
     ("hmtt-probe", &["hmtt-format"]),
     ("hmtt-translator", &["hmtt-format", "hmtt-probe"]),
-    ("hmtt-cli", &["hmtt-format", "hmtt", "hmtt-host", "hmtt-probe", "hmtt-translator"]),
+    ("hmtt-dataset", &["hmtt-format", "hmtt"]),
+    (
+        "hmtt-cli",
+        &["hmtt-format", "hmtt", "hmtt-dataset", "hmtt-host", "hmtt-probe", "hmtt-translator"],
+    ),
     ("hmtt-test-support", &["hmtt-format", "hmtt"]),
     (
         "hmtt-tests",

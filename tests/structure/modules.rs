@@ -8,8 +8,9 @@ use std::path::Path;
 use crate::source::Crate;
 
 /// The first file of each crate.
-const CRATES: [&str; 14] = [
+const CRATES: [&str; 15] = [
     "cli/src/main.rs",
+    "dataset/src/lib.rs",
     "format/src/lib.rs",
     "fuzz/src/lib.rs",
     "gateware/src/lib.rs",

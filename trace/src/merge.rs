@@ -16,6 +16,7 @@ mod marks;
 mod survey;
 mod time_base;
 
+pub use arrivals::{Arrivals, Line};
 pub(crate) use marks::{MarkIndex, Offset, first_offset, follow as follow_marks};
 use survey::Survey;
 pub use survey::{CardSession, survey_capture};

@@ -33,6 +33,7 @@ use crate::decode::Accesses;
 use crate::identity::CardId;
 pub use card::Card;
 pub use items::Items;
+pub use json_object::object;
 pub use row::{Entry, Row};
 
 /// Why a table could not be read or written.

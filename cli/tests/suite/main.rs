@@ -11,6 +11,8 @@ mod command_line;
 mod completions;
 mod convert;
 mod ctl;
+#[cfg(feature = "dataset")]
+mod dataset;
 mod dissector;
 mod escapes;
 mod exit_status;

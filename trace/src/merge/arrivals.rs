@@ -14,7 +14,7 @@ const MAX_POINTS: usize = 4096;
 /// Arrivals of frames as points: the time of a frame's last record by the card's clock, and the arrival time by the
 /// receiver's clock minus that time. In nanoseconds.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Arrivals {
+pub struct Arrivals {
     origin: Option<Duration>,
     points: Vec<(f64, f64)>,
     /// Adjacent frames that become one point.
@@ -24,9 +24,12 @@ pub(super) struct Arrivals {
 
 /// A line from a card's time to the receiver's time, in nanoseconds: receiver = origin + time + above + slope * time.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Line {
+pub struct Line {
+    /// Receiver's time from which the line counts, since the Unix epoch.
     pub origin: Duration,
+    /// Receiver's time at the card's time 0, after the origin.
     pub above: f64,
+    /// What the receiver's clock gains in each nanosecond of the card's.
     pub slope: f64,
     /// The card's times, in nanoseconds, between which the line was fitted: the ends of the hull's edge.
     pub edge: (f64, f64),

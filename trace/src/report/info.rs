@@ -181,7 +181,8 @@ impl Info {
 }
 
 impl Settings {
-    fn new(report: &Report) -> Self {
+    /// Describes the settings that a report states.
+    pub fn new(report: &Report) -> Self {
         Settings {
             format_version: report.version,
             running: report.running,

@@ -70,7 +70,8 @@ pub struct Limits {
 }
 
 impl Memory {
-    pub(super) fn new(memory: &MemoryDescription, digest: u64) -> Self {
+    /// Describes a memory, with the digest that its report states.
+    pub fn new(memory: &MemoryDescription, digest: u64) -> Self {
         Memory {
             generation: memory.generation.name(),
             tck_ps: memory.tck_ps,

@@ -93,7 +93,7 @@ pub(super) enum Object {
 }
 
 /// Formats an entry as a JSON object on one line.
-pub(super) fn object(entry: &Entry) -> String {
+pub fn object(entry: &Entry) -> String {
     let other = |other| serde_json::to_string(&other);
     let object = match *entry {
         Entry::Event(event) => serde_json::to_string(&event),

@@ -43,11 +43,11 @@ use serde::{Deserialize, Serialize};
 
 use super::Card;
 use crate::identity::CardId;
-pub(crate) use catch_panic::catch_panic;
+pub use catch_panic::catch_panic;
 pub use catch_panic::hide_caught_panics;
-pub(crate) use page_check::CheckedFile;
+pub use page_check::CheckedFile;
 pub use reader::ParquetReader;
-pub(crate) use values::{Values, open};
+pub use values::{Values, open};
 pub use writer::ParquetWriter;
 
 /// Version of the columns and keys, stated in the file.

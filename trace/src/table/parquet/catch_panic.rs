@@ -15,9 +15,10 @@ thread_local! {
 
 /// Calls `read` and returns its result, or an error if it panics. After an error the objects that `read` used
 /// must not be used again.
-pub(crate) fn catch_panic<T>(
-    read: impl FnOnce() -> Result<T>,
-) -> std::result::Result<T, TableError> {
+///
+/// # Errors
+/// As `read` returns it, or that the library has panicked.
+pub fn catch_panic<T>(read: impl FnOnce() -> Result<T>) -> std::result::Result<T, TableError> {
     match catch_unwind(AssertUnwindSafe(|| with_flag(true, read))) {
         Ok(result) => Ok(result?),
         Err(_) => {

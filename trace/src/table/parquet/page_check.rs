@@ -31,7 +31,7 @@ const MAX_ENTRIES: u64 = 1 << 20;
 const DELTA_BYTE_ARRAY: u64 = 7;
 
 /// A file whose page headers are checked before the pages are read.
-pub(crate) struct CheckedFile {
+pub struct CheckedFile {
     file: File,
     has_metadata: Arc<AtomicBool>,
 }
@@ -39,7 +39,7 @@ pub(crate) struct CheckedFile {
 impl CheckedFile {
     /// Wraps a file. Page headers are checked once the returned flag is set; the metadata, which are not pages,
     /// are read before that.
-    pub fn new(file: File) -> (Self, Arc<AtomicBool>) {
+    pub(super) fn new(file: File) -> (Self, Arc<AtomicBool>) {
         let has_metadata = Arc::new(AtomicBool::new(false));
         (CheckedFile { file, has_metadata: Arc::clone(&has_metadata) }, has_metadata)
     }

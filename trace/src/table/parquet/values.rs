@@ -22,7 +22,7 @@ const BATCH_ROWS: usize = 1 << 14;
 ///
 /// # Errors
 /// [`TableError`]: the file cannot be read, or is no Parquet file.
-pub(crate) fn open(file: File) -> Result<SerializedFileReader<CheckedFile>, TableError> {
+pub fn open(file: File) -> Result<SerializedFileReader<CheckedFile>, TableError> {
     let length = file.metadata()?.len();
     check_footer(&file, length)?;
     let (file, has_metadata) = CheckedFile::new(file);
@@ -33,7 +33,7 @@ pub(crate) fn open(file: File) -> Result<SerializedFileReader<CheckedFile>, Tabl
 }
 
 /// The values of one column, decoded in batches.
-pub(crate) struct Values<T: DataType> {
+pub struct Values<T: DataType> {
     reader: Option<ColumnReaderImpl<T>>,
     is_optional: bool,
     values: Vec<T::T>,

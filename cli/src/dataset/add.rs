@@ -1,0 +1,92 @@
+//! `hmtt dataset add`: adds captures to a data set.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Result, ensure};
+use hmtt_dataset::{AddOptions, Added, Dataset, default_run};
+use serde_json::json;
+
+use super::Folder;
+
+/// Add captures to a data set, which is created if need be
+#[derive(clap::Args)]
+#[command(
+    after_help = "A capture that the data set has already, under whatever name, is left out. Each \
+    capture appears whole: what is interrupted is completed by the next command on the data set."
+)]
+pub struct Arguments {
+    #[command(flatten)]
+    folder: Folder,
+    #[command(flatten)]
+    names: Names,
+    /// Captures
+    #[arg(value_name = "CAPTURE", required = true)]
+    captures: Vec<PathBuf>,
+    /// Print a JSON object for each capture
+    #[arg(long)]
+    json: bool,
+}
+
+/// Names of what is added.
+#[derive(clap::Args)]
+pub struct Names {
+    /// Name of the run; by default that of the capture, without what `hmtt-recv -b` appends
+    #[arg(long, value_name = "NAME")]
+    pub run: Option<String>,
+    /// Name of the receiver, which becomes the first part of its boards' names: NAME-eth1
+    #[arg(long, value_name = "NAME")]
+    pub receiver: Option<String>,
+}
+
+/// Runs the command. Returns whether a capture has losses.
+pub fn run(arguments: &Arguments) -> Result<bool> {
+    let dataset = Dataset::new(&arguments.folder.folder);
+    let mut has_loss = false;
+    for capture in &arguments.captures {
+        has_loss |= add(&dataset, capture, &arguments.names, arguments.json)?;
+    }
+    Ok(has_loss)
+}
+
+/// Adds a capture and prints what it has. Returns whether it has losses.
+pub fn add(dataset: &Dataset, capture: &Path, names: &Names, json: bool) -> Result<bool> {
+    let run = names.run.clone().unwrap_or_else(|| default_run(capture));
+    ensure!(!run.is_empty(), "{}: give the run a name", capture.display());
+    let options = AddOptions { run: &run, receiver: names.receiver.as_deref() };
+    let path = capture.display().to_string();
+    let name = hmtt_format::escape::message(&path);
+    let shown = hmtt_format::escape::message(&run);
+    match dataset.add(capture, &options)? {
+        Added::Present if json => {
+            println!("{}", json!({"file": path, "is_new": false}));
+            Ok(false)
+        }
+        Added::Present => {
+            println!("{name}: in the data set already");
+            Ok(false)
+        }
+        Added::New(summary) => {
+            let counts = summary.counts.sum();
+            if json {
+                let object = json!({
+                    "file": path,
+                    "is_new": true,
+                    "capture": summary.hash.to_string(),
+                    "run": run,
+                    "parts": summary.parts.len(),
+                    "accesses": counts.accesses,
+                    "lost_accesses": counts.lost_accesses,
+                    "is_cut": summary.is_cut,
+                });
+                println!("{object}");
+            } else {
+                let (accesses, parts) = (counts.accesses, summary.parts.len());
+                println!(
+                    "{name}: {accesses} accesses, {} lost, added to run {shown} in {parts} parts",
+                    counts.lost_accesses
+                );
+            }
+            Ok(summary.has_loss())
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! `hmtt dataset check`: checks a data set.
+
+use std::path::PathBuf;
+
+use anyhow::{Result, bail};
+use hmtt_dataset::Dataset;
+
+use super::Folder;
+
+/// Check that a data set has what its captures counted, in order, with every gap
+#[derive(clap::Args)]
+#[command(
+    after_help = "Reads every part. Rows, accesses, losses and gaps of each session are compared with \
+    the counts in the table of runs; these are compared with the captures themselves, where they are given."
+)]
+pub struct Arguments {
+    #[command(flatten)]
+    folder: Folder,
+    /// Captures to be counted once more, without decoding them
+    #[arg(value_name = "CAPTURE")]
+    captures: Vec<PathBuf>,
+    /// Print the result as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs the command. Returns whether accesses are lost.
+pub fn run(arguments: &Arguments) -> Result<bool> {
+    let dataset = Dataset::open(&arguments.folder.folder)?;
+    let mut check = dataset.check()?;
+    dataset.recount(&arguments.captures, &mut check)?;
+    if arguments.json {
+        println!("{}", serde_json::to_string_pretty(&check)?);
+    } else {
+        println!(
+            "{} parts, {} bytes, {} captures, {} sessions",
+            check.parts, check.part_bytes, check.captures, check.sessions
+        );
+        println!(
+            "{} accesses, {} lost, {} gaps",
+            check.access_rows, check.lost_accesses, check.gap_count
+        );
+        if !arguments.captures.is_empty() {
+            println!("{} captures counted once more", check.recounted);
+        }
+    }
+    for problem in &check.problems {
+        report!("hmtt: {}", hmtt_format::escape::message(problem));
+    }
+    match check.problem_count {
+        0 => Ok(check.lost_accesses != 0),
+        count => bail!("{}: {count} problems", arguments.folder.folder.display()),
+    }
+}

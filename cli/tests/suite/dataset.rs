@@ -1,0 +1,51 @@
+//! Tests `hmtt dataset`: what it prints, its exit status, and names of its JSON.
+
+use std::path::Path;
+use std::process::Output;
+
+use hmtt_test_support::names::assert_json_documented;
+use serde_json::Value;
+
+use crate::card::Card;
+use crate::convert::samples::everything;
+use crate::{capture_file, hmtt};
+
+/// Runs `hmtt dataset` in a folder. Returns its output, without that folder's path, and its exit status.
+fn run(folder: &Path, arguments: &[&str]) -> (String, i32) {
+    let Output { stdout, stderr, status } = hmtt(&[&["dataset"], arguments].concat());
+    let text = String::from_utf8([stdout, stderr].concat()).unwrap();
+    let folder = format!("{}/", folder.display());
+    (text.replace(&folder, ""), status.code().unwrap())
+}
+
+#[test]
+fn captures_are_added_once_and_checked() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let (frames, _) = Card::new().session(20, 100);
+    std::fs::rename(capture_file("dataset.pcapng", &frames), path("a.pcapng")).unwrap();
+    std::fs::rename(capture_file("dataset-all.pcapng", &everything()), path("b.pcapng")).unwrap();
+    let (data, a, b) = (path("data"), path("a.pcapng"), path("b.pcapng"));
+    let add = |arguments: &[&str]| run(folder.path(), &[&["add", &data], arguments].concat());
+    let first = "a.pcapng: 2000 accesses, 0 lost, added to run a in 2 parts\n";
+    assert_eq!(add(&[&a]), (first.to_owned(), 0));
+    assert_eq!(add(&["--run", "c", &a]), ("a.pcapng: in the data set already\n".to_owned(), 0));
+    // What is lost is stated, as by `hmtt decode`.
+    let (text, status) = add(&["--run", "night/1", "--receiver", "r7", "--json", &b]);
+    let added: Value = serde_json::from_str(&text).unwrap();
+    assert_json_documented("hmtt dataset add --json", &added);
+    assert_eq!((status, &added["is_new"]), (3, &true.into()));
+    assert!(folder.path().join("data/kind=runs/run=night%2F1/board=r7-veth1").is_dir());
+    let (text, status) = run(folder.path(), &["check", &data, "--json", &a, &b]);
+    let check: Value = serde_json::from_str(&text).unwrap();
+    assert_json_documented("hmtt dataset check --json", &check);
+    assert_eq!((status, &check["problem_count"], &check["recounted"]), (3, &0.into(), &2.into()));
+}
+
+#[test]
+fn folders_that_are_no_data_sets_are_errors() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    let expected = "hmtt: data is no data set: it has no tables\n".to_owned();
+    assert_eq!(run(folder.path(), &["check", data.to_str().unwrap()]), (expected, 1));
+}

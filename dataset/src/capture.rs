@@ -1,0 +1,89 @@
+//! Reads a capture into the parts of its partitions, which are not published yet.
+//!
+//! ```text
+//! capture -> sink      accesses and items of each card, with session and arrival
+//!         -> item_rows items -> rows of tables
+//!         -> parts     accesses, rows -> files, one for each table, board and hour
+//!         -> run_rows  what is known of each session at the end -> rows of `runs`
+//! ```
+
+mod boards;
+mod item_rows;
+mod parts;
+mod run_rows;
+mod sink;
+
+use std::path::Path;
+
+use hmtt::capture_reader::CaptureReader;
+use hmtt::decode::LinkCounts;
+use hmtt::pcapng::{Interface, ReadError, Reading};
+
+use crate::error::DatasetError;
+use crate::identity::CaptureHash;
+use crate::staging::Staging;
+use boards::Boards;
+use parts::Parts;
+pub use parts::StagedPart;
+use run_rows::Ending;
+use sink::CaptureSink;
+
+/// What a capture is added as.
+#[derive(Clone, Copy, Debug)]
+pub struct Origin<'a> {
+    /// The capture.
+    pub path: &'a Path,
+    /// Its hash.
+    pub hash: CaptureHash,
+    /// Name of the run.
+    pub run: &'a str,
+    /// Name of the receiver, the first part of its boards' names.
+    pub receiver: Option<&'a str>,
+}
+
+/// The parts of a capture.
+#[derive(Debug)]
+pub struct Ingested {
+    /// The parts, in the order in which they are to be published.
+    pub parts: Vec<StagedPart>,
+    /// Counts of the cards.
+    pub counts: LinkCounts,
+    /// Whether the capture ends within a block.
+    pub is_cut: bool,
+}
+
+/// Writes the parts of a capture into a staging folder.
+///
+/// # Errors
+/// The capture cannot be read, or a part cannot be written.
+pub fn ingest(origin: &Origin<'_>, staging: &Staging) -> Result<Ingested, DatasetError> {
+    let unreadable =
+        |source: ReadError| DatasetError::Capture { path: origin.path.to_owned(), source };
+    // It was read for its hash, and so is in the page cache.
+    let mut reader = CaptureReader::open_as(origin.path, Reading::Shared).map_err(unreadable)?;
+    let mut sink = CaptureSink::default();
+    let mut parts = Parts::new(origin, staging)?;
+    let mut boards = Boards::new(origin.receiver);
+    while let Some(mut next) = reader.next_packet().map_err(unreadable)? {
+        let packet = next.packet.number;
+        let undated = || DatasetError::Undated { path: origin.path.to_owned(), packet };
+        sink.begin(next.packet.time.ok_or_else(undated)?);
+        next.decode(&mut sink);
+        if sink.is_due() {
+            boards.learn(next.cards(), next.packet.interfaces);
+            parts.take(&mut sink, &boards, false)?;
+        }
+    }
+    let counts = reader.finish(&mut sink);
+    sink.end();
+    let links: Vec<_> = counts.cards.iter().map(|card| card.link).collect();
+    let interfaces: &[Interface] = reader.interfaces();
+    boards.learn(&links, interfaces);
+    parts.take(&mut sink, &boards, true)?;
+    let is_cut = reader.truncated_at().is_some();
+    let ending = Ending { counts: &counts, interfaces, is_cut };
+    for (partition, row) in run_rows::rows(origin, &sink, &boards, &ending) {
+        parts.row(partition, row)?;
+    }
+    Ok(Ingested { parts: parts.finish()?, counts, is_cut })
+}

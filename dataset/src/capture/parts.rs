@@ -1,0 +1,263 @@
+//! Distributes the rows of a capture to parts: one file for each table, board and hour.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::ops::Range;
+use std::path::Path;
+use std::time::Duration;
+
+use parquet::data_type::ByteArray;
+
+use super::Origin;
+use super::boards::Boards;
+use super::item_rows::{self, Head};
+use super::sink::{CaptureSink, CardAccesses, DUE_ACCESSES, FrameAccesses};
+use crate::accesses::{AccessWriter, Group, milliseconds};
+use crate::error::DatasetError;
+use crate::hour::Hour;
+use crate::part::{PartWriter, properties};
+use crate::partition::Partition;
+use crate::rows::Value;
+use crate::schema::Table;
+use crate::staging::Staging;
+
+/// Rows from which a part is ended: its footer should be read quickly.
+const MAX_ROWS: u64 = 1 << 28;
+/// Most parts of a capture. Arrival times that jump from hour to hour are no receiver's.
+const MAX_PARTS: usize = 1 << 13;
+
+/// A part in the staging folder.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StagedPart {
+    /// Name in the staging folder.
+    pub staged: String,
+    /// Where it belongs.
+    pub partition: Partition,
+    /// Name in its partition.
+    pub name: String,
+}
+
+/// An open part.
+struct Open {
+    partition: Partition,
+    staged: String,
+    file: PartWriter,
+}
+
+/// Memory for the columns of a row group.
+#[derive(Default)]
+struct Scratch {
+    clocks: Vec<i64>,
+    arrivals: Vec<i64>,
+    addresses: Vec<i64>,
+    writes: Vec<bool>,
+}
+
+/// A writer of the parts of one capture.
+pub struct Parts<'a> {
+    origin: &'a Origin<'a>,
+    staging: &'a Staging,
+    capture: String,
+    accesses: AccessWriter,
+    /// The open part of each board and table.
+    open: HashMap<(String, Table), Open>,
+    finished: Vec<StagedPart>,
+    /// Number of parts of each partition.
+    counts: HashMap<Partition, usize>,
+    created: usize,
+    scratch: Scratch,
+}
+
+impl<'a> Parts<'a> {
+    /// Starts without parts.
+    pub fn new(origin: &'a Origin<'a>, staging: &'a Staging) -> Result<Self, DatasetError> {
+        Ok(Parts {
+            origin,
+            staging,
+            capture: origin.hash.to_string(),
+            accesses: AccessWriter::new(properties(Table::Accesses))?,
+            open: HashMap::new(),
+            finished: Vec::new(),
+            counts: HashMap::new(),
+            created: 0,
+            scratch: Scratch::default(),
+        })
+    }
+
+    /// Takes what the sink has collected; at the end of the capture all of it, otherwise whole row groups.
+    pub fn take(
+        &mut self,
+        sink: &mut CaptureSink,
+        boards: &Boards,
+        is_end: bool,
+    ) -> Result<(), DatasetError> {
+        for placed in sink.items.drain(..) {
+            let Some(arrival) = placed.arrival else { continue };
+            let session = &mut sink.sessions[placed.session];
+            let head = Head {
+                capture: ByteArray::from(self.capture.as_str()),
+                session: placed.session,
+                arrival,
+            };
+            if let Some((table, row)) =
+                item_rows::row(&head, &placed.item, session.report.as_deref())
+            {
+                session.rows[table as usize] += 1;
+                let board = boards.name(session.card);
+                let partition = self.partition(table, board, arrival);
+                self.row(partition, row)?;
+            }
+        }
+        for (card, accesses) in sink.cards.iter_mut().enumerate() {
+            self.take_accesses(accesses, boards.name(hmtt::CardId(card)), is_end)?;
+        }
+        sink.taken();
+        Ok(())
+    }
+
+    /// Adds a row.
+    pub fn row(&mut self, partition: Partition, row: Vec<Value>) -> Result<(), DatasetError> {
+        self.open(partition)?.file.row(row)
+    }
+
+    /// Completes all parts, and returns them in the order in which they are to be published.
+    pub fn finish(mut self) -> Result<Vec<StagedPart>, DatasetError> {
+        let open: Vec<Open> = self.open.drain().map(|(_, open)| open).collect();
+        open.into_iter().try_for_each(|open| self.close(open))?;
+        self.finished.sort_by(|one, other| {
+            (&one.partition, &one.name).cmp(&(&other.partition, &other.name))
+        });
+        Ok(self.finished)
+    }
+
+    fn partition(&self, table: Table, board: &str, arrival: Duration) -> Partition {
+        let (run, board) = (self.origin.run.to_owned(), board.to_owned());
+        Partition { table, run, board, hour: Hour::of(arrival) }
+    }
+
+    /// Writes accesses of a card: row groups of one session and one hour.
+    fn take_accesses(
+        &mut self,
+        accesses: &mut CardAccesses,
+        board: &str,
+        is_end: bool,
+    ) -> Result<(), DatasetError> {
+        let (mut start, mut done) = (0, 0);
+        while let Some(first) = accesses.frames.get(done) {
+            let of_group = |frame: &FrameAccesses| (frame.session, Hour::of(frame.arrival));
+            let rest = &accesses.frames[done..];
+            let same = rest.iter().take_while(|frame| of_group(frame) == of_group(first)).count();
+            let available = rest[same - 1].end;
+            let is_complete = is_end || same < rest.len();
+            let end = available.min(start + DUE_ACCESSES);
+            if end - start < DUE_ACCESSES && !is_complete {
+                break;
+            }
+            let partition = self.partition(Table::Accesses, board, first.arrival);
+            self.write_accesses(partition, accesses, &accesses.frames[done..], start..end)?;
+            // A frame in which a row group becomes full is divided.
+            done += rest.iter().take_while(|frame| frame.end <= end).count();
+            start = end;
+        }
+        let CardAccesses { columns, frames, .. } = accesses;
+        frames.drain(..done);
+        frames.iter_mut().for_each(|frame| frame.end -= start);
+        columns.clocks.drain(..start);
+        columns.addresses.drain(..start);
+        columns.writes.drain(..start);
+        Ok(())
+    }
+
+    /// Writes a row group. `frames`: the frames of its accesses, and those after them.
+    fn write_accesses(
+        &mut self,
+        partition: Partition,
+        accesses: &CardAccesses,
+        frames: &[FrameAccesses],
+        rows: Range<usize>,
+    ) -> Result<(), DatasetError> {
+        let Some(session) = frames.first().map(|frame| frame.session as i64) else { return Ok(()) };
+        let columns = &accesses.columns;
+        let clock = columns.clocks[rows.clone()].iter().max();
+        if let Some(clock) = clock.filter(|clock| i64::try_from(**clock).is_err()) {
+            return Err(DatasetError::Clock(*clock));
+        }
+        // The memory of the group before is used again.
+        let Scratch { mut clocks, mut arrivals, mut addresses, mut writes } =
+            std::mem::take(&mut self.scratch);
+        arrivals.clear();
+        for frame in frames {
+            if arrivals.len() == rows.len() {
+                break;
+            }
+            arrivals.resize(frame.end.min(rows.end) - rows.start, milliseconds(frame.arrival));
+        }
+        clocks.clear();
+        clocks.extend(columns.clocks[rows.clone()].iter().map(|clock| *clock as i64));
+        addresses.clear();
+        addresses.extend(columns.addresses[rows.clone()].iter().map(|address| *address as i64));
+        writes.clear();
+        writes.extend_from_slice(&columns.writes[rows]);
+        if !clocks.is_sorted() {
+            let mut order: Vec<usize> = (0..clocks.len()).collect();
+            order.sort_by_key(|at| clocks[*at]);
+            (addresses, arrivals) = (ordered(&addresses, &order), ordered(&arrivals, &order));
+            (writes, clocks) = (ordered(&writes, &order), ordered(&clocks, &order));
+        }
+        let capture = self.capture.clone();
+        let group = Group {
+            capture: &capture,
+            session,
+            clocks: &clocks,
+            arrivals: &arrivals,
+            addresses: &addresses,
+            writes: &writes,
+        };
+        self.open(partition.clone())?;
+        let Parts { open, accesses: writer, .. } = self;
+        if let Some(open) = open.get_mut(&(partition.board, partition.table)) {
+            open.file.accesses(writer, &group)?;
+        }
+        self.scratch = Scratch { clocks, arrivals, addresses, writes };
+        Ok(())
+    }
+
+    /// The open part of a partition. That of another hour, or one that is long enough, is completed.
+    fn open(&mut self, partition: Partition) -> Result<&mut Open, DatasetError> {
+        let key = (partition.board.clone(), partition.table);
+        let is_over =
+            |open: &Open| open.partition != partition || open.file.row_count() >= MAX_ROWS;
+        if self.open.get(&key).is_some_and(is_over)
+            && let Some(open) = self.open.remove(&key)
+        {
+            self.close(open)?;
+        }
+        let entry = match self.open.entry(key) {
+            Entry::Occupied(open) => return Ok(open.into_mut()),
+            Entry::Vacant(place) => place,
+        };
+        if self.created >= MAX_PARTS {
+            let path = self.origin.path.to_owned();
+            return Err(DatasetError::Scattered { path, most: MAX_PARTS });
+        }
+        let staged = self.created.to_string();
+        self.created += 1;
+        let file = PartWriter::create(&self.staging.path(Path::new(&staged)), partition.table)?;
+        Ok(entry.insert(Open { partition, staged, file }))
+    }
+
+    fn close(&mut self, open: Open) -> Result<(), DatasetError> {
+        let Open { partition, staged, file } = open;
+        file.finish()?;
+        let count = self.counts.entry(partition.clone()).or_default();
+        let name = format!("{}-{count}.parquet", self.capture);
+        *count += 1;
+        self.finished.push(StagedPart { staged, partition, name });
+        Ok(())
+    }
+}
+
+/// The values in another order.
+fn ordered<T: Copy>(values: &[T], order: &[usize]) -> Vec<T> {
+    order.iter().map(|at| values[*at]).collect()
+}

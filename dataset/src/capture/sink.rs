@@ -1,0 +1,206 @@
+//! Collects the accesses and items of each card of a capture, with the session and the arrival of each.
+//!
+//! A frame may wait for others before it is decoded. So its arrival is that of its own packet, which is known after its
+//! items ([`Sink::frame_read`]). Items without a frame, such as the end of a session without an end frame, have the
+//! arrival of their card's last frame.
+
+use std::time::Duration;
+
+use hmtt::CardId;
+use hmtt::decode::{Columns, Item, Origin, Sink};
+use hmtt_format::Report;
+
+use crate::clock::SessionClock;
+use crate::schema::Table;
+
+/// Number of accesses of a card from which they are written.
+pub const DUE_ACCESSES: usize = 1 << 20;
+/// Number of items from which they are written.
+const DUE_ITEMS: usize = 1 << 12;
+
+/// A session of a card: what it sends between two restarts.
+#[derive(Debug)]
+pub struct Session {
+    /// The card.
+    pub card: CardId,
+    /// Its clocks and arrivals.
+    pub clock: SessionClock,
+    /// The last report.
+    pub report: Option<Box<Report>>,
+    /// First and last arrival.
+    pub arrivals: Option<(Duration, Duration)>,
+    /// Rows of each table, by [`Table`].
+    pub rows: [u64; Table::ALL.len()],
+    is_used: bool,
+}
+
+/// Accesses of a card's frame.
+#[derive(Clone, Copy, Debug)]
+pub struct FrameAccesses {
+    /// Number of the session.
+    pub session: usize,
+    /// Index after the last access in [`CardAccesses::columns`].
+    pub end: usize,
+    /// Arrival of the frame.
+    pub arrival: Duration,
+}
+
+/// Accesses of a card that are not written yet.
+#[derive(Debug, Default)]
+pub struct CardAccesses {
+    /// Clocks, addresses and directions.
+    pub columns: Columns,
+    /// The frames of the accesses, in order.
+    pub frames: Vec<FrameAccesses>,
+    /// Number of the card's current session.
+    session: Option<usize>,
+    /// Last clock of the frame that is being read.
+    reached: Option<u64>,
+    /// Arrival of the card's last frame.
+    arrival: Option<Duration>,
+}
+
+/// An item that is not written yet.
+#[derive(Debug)]
+pub struct Placed {
+    /// Number of the session.
+    pub session: usize,
+    /// The item.
+    pub item: Item,
+    /// Arrival of the item's frame; `None` while the frame is being read.
+    pub arrival: Option<Duration>,
+}
+
+/// A sink that collects accesses and items.
+#[derive(Debug, Default)]
+pub struct CaptureSink {
+    /// Sessions of all cards, in the order in which they began.
+    pub sessions: Vec<Session>,
+    /// Accesses of each card.
+    pub cards: Vec<CardAccesses>,
+    /// Items of all cards.
+    pub items: Vec<Placed>,
+    /// Arrival of the current packet.
+    time: Duration,
+    has_due_card: bool,
+}
+
+impl CaptureSink {
+    /// Notes the arrival of the packet that is decoded next.
+    pub fn begin(&mut self, time: Duration) {
+        self.time = time;
+    }
+
+    /// Whether accesses or items should be written now.
+    pub fn is_due(&self) -> bool {
+        self.has_due_card || self.items.len() >= DUE_ITEMS
+    }
+
+    /// Notes that what is due has been taken.
+    pub fn taken(&mut self) {
+        self.has_due_card = false;
+    }
+
+    /// Ends the capture: what has no frame gets the arrival of its card's last frame.
+    pub fn end(&mut self) {
+        for card in 0..self.cards.len() {
+            let arrival = self.cards[card].arrival.unwrap_or(self.time);
+            self.date(CardId(card), arrival);
+        }
+    }
+
+    /// The number of the card's current session, which begins if there is none.
+    fn session(&mut self, card: CardId) -> usize {
+        while self.cards.len() <= card.0 {
+            self.cards.push(CardAccesses::default());
+        }
+        let sessions = &mut self.sessions;
+        *self.cards[card.0].session.get_or_insert_with(|| {
+            sessions.push(Session {
+                card,
+                clock: SessionClock::default(),
+                report: None,
+                arrivals: None,
+                rows: [0; Table::ALL.len()],
+                is_used: false,
+            });
+            sessions.len() - 1
+        })
+    }
+
+    /// Gives an arrival to a card's accesses and items that have none.
+    fn date(&mut self, card: CardId, arrival: Duration) {
+        let number = self.session(card);
+        let of = &mut self.cards[card.0];
+        let session = &mut self.sessions[number];
+        let (start, end) = (of.frames.last().map_or(0, |frame| frame.end), of.columns.len());
+        if let [first, .., last] | [first @ last] = of.columns.clocks[start..end] {
+            of.frames.push(FrameAccesses { session: number, end, arrival });
+            session.clock.see(first);
+            session.clock.see(last);
+            of.reached = Some(of.reached.map_or(last, |reached| reached.max(last)));
+            session.rows[Table::Accesses as usize] += (end - start) as u64;
+            session.is_used = true;
+        }
+        self.has_due_card |= end >= DUE_ACCESSES;
+        let mut is_dated = start != end;
+        for placed in self.items.iter_mut().rev().take_while(|placed| placed.arrival.is_none()) {
+            placed.arrival = Some(arrival);
+            is_dated = true;
+            note_arrival(&mut self.sessions[placed.session], arrival);
+        }
+        if is_dated {
+            note_arrival(&mut self.sessions[number], arrival);
+        }
+    }
+}
+
+fn note_arrival(session: &mut Session, arrival: Duration) {
+    let (first, last) = session.arrivals.unwrap_or((arrival, arrival));
+    session.arrivals = Some((first.min(arrival), last.max(arrival)));
+}
+
+impl Sink for CaptureSink {
+    fn item(&mut self, card: CardId, item: Item) {
+        let number = self.session(card);
+        match &item {
+            Item::Restart if self.sessions[number].is_used => {
+                let arrival = self.cards[card.0].arrival.unwrap_or(self.time);
+                self.date(card, arrival);
+                self.cards[card.0].session = None;
+                self.cards[card.0].reached = None;
+            }
+            Item::Report { report, .. } => {
+                let session = &mut self.sessions[number];
+                session.clock.set_period(report.memory.tck_ps);
+                session.report = Some(report.clone());
+            }
+            _ => {}
+        }
+        let number = self.session(card);
+        if let Some(clock) = item.clock() {
+            self.sessions[number].clock.see(clock.0);
+            let reached = &mut self.cards[card.0].reached;
+            *reached = Some(reached.map_or(clock.0, |reached| reached.max(clock.0)));
+        }
+        self.sessions[number].is_used = true;
+        self.items.push(Placed { session: number, item, arrival: None });
+    }
+
+    fn frame_read(&mut self, card: CardId, origin: Origin) {
+        let arrival = origin.time.unwrap_or(self.time);
+        self.date(card, arrival);
+        let number = self.session(card);
+        note_arrival(&mut self.sessions[number], arrival);
+        let of = &mut self.cards[card.0];
+        of.arrival = Some(arrival);
+        if let Some(clock) = of.reached.take() {
+            self.sessions[number].clock.arrive(clock, arrival);
+        }
+    }
+
+    fn columns(&mut self, card: CardId) -> Option<&mut Columns> {
+        self.session(card);
+        self.cards.get_mut(card.0).map(|of| &mut of.columns)
+    }
+}

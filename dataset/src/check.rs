@@ -1,0 +1,248 @@
+//! Checks a data set: that its parts have what the captures counted, in order, and that queries skip only what they may.
+//!
+//! ```text
+//! parts    -> part_check  rows, sums, order and bounds of each part
+//! runs     -> counted     what each session and card has according to the captures
+//!          -> Check       problems, where these differ
+//! captures -> recount     counts by summing the records of frames, without decoding them
+//! ```
+
+mod counted;
+mod part_check;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use hmtt::CardId;
+use hmtt::capture_reader::CaptureReader;
+use hmtt::decode::{Counted, Item};
+
+use crate::dataset::Dataset;
+use crate::error::DatasetError;
+use crate::identity::CaptureHash;
+use crate::partition::Partition;
+use crate::schema::Table;
+use counted::{CardCounts, SessionCounts};
+use part_check::Found;
+
+/// Most problems that are listed; further ones are only counted.
+const MAX_PROBLEMS: usize = 1000;
+
+/// Identity of a session: the hash of its capture, as text, and its number.
+type SessionKey = (String, i64);
+
+/// Results of a check.
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct Check {
+    /// Number of parts.
+    pub parts: u64,
+    /// Bytes of the parts.
+    pub part_bytes: u64,
+    /// Captures of the data set.
+    pub captures: u64,
+    /// Sessions of cards in these captures.
+    pub sessions: u64,
+    /// Rows of the table of accesses.
+    pub access_rows: u64,
+    /// Gaps.
+    pub gap_count: u64,
+    /// Accesses that are known to be lost.
+    pub lost_accesses: u64,
+    /// Captures that were counted once more.
+    pub recounted: u64,
+    /// Number of problems.
+    pub problem_count: u64,
+    /// The first problems.
+    pub problems: Vec<String>,
+}
+
+impl Check {
+    fn problem(&mut self, problem: String) {
+        self.problem_count += 1;
+        if self.problems.len() < MAX_PROBLEMS {
+            self.problems.push(problem);
+        }
+    }
+
+    /// Compares two numbers that should be equal.
+    fn equal(&mut self, what: impl FnOnce() -> String, found: u64, expected: u64) {
+        if found != expected {
+            self.problem(format!("{}: {found}, not {expected}", what()));
+        }
+    }
+}
+
+impl Dataset {
+    /// Checks all parts: that they can be read; that rows are in order and in their partitions; that the bounds by which
+    /// queries skip them are right; that each session has as many rows as were decoded, and each card as many accesses and
+    /// losses as it counted.
+    ///
+    /// # Errors
+    /// A folder cannot be read. A part that cannot be read is a problem of the check.
+    pub fn check(&self) -> Result<Check, DatasetError> {
+        let mut check = Check::default();
+        let mut found = BTreeMap::new();
+        let mut counted = BTreeMap::new();
+        for (partition, path) in self.parts()? {
+            check.parts += 1;
+            check.part_bytes += self.root().join(&path).metadata().map_or(0, |file| file.len());
+            let checked = part_check::check(&self.root().join(&path), &partition, &mut found);
+            let read = match (checked, partition.table) {
+                (Ok(problems), table) => {
+                    problems.into_iter().for_each(|problem| {
+                        check.problem(format!("{}: {problem}", path.display()));
+                    });
+                    let runs = table == Table::Runs;
+                    if runs {
+                        counted::read(&self.root().join(&path), &partition, &mut counted)
+                    } else {
+                        Ok(())
+                    }
+                }
+                (Err(error), _) => Err(error),
+            };
+            if let Err(error) = read {
+                check.problem(in_full(&error));
+            }
+        }
+        compare_sessions(&mut check, &found, &counted);
+        compare_cards(&mut check, &found, &counted);
+        Ok(check)
+    }
+
+    /// Counts captures once more, and adds to a check where the data set has other counts.
+    ///
+    /// # Errors
+    /// A capture or the table of runs cannot be read.
+    pub fn recount(
+        &self,
+        captures: &[impl AsRef<Path>],
+        check: &mut Check,
+    ) -> Result<(), DatasetError> {
+        let mut counted = BTreeMap::new();
+        for (partition, path) in self.parts_of(Table::Runs)? {
+            counted::read(&self.root().join(path), &partition, &mut counted)?;
+        }
+        for path in captures.iter().map(AsRef::as_ref) {
+            let hash = CaptureHash::of_file(path)?.to_string();
+            let sessions = counted.iter().filter(|((capture, _), _)| *capture == hash);
+            let cards: BTreeMap<u64, CardCounts> =
+                sessions.map(|(_, session)| (session.card, session.counts)).collect();
+            if cards.is_empty() {
+                check.problem(format!("{}: not in the data set", path.display()));
+                continue;
+            }
+            let of_capture = recounted(path)?;
+            check.recounted += 1;
+            for (number, expected) in of_capture {
+                let what = |name: &str| format!("{}: card {number}: {name}", path.display());
+                match cards.get(&number) {
+                    Some(found) => found.compare(&expected, |name, found, expected| {
+                        check.equal(|| what(name), found, expected);
+                    }),
+                    None if expected == CardCounts::default() => {}
+                    None => check.problem(what("not in the data set")),
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The counts of a capture's cards by number, from the sums of their frames.
+fn recounted(path: &Path) -> Result<BTreeMap<u64, CardCounts>, DatasetError> {
+    let failed = |source| DatasetError::Capture { path: path.to_owned(), source };
+    let mut reader = CaptureReader::open(path).map_err(failed)?;
+    let mut sink = Counted(|_: CardId, _: Item| {});
+    while let Some(mut next) = reader.next_packet().map_err(failed)? {
+        next.decode(&mut sink);
+    }
+    let counts = reader.finish(&mut sink);
+    Ok((1..).zip(counts.cards.iter().map(|card| CardCounts::from(&card.counts))).collect())
+}
+
+/// Compares the rows of each session with those that were decoded.
+fn compare_sessions(
+    check: &mut Check,
+    found: &BTreeMap<SessionKey, Found>,
+    counted: &BTreeMap<SessionKey, SessionCounts>,
+) {
+    let none = (Found::default(), SessionCounts::default());
+    let keys: BTreeSet<&SessionKey> = found.keys().chain(counted.keys()).collect();
+    let captures: BTreeSet<&String> = counted.keys().map(|(capture, _)| capture).collect();
+    check.captures = captures.len() as u64;
+    check.sessions = counted.len() as u64;
+    for key in keys {
+        let (capture, session) = key;
+        let found = found.get(key).unwrap_or(&none.0);
+        let Some(expected) = counted.get(key) else {
+            check.problem(format!("capture {capture}, session {session}: no row in runs"));
+            continue;
+        };
+        check.equal(
+            || format!("capture {capture}, session {session}: rows in runs"),
+            found.rows[Table::Runs as usize],
+            1,
+        );
+        for table in Table::ALL.into_iter().filter(|table| *table != Table::Runs) {
+            let what = || format!("capture {capture}, session {session}: rows of {}", table.name());
+            check.equal(what, found.rows[table as usize], expected.rows[table as usize]);
+        }
+        check.access_rows += found.rows[Table::Accesses as usize];
+        check.gap_count += found.rows[Table::Gaps as usize];
+        check.lost_accesses += found.lost_accesses;
+    }
+}
+
+/// Compares what the sessions of each card have with what the card counted.
+fn compare_cards(
+    check: &mut Check,
+    found: &BTreeMap<SessionKey, Found>,
+    counted: &BTreeMap<SessionKey, SessionCounts>,
+) {
+    let mut cards: BTreeMap<(&str, u64), (Found, CardCounts)> = BTreeMap::new();
+    for (key, session) in counted {
+        let card = cards.entry((&key.0, session.card));
+        let (sum, _) = card.or_insert_with(|| (Found::default(), session.counts));
+        if let Some(found) = found.get(key) {
+            sum.add(found);
+        }
+    }
+    for ((capture, number), (found, counts)) in cards {
+        let what = |name: &str| format!("capture {capture}, card {number}: {name}");
+        // Slices represent accesses only where nothing else does.
+        let least = found.accesses;
+        if !(least..=least.saturating_add(found.slice_accesses)).contains(&counts.accesses) {
+            check.problem(format!("{}: {least}, not {}", what("accesses"), counts.accesses));
+        }
+        check.equal(|| what("lost_accesses"), found.lost_accesses, counts.lost_accesses);
+        check.equal(
+            || what("accesses_before_start"),
+            found.accesses_before_start,
+            counts.accesses_before_start,
+        );
+        check.equal(
+            || what("card_lost_records"),
+            found.card_lost_records,
+            counts.card_lost_records,
+        );
+        check.equal(|| what("gap_count"), found.rows[Table::Gaps as usize], counts.gap_count);
+    }
+}
+
+/// An error with its causes.
+fn in_full(error: &DatasetError) -> String {
+    let mut text = error.to_string();
+    let mut cause = std::error::Error::source(error);
+    while let Some(error) = cause {
+        text.push_str(&format!(": {error}"));
+        cause = error.source();
+    }
+    text
+}
+
+/// Whether a part's rows are in its hour; see [`Partition`].
+fn is_in_hour(partition: &Partition, milliseconds: i64) -> bool {
+    let time = u64::try_from(milliseconds).map(std::time::Duration::from_millis);
+    time.is_ok_and(|time| crate::hour::Hour::of(time) == partition.hour)
+}

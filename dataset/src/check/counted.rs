@@ -1,0 +1,119 @@
+//! Reads what the table of runs states of sessions and cards.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use hmtt::decode::Counts;
+
+use super::SessionKey;
+use crate::error::DatasetError;
+use crate::partition::Partition;
+use crate::reader::PartReader;
+use crate::schema::Table;
+
+/// What a session has according to its row in the table of runs.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SessionCounts {
+    /// Number of the card in its capture, from 1.
+    pub card: u64,
+    /// Rows of each table, by [`Table`].
+    pub rows: [u64; Table::ALL.len()],
+    /// Counts of the card in the whole capture.
+    pub counts: CardCounts,
+}
+
+/// Counts of a card in a capture.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CardCounts {
+    /// Accesses that its records represent.
+    pub accesses: u64,
+    /// Accesses that are missing.
+    pub lost_accesses: u64,
+    /// Accesses before the first frame.
+    pub accesses_before_start: u64,
+    /// Records that the card lost.
+    pub card_lost_records: u64,
+    /// Frames that did not arrive.
+    pub missing_frames: u64,
+    /// Frames that could not be read.
+    pub malformed_frames: u64,
+    /// Gaps.
+    pub gap_count: u64,
+}
+
+impl CardCounts {
+    /// Passes each count with its name to `compare`: that of this card, and that of the other.
+    pub fn compare(&self, other: &CardCounts, mut compare: impl FnMut(&'static str, u64, u64)) {
+        compare("accesses", self.accesses, other.accesses);
+        compare("lost_accesses", self.lost_accesses, other.lost_accesses);
+        compare("accesses_before_start", self.accesses_before_start, other.accesses_before_start);
+        compare("card_lost_records", self.card_lost_records, other.card_lost_records);
+        compare("missing_frames", self.missing_frames, other.missing_frames);
+        compare("malformed_frames", self.malformed_frames, other.malformed_frames);
+        compare("gap_count", self.gap_count, other.gap_count);
+    }
+}
+
+impl From<&Counts> for CardCounts {
+    fn from(counts: &Counts) -> Self {
+        CardCounts {
+            accesses: counts.accesses,
+            lost_accesses: counts.lost_accesses,
+            accesses_before_start: counts.accesses_before_start,
+            card_lost_records: counts.card_lost_records,
+            missing_frames: counts.order.missing_frames,
+            malformed_frames: counts.malformed_frames,
+            gap_count: counts.gap_count,
+        }
+    }
+}
+
+/// Adds the sessions of a part of the table of runs.
+pub fn read(
+    path: &Path,
+    _partition: &Partition,
+    sessions: &mut BTreeMap<SessionKey, SessionCounts>,
+) -> Result<(), DatasetError> {
+    let reader = PartReader::open(path, Table::Runs)?;
+    for number in 0..reader.group_count() {
+        let mut group = reader.group(number)?;
+        let captures = group.texts("capture")?;
+        let numbers = group.numbers("session")?;
+        let mut column = |name: &str| -> Result<Vec<u64>, DatasetError> {
+            let values = group.numbers(name)?;
+            Ok(values.into_iter().map(|value| value.unwrap_or(0).max(0) as u64).collect())
+        };
+        let cards = column("card")?;
+        let rows = [
+            (Table::Accesses, column("access_rows")?),
+            (Table::Pages, column("page_rows")?),
+            (Table::Slices, column("slice_rows")?),
+            (Table::Gaps, column("gap_rows")?),
+            (Table::Tags, column("tag_rows")?),
+            (Table::Events, column("event_rows")?),
+        ];
+        let accesses = column("accesses")?;
+        let lost_accesses = column("lost_accesses")?;
+        let accesses_before_start = column("accesses_before_start")?;
+        let card_lost_records = column("card_lost_records")?;
+        let missing_frames = column("missing_frames")?;
+        let malformed_frames = column("malformed_frames")?;
+        let gap_count = column("gap_count")?;
+        for (at, (capture, number)) in captures.into_iter().zip(numbers).enumerate() {
+            let key = (capture.unwrap_or_default(), number.unwrap_or(-1));
+            let session = sessions.entry(key).or_default();
+            session.card = cards[at];
+            rows.iter().for_each(|(table, rows)| session.rows[*table as usize] = rows[at]);
+            session.counts = CardCounts {
+                accesses: accesses[at],
+                lost_accesses: lost_accesses[at],
+                accesses_before_start: accesses_before_start[at],
+                card_lost_records: card_lost_records[at],
+                missing_frames: missing_frames[at],
+                malformed_frames: malformed_frames[at],
+                gap_count: gap_count[at],
+            };
+        }
+    }
+    Ok(())
+}

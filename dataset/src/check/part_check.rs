@@ -1,0 +1,167 @@
+//! Checks one part: order, partition and bounds of its rows, and what they add up to.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use super::{SessionKey, is_in_hour};
+use crate::accesses::PAGE_LOG2;
+use crate::error::DatasetError;
+use crate::partition::Partition;
+use crate::reader::{GroupReader, PartReader};
+use crate::schema::Table;
+
+/// What the parts have of a session.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Found {
+    /// Rows of each table, by [`Table`].
+    pub rows: [u64; Table::ALL.len()],
+    /// Accesses that rows represent, but those of slices.
+    pub accesses: u64,
+    /// Accesses of slices.
+    pub slice_accesses: u64,
+    /// Accesses lost in gaps.
+    pub lost_accesses: u64,
+    /// Accesses in gaps at a start.
+    pub accesses_before_start: u64,
+    /// Records that the card lost.
+    pub card_lost_records: u64,
+}
+
+impl Found {
+    /// Adds what another session has.
+    pub fn add(&mut self, other: &Found) {
+        self.rows.iter_mut().zip(other.rows).for_each(|(sum, rows)| *sum += rows);
+        self.accesses = self.accesses.saturating_add(other.accesses);
+        self.slice_accesses = self.slice_accesses.saturating_add(other.slice_accesses);
+        self.lost_accesses = self.lost_accesses.saturating_add(other.lost_accesses);
+        self.accesses_before_start =
+            self.accesses_before_start.saturating_add(other.accesses_before_start);
+        self.card_lost_records = self.card_lost_records.saturating_add(other.card_lost_records);
+    }
+}
+
+/// Checks a part and adds its rows to what is found. Returns its problems.
+///
+/// # Errors
+/// The part cannot be read.
+pub fn check(
+    path: &Path,
+    partition: &Partition,
+    found: &mut BTreeMap<SessionKey, Found>,
+) -> Result<Vec<String>, DatasetError> {
+    let table = partition.table;
+    let reader = PartReader::open(path, table)?;
+    let mut problems = Vec::new();
+    for number in 0..reader.group_count() {
+        let mut group = reader.group(number)?;
+        let captures = group.texts("capture")?;
+        let sessions = group.numbers("session")?;
+        let mut keys = captures.into_iter().zip(sessions);
+        let mut problem = |text: &str| problems.push(format!("row group {number}: {text}"));
+        let time = if table == Table::Runs { "first_arrival" } else { "arrival" };
+        let arrivals = group.numbers(time)?;
+        if !arrivals.iter().flatten().all(|time| is_in_hour(partition, *time)) {
+            problem("an arrival is not in the hour of the partition");
+        }
+        if !group.has_bounds(time, &arrivals) {
+            problem("wrong bounds of arrival");
+        }
+        let represented = represented(&mut group, table, &mut problem)?;
+        let gaps = if table == Table::Gaps { gap_columns(&mut group)? } else { Vec::new() };
+        for at in 0..arrivals.len() {
+            let Some((Some(capture), Some(session))) = keys.next() else {
+                problem("a row has no capture or no session");
+                break;
+            };
+            let found = found.entry((capture, session)).or_default();
+            found.rows[table as usize] += 1;
+            let count = represented.get(at).copied().unwrap_or(0);
+            let sum = match table {
+                Table::Slices => &mut found.slice_accesses,
+                _ => &mut found.accesses,
+            };
+            *sum = sum.saturating_add(count);
+            if let Some(gap) = gaps.get(at) {
+                found.card_lost_records = found
+                    .card_lost_records
+                    .saturating_add(if gap.is_at_start { 0 } else { gap.records });
+                let lost = match gap.is_at_start {
+                    true => &mut found.accesses_before_start,
+                    false => &mut found.lost_accesses,
+                };
+                *lost = lost.saturating_add(gap.accesses);
+            }
+        }
+    }
+    Ok(problems)
+}
+
+/// The accesses that each row represents. Checks the order and the bounds of accesses.
+fn represented(
+    group: &mut GroupReader<'_>,
+    table: Table,
+    problem: &mut impl FnMut(&str),
+) -> Result<Vec<u64>, DatasetError> {
+    match table {
+        Table::Accesses => {
+            let clocks = group.numbers("clock")?;
+            if !clocks.is_sorted() {
+                problem("clocks do not ascend");
+            }
+            let (addresses, pages) = (group.numbers("address")?, group.numbers("page")?);
+            let is_page = |(address, page): (&Option<i64>, &Option<i64>)| {
+                address.map(|address| address >> PAGE_LOG2) == *page
+            };
+            if !addresses.iter().zip(&pages).all(is_page) {
+                problem("a page is not that of its address");
+            }
+            for (name, values) in [("clock", &clocks), ("address", &addresses), ("page", &pages)] {
+                if !group.has_bounds(name, values) {
+                    problem(&format!("wrong bounds of {name}"));
+                }
+            }
+            if !group.filter_has("page", &pages)? {
+                problem("the Bloom filter does not have a page");
+            }
+            Ok(vec![1; clocks.len()])
+        }
+        Table::Pages | Table::Slices => {
+            let (reads, writes) = (group.numbers("reads")?, group.numbers("writes")?);
+            let count = |value: Option<i64>| value.unwrap_or(0).max(0) as u64;
+            Ok(reads
+                .into_iter()
+                .zip(writes)
+                .map(|(reads, writes)| count(reads) + count(writes))
+                .collect())
+        }
+        // A mark has no offset in the tag window.
+        Table::Tags => Ok(group
+            .numbers("offset")?
+            .into_iter()
+            .map(|offset| u64::from(offset.is_some()))
+            .collect()),
+        _ => Ok(Vec::new()),
+    }
+}
+
+/// What a row of the table of gaps adds to the losses.
+struct GapCounts {
+    is_at_start: bool,
+    accesses: u64,
+    records: u64,
+}
+
+fn gap_columns(group: &mut GroupReader<'_>) -> Result<Vec<GapCounts>, DatasetError> {
+    let after = group.numbers("after_clock")?;
+    let accesses = group.numbers("lost_accesses")?;
+    let records = group.numbers("card_lost_records")?;
+    let count = |value: Option<i64>| value.unwrap_or(0).max(0) as u64;
+    let rows = after.into_iter().zip(accesses).zip(records);
+    Ok(rows
+        .map(|((after, accesses), records)| GapCounts {
+            is_at_start: after.is_none(),
+            accesses: count(accesses),
+            records: count(records),
+        })
+        .collect())
+}

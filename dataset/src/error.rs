@@ -1,0 +1,82 @@
+//! Defines why a data set could not be read or changed.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use hmtt::pcapng::ReadError;
+use hmtt::table::TableError;
+use parquet::errors::ParquetError;
+
+/// The reason why a data set could not be read or changed.
+#[derive(Debug, thiserror::Error)]
+pub enum DatasetError {
+    /// A file or folder could not be read, written, renamed or removed.
+    #[error("{}: cannot {operation}", path.display())]
+    File {
+        /// What was tried.
+        operation: &'static str,
+        /// The file or folder.
+        path: PathBuf,
+        /// The reason.
+        source: io::Error,
+    },
+    /// A capture could not be read.
+    #[error("{}", path.display())]
+    Capture {
+        /// The capture.
+        path: PathBuf,
+        /// The reason.
+        source: ReadError,
+    },
+    /// A capture is still being written.
+    #[error("{} is being written; add it when it is finished", .0.display())]
+    Unfinished(PathBuf),
+    /// A frame has no arrival time, by which partitions are divided.
+    #[error("{}: packet {packet} has no arrival time", path.display())]
+    Undated {
+        /// The capture.
+        path: PathBuf,
+        /// Number of the packet, from 1.
+        packet: u64,
+    },
+    /// A capture has more partitions than a trace needs: its arrival times are not those of a receiver.
+    #[error("{}: its arrival times are in more than {most} hours in turn", path.display())]
+    Scattered {
+        /// The capture.
+        path: PathBuf,
+        /// Most parts of a capture.
+        most: usize,
+    },
+    /// A clock that a column cannot hold.
+    #[error("clock {0} is beyond 2^63")]
+    Clock(u64),
+    /// A part could not be read.
+    #[error("{}", path.display())]
+    Part {
+        /// The part.
+        path: PathBuf,
+        /// The reason.
+        source: TableError,
+    },
+    /// A part could not be encoded.
+    #[error(transparent)]
+    Parquet(#[from] ParquetError),
+    /// The folder is no data set.
+    #[error("{} is no data set: it has no tables", .0.display())]
+    NoDataset(PathBuf),
+    /// The journal of an interrupted change is damaged.
+    #[error("{}: damaged; the change that it states cannot be completed", .0.display())]
+    Journal(PathBuf),
+}
+
+impl DatasetError {
+    /// An error of an operation on a file.
+    pub(crate) fn file(operation: &'static str, path: &Path, source: io::Error) -> Self {
+        DatasetError::File { operation, path: path.to_owned(), source }
+    }
+
+    /// An error of reading a part.
+    pub(crate) fn part(path: &Path, source: impl Into<TableError>) -> Self {
+        DatasetError::Part { path: path.to_owned(), source: source.into() }
+    }
+}

@@ -1,0 +1,41 @@
+//! Data sets: the traces of many boards and days as Parquet files under Hive-style partitions, which databases read as
+//! they are.
+//!
+//! ```text
+//! capture -> identity  hash of its bytes, the name of its parts
+//!         -> capture   decodes it -> accesses, rows -> part   a Parquet file of one partition
+//!                                                  -> staging publishes all parts of a capture
+//! parts   -> check     counts, order and gaps, compared with what the captures counted
+//!         -> compact   one part for the many of a partition
+//! ```
+//!
+//! [`Dataset`] is the entry. A *part* is a Parquet file; its folder states the table ([`Table`]), the run, the board
+//! and the hour ([`Partition`]). `docs/dataset.md` defines the columns.
+//!
+//! Invariants: a part appears whole or not at all. All parts of a capture appear, or an interrupted publication is
+//! completed by whoever opens the data set next. The same capture added again changes nothing.
+
+#![deny(clippy::missing_errors_doc, clippy::missing_panics_doc)]
+
+mod accesses;
+mod capture;
+mod check;
+mod clock;
+mod dataset;
+mod error;
+mod hour;
+mod identity;
+mod part;
+mod partition;
+mod reader;
+mod rows;
+mod schema;
+mod staging;
+
+pub use check::Check;
+pub use dataset::{AddOptions, Added, Dataset};
+pub use error::DatasetError;
+pub use hour::Hour;
+pub use identity::CaptureHash;
+pub use partition::{Partition, default_run, escape, unescape};
+pub use schema::{Column, Kind, Table};

@@ -1,0 +1,101 @@
+//! Writes a part: the Parquet file of a table.
+
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use parquet::basic::{Compression, ZstdLevel};
+use parquet::file::metadata::{KeyValue, SortingColumn};
+use parquet::file::properties::{WriterProperties, WriterPropertiesPtr, WriterVersion};
+use parquet::file::writer::SerializedFileWriter;
+use parquet::schema::types::ColumnPath;
+
+use crate::accesses::{AccessWriter, Group};
+use crate::error::DatasetError;
+use crate::rows::{Rows, Value};
+use crate::schema::Table;
+
+/// Version of the tables, which each part states.
+const DATASET_VERSION: &str = "1";
+/// Bytes that are collected before they are written to the file.
+const BUFFER_BYTES: usize = 1 << 20;
+/// Columns by which accesses are sorted in each row group. Rows of other tables have the order of the trace.
+const SORTED_BY: [&str; 3] = ["capture", "session", "clock"];
+
+/// A part that is being written.
+pub struct PartWriter {
+    path: PathBuf,
+    file: SerializedFileWriter<BufWriter<File>>,
+    rows: Rows,
+    written: u64,
+}
+
+impl PartWriter {
+    /// Creates the file of a part.
+    pub fn create(path: &Path, table: Table) -> Result<Self, DatasetError> {
+        let failed = |error| DatasetError::file("create", path, error);
+        let file = File::options().write(true).create_new(true).open(path).map_err(failed)?;
+        let output = BufWriter::with_capacity(BUFFER_BYTES, file);
+        let schema = table.schema().root_schema_ptr();
+        let file = SerializedFileWriter::new(output, schema, properties(table))?;
+        Ok(PartWriter { path: path.to_owned(), file, rows: Rows::new(table), written: 0 })
+    }
+
+    /// Adds a row.
+    pub fn row(&mut self, row: impl IntoIterator<Item = Value>) -> Result<(), DatasetError> {
+        self.rows.push(row)?;
+        if self.rows.is_full() { self.write_rows() } else { Ok(()) }
+    }
+
+    /// Adds accesses.
+    pub fn accesses(
+        &mut self,
+        writer: &mut AccessWriter,
+        group: &Group<'_>,
+    ) -> Result<(), DatasetError> {
+        self.written += group.clocks.len() as u64;
+        Ok(writer.write(&mut self.file, group)?)
+    }
+
+    /// Number of rows.
+    pub fn row_count(&self) -> u64 {
+        self.written + self.rows.count() as u64
+    }
+
+    /// Completes the file and makes it durable.
+    pub fn finish(mut self) -> Result<(), DatasetError> {
+        self.write_rows()?;
+        let version = Some(DATASET_VERSION.to_owned());
+        self.file
+            .append_key_value_metadata(KeyValue::new("hmtt.dataset_version".to_owned(), version));
+        self.file.finish()?;
+        let failed = |error| DatasetError::file("write", &self.path, error);
+        let output = self.file.inner_mut();
+        output.flush().map_err(failed)?;
+        output.get_ref().sync_all().map_err(failed)
+    }
+
+    fn write_rows(&mut self) -> Result<(), DatasetError> {
+        self.written += self.rows.count() as u64;
+        Ok(self.rows.write(&mut self.file)?)
+    }
+}
+
+/// Encoding and compression of a table's columns.
+pub fn properties(table: Table) -> WriterPropertiesPtr {
+    let sorted = SORTED_BY.iter().filter_map(|name| table.index(name)).map(|index| SortingColumn {
+        column_idx: index as i32,
+        descending: false,
+        nulls_first: false,
+    });
+    let sorted = (table == Table::Accesses).then(|| sorted.collect());
+    let mut builder = WriterProperties::builder()
+        .set_created_by(concat!("hmtt version ", env!("CARGO_PKG_VERSION")).into())
+        .set_writer_version(WriterVersion::PARQUET_2_0)
+        .set_compression(Compression::ZSTD(ZstdLevel::default()))
+        .set_sorting_columns(sorted);
+    for column in table.columns().iter().filter(|column| column.has_filter) {
+        builder = builder.set_column_bloom_filter_enabled(ColumnPath::from(column.name), true);
+    }
+    builder.build().into()
+}

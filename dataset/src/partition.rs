@@ -1,0 +1,139 @@
+//! Names the folders of a data set: `kind=TABLE/run=RUN/board=BOARD/hour=HOUR`.
+//!
+//! Names of runs and boards come from users and from captures. Bytes other than letters, digits, `-`, `_` and `.` become
+//! `%XX`, as Hive writes them, which the readers of such folders undo. Invariant: two partitions have two folders.
+
+use std::path::{Component, Path, PathBuf};
+
+use crate::hour::Hour;
+use crate::schema::Table;
+
+/// A folder of a data set, and what all rows in it have in common.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Partition {
+    /// The table.
+    pub table: Table,
+    /// Name of the run.
+    pub run: String,
+    /// Name of the board.
+    pub board: String,
+    /// Hour of the arrival of the frames.
+    pub hour: Hour,
+}
+
+impl Partition {
+    /// The folder, relative to the data set.
+    pub fn folder(&self) -> PathBuf {
+        let Partition { table, run, board, hour } = self;
+        let (table, run, board) = (table.name(), escape(run), escape(board));
+        format!("kind={table}/run={run}/board={board}/hour={hour}").into()
+    }
+
+    /// The partition of a folder, whose path is relative to the data set; `None` if the folder is none of a data set.
+    pub fn parse(folder: &Path) -> Option<Partition> {
+        let mut names = folder.components().map(|component| match component {
+            Component::Normal(name) => name.to_str(),
+            _ => None,
+        });
+        let mut value = |key: &str| names.next()??.strip_prefix(key)?.strip_prefix('=');
+        let table = Table::from_name(value("kind")?)?;
+        let (run, board) = (unescape(value("run")?)?, unescape(value("board")?)?);
+        let hour = Hour::parse(value("hour")?)?;
+        names.next().is_none().then_some(Partition { table, run, board, hour })
+    }
+}
+
+/// The name of the run of a capture, if the user gives none: the name of its file, without extension and without what
+/// `hmtt-recv -b` appends to it (`trace_00001_20261122081500.pcapng`).
+pub fn default_run(capture: &Path) -> String {
+    let name = capture.file_name().unwrap_or_default().to_string_lossy();
+    let stem = name.strip_suffix(".zst").unwrap_or(&name);
+    let stem = stem.strip_suffix(".pcapng").unwrap_or(stem);
+    let mut parts = stem.rsplitn(3, '_');
+    let is_digits = |part: Option<&str>, least: usize| {
+        part.is_some_and(|part| {
+            part.len() >= least && part.bytes().all(|byte| byte.is_ascii_digit())
+        })
+    };
+    let is_of_series = is_digits(parts.next(), 14) && is_digits(parts.next(), 5);
+    match parts.next() {
+        Some(series) if is_of_series && !series.is_empty() => series.to_owned(),
+        _ => stem.to_owned(),
+    }
+}
+
+/// A name as a folder has it.
+pub fn escape(name: &str) -> String {
+    let mut escaped = String::new();
+    for byte in name.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' => {
+                escaped.push(byte.into());
+            }
+            _ => escaped.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    escaped
+}
+
+/// The name that [`escape`] has escaped; `None` for what it does not return.
+pub fn unescape(escaped: &str) -> Option<String> {
+    let mut bytes = Vec::new();
+    let mut rest = escaped.as_bytes();
+    while let [first, after @ ..] = rest {
+        let (byte, after) = match (first, after) {
+            (b'%', [high, low, after @ ..]) => {
+                let digits = [*high, *low];
+                let digits = std::str::from_utf8(&digits).ok()?;
+                (u8::from_str_radix(digits, 16).ok()?, after)
+            }
+            _ => (*first, after),
+        };
+        bytes.push(byte);
+        rest = after;
+    }
+    String::from_utf8(bytes).ok().filter(|name| escape(name) == escaped)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn folders_parse_back(run in any::<String>(), board in any::<String>(), seconds in any::<u64>()) {
+            let hour = Hour::of(Duration::from_secs(seconds));
+            let partition = Partition { table: Table::Gaps, run, board, hour };
+            let folder = partition.folder();
+            prop_assert_eq!(folder.components().count(), 4);
+            prop_assert_eq!(Partition::parse(&folder), Some(partition));
+        }
+
+        #[test]
+        fn any_path_parses_or_is_none(path in "(kind=gaps/run=)?[a%=/.0-9A-F]{0,30}") {
+            if let Some(partition) = Partition::parse(Path::new(&path)) {
+                prop_assert_eq!(partition.folder(), Path::new(&path));
+            }
+        }
+    }
+
+    #[test]
+    fn captures_of_a_series_are_of_one_run() {
+        let run = |path: &str| default_run(Path::new(path));
+        assert_eq!(run("/a/trace_00001_20261122081500.pcapng"), "trace");
+        assert_eq!(run("my_trace_00012_20261122081500.pcapng.zst"), "my_trace");
+        assert_eq!(run("trace_1.pcapng"), "trace_1");
+        assert_eq!(run("_00001_20261122081500.pcapng"), "_00001_20261122081500");
+    }
+
+    #[test]
+    fn names_are_escaped_as_hive_does() {
+        assert_eq!(escape("eth0.3-a_B"), "eth0.3-a_B");
+        assert_eq!(escape("a/b=c:ü"), "a%2Fb%3Dc%3A%C3%BC");
+        assert_eq!(unescape("%2f"), None, "another spelling");
+    }
+}

@@ -1,0 +1,120 @@
+//! Reads the columns of parts. A damaged part is an error.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+use hmtt::table::TableError;
+use hmtt::table::parquet::{CheckedFile, Values, catch_panic, open};
+use parquet::bloom_filter::Sbbf;
+use parquet::data_type::{ByteArrayType, DataType, Int64Type};
+use parquet::file::reader::{FileReader, RowGroupReader, SerializedFileReader};
+use parquet::file::statistics::Statistics;
+
+use crate::error::DatasetError;
+use crate::schema::Table;
+
+/// An open part.
+pub struct PartReader {
+    path: PathBuf,
+    table: Table,
+    file: SerializedFileReader<CheckedFile>,
+}
+
+impl PartReader {
+    /// Opens a part of a table.
+    pub fn open(path: &Path, table: Table) -> Result<Self, DatasetError> {
+        let file = File::open(path).map_err(|error| DatasetError::file("open", path, error))?;
+        let file = open(file).map_err(|error| DatasetError::part(path, error))?;
+        Ok(PartReader { path: path.to_owned(), table, file })
+    }
+
+    /// Number of row groups.
+    pub fn group_count(&self) -> usize {
+        self.file.num_row_groups()
+    }
+
+    /// A row group.
+    pub fn group(&self, number: usize) -> Result<GroupReader<'_>, DatasetError> {
+        let group = catch_panic(|| self.file.get_row_group(number));
+        let group = group.map_err(|error| DatasetError::part(&self.path, error))?;
+        Ok(GroupReader { part: self, group, number })
+    }
+}
+
+/// A row group of an open part.
+pub struct GroupReader<'a> {
+    part: &'a PartReader,
+    group: Box<dyn RowGroupReader + 'a>,
+    number: usize,
+}
+
+impl GroupReader<'_> {
+    /// Values of a column of numbers or times.
+    pub fn numbers(&mut self, name: &str) -> Result<Vec<Option<i64>>, DatasetError> {
+        self.read::<Int64Type, _>(name, |value| *value)
+    }
+
+    /// Values of a column of texts.
+    pub fn texts(&mut self, name: &str) -> Result<Vec<Option<String>>, DatasetError> {
+        self.read::<ByteArrayType, _>(name, |text| {
+            String::from_utf8_lossy(text.data()).into_owned()
+        })
+    }
+
+    fn read<T: DataType, V>(
+        &mut self,
+        name: &str,
+        convert: impl Fn(&T::T) -> V,
+    ) -> Result<Vec<Option<V>>, DatasetError> {
+        let failed = |error| DatasetError::part(&self.part.path, error);
+        let physical = T::get_physical_type();
+        let column = Values::<T>::find(self.group.as_ref(), name, physical).map_err(failed)?;
+        let table = self.part.table.name();
+        let missing =
+            || failed(TableError::Schema(format!("no column {name}, which {table} have")));
+        let mut column = column.ok_or_else(missing)?;
+        let mut values = Vec::new();
+        while column.advance().map_err(failed)? {
+            values.push(column.get().map(&convert));
+        }
+        let rows = self.group.metadata().num_rows();
+        match values.len() as i64 == rows {
+            true => Ok(values),
+            false => Err(failed(TableError::Schema(format!(
+                "column {name} has {} values in {rows} rows",
+                values.len()
+            )))),
+        }
+    }
+
+    /// Whether the bounds that the file states of a column of numbers are those of the values.
+    pub fn has_bounds(&self, name: &str, values: &[Option<i64>]) -> bool {
+        let stated = self.place(name).and_then(|place| {
+            let metadata = self.group.metadata();
+            match metadata.column(place).statistics() {
+                Some(Statistics::Int64(stated)) => {
+                    Some((stated.min_opt().copied(), stated.max_opt().copied()))
+                }
+                _ => None,
+            }
+        });
+        let present = values.iter().flatten();
+        stated == Some((present.clone().min().copied(), present.max().copied()))
+    }
+
+    /// Whether a column's Bloom filter, if it has one, has all values.
+    pub fn filter_has(&self, name: &str, values: &[Option<i64>]) -> Result<bool, DatasetError> {
+        let Some(place) = self.place(name) else { return Ok(false) };
+        let path = &self.part.path;
+        let file = File::open(path).map_err(|error| DatasetError::file("open", path, error))?;
+        let column = self.part.file.metadata().row_group(self.number).column(place);
+        let filter = catch_panic(|| Sbbf::read_from_column_chunk(column, &file));
+        let filter = filter.map_err(|error| DatasetError::part(path, error))?;
+        Ok(filter.is_none_or(|filter| values.iter().flatten().all(|value| filter.check(value))))
+    }
+
+    fn place(&self, name: &str) -> Option<usize> {
+        let schema = self.group.metadata().schema_descr();
+        schema.columns().iter().position(|column| column.name() == name)
+    }
+}

@@ -1,0 +1,291 @@
+//! Defines the tables of a data set and their columns. `docs/dataset.md` has the same list, with meanings.
+//!
+//! Addresses, clocks and counts are signed: Spark reads unsigned 64-bit numbers as decimals, which are slow.
+
+use std::sync::{Arc, LazyLock};
+
+use parquet::basic::{LogicalType, Repetition, TimeUnit, Type as Physical};
+use parquet::schema::types::{SchemaDescPtr, SchemaDescriptor, Type};
+
+/// A table. The partition column `kind` has its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Table {
+    /// Accesses, one by one.
+    Accesses,
+    /// Consecutive accesses to one page, in page mode.
+    Pages,
+    /// Reads and writes in a time slice.
+    Slices,
+    /// Counted losses and their places.
+    Gaps,
+    /// Tags and marks of software.
+    Tags,
+    /// What the other tables do not hold: faults, results of the card's analysis, restarts, the DDR clock.
+    Events,
+    /// Sessions of a card in a capture: memory, settings, clocks, and what the card and the decoder counted.
+    Runs,
+}
+
+/// Type of a column.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A signed 64-bit number.
+    Number,
+    /// A 64-bit floating-point number.
+    Real,
+    /// True or false.
+    Flag,
+    /// Text in UTF-8.
+    Text,
+    /// A time of UTC, in milliseconds since the Unix epoch.
+    Time,
+}
+
+/// A column of a table.
+#[derive(Clone, Copy, Debug)]
+pub struct Column {
+    /// Name, as in `docs/glossary.md`.
+    pub name: &'static str,
+    /// Type.
+    pub kind: Kind,
+    /// Whether each row has a value.
+    pub is_required: bool,
+    /// Whether parts have Bloom filters of the values.
+    pub has_filter: bool,
+}
+
+const fn required(name: &'static str, kind: Kind) -> Column {
+    Column { name, kind, is_required: true, has_filter: false }
+}
+
+const fn optional(name: &'static str, kind: Kind) -> Column {
+    Column { name, kind, is_required: false, has_filter: false }
+}
+
+const fn filtered(column: Column) -> Column {
+    Column { has_filter: true, ..column }
+}
+
+use Kind::{Flag, Number, Real, Text, Time};
+
+const CAPTURE: Column = required("capture", Text);
+const SESSION: Column = required("session", Number);
+const ARRIVAL: Column = required("arrival", Time);
+
+const ACCESSES: &[Column] = &[
+    CAPTURE,
+    SESSION,
+    required("clock", Number),
+    ARRIVAL,
+    required("is_write", Flag),
+    required("address", Number),
+    filtered(required("page", Number)),
+];
+
+const PAGES: &[Column] = &[
+    CAPTURE,
+    SESSION,
+    required("clock", Number),
+    ARRIVAL,
+    required("address", Number),
+    filtered(required("page", Number)),
+    required("reads", Number),
+    required("writes", Number),
+    required("duration_clocks", Number),
+];
+
+const SLICES: &[Column] = &[
+    CAPTURE,
+    SESSION,
+    required("clock", Number),
+    ARRIVAL,
+    optional("duration_clocks", Number),
+    required("reads", Number),
+    required("writes", Number),
+];
+
+const GAPS: &[Column] = &[
+    CAPTURE,
+    SESSION,
+    ARRIVAL,
+    optional("after_clock", Number),
+    optional("before_clock", Number),
+    optional("after_arrival", Time),
+    optional("before_arrival", Time),
+    required("is_loss", Flag),
+    optional("lost_accesses", Number),
+    required("missing_frames", Number),
+    optional("first_counter", Number),
+    required("card_lost_records", Number),
+    required("malformed_frames", Number),
+];
+
+const TAGS: &[Column] = &[
+    CAPTURE,
+    SESSION,
+    required("clock", Number),
+    ARRIVAL,
+    optional("is_write", Flag),
+    optional("offset", Number),
+    optional("address", Number),
+    filtered(optional("page", Number)),
+    optional("register", Number),
+];
+
+const EVENTS: &[Column] = &[
+    CAPTURE,
+    SESSION,
+    optional("clock", Number),
+    ARRIVAL,
+    filtered(required("event", Text)),
+    required("detail", Text),
+];
+
+const RUNS: &[Column] = &[
+    filtered(CAPTURE),
+    SESSION,
+    required("file", Text),
+    required("card", Number),
+    optional("interface", Text),
+    optional("first_clock", Number),
+    optional("last_clock", Number),
+    required("first_arrival", Time),
+    required("last_arrival", Time),
+    optional("tck_ps", Number),
+    optional("unit_bytes", Number),
+    optional("format_version", Number),
+    optional("memory", Text),
+    optional("settings", Text),
+    optional("zero_time_ns", Number),
+    optional("clock_ns", Real),
+    optional("error_ns", Real),
+    required("access_rows", Number),
+    required("page_rows", Number),
+    required("slice_rows", Number),
+    required("gap_rows", Number),
+    required("tag_rows", Number),
+    required("event_rows", Number),
+    required("accesses", Number),
+    required("lost_accesses", Number),
+    required("accesses_before_start", Number),
+    required("card_lost_records", Number),
+    required("missing_frames", Number),
+    required("malformed_frames", Number),
+    required("gap_count", Number),
+    required("complete_tail", Flag),
+    required("is_cut", Flag),
+];
+
+/// Schemas of the tables, in the order of [`Table::ALL`].
+static SCHEMAS: LazyLock<Vec<SchemaDescPtr>> =
+    LazyLock::new(|| Table::ALL.into_iter().map(schema).collect());
+
+impl Table {
+    /// All tables. Parts of a capture are published in this order: what describes the others comes last.
+    pub const ALL: [Table; 7] = [
+        Table::Accesses,
+        Table::Pages,
+        Table::Slices,
+        Table::Gaps,
+        Table::Tags,
+        Table::Events,
+        Table::Runs,
+    ];
+
+    /// Name of the table.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Table::Accesses => "accesses",
+            Table::Pages => "pages",
+            Table::Slices => "slices",
+            Table::Gaps => "gaps",
+            Table::Tags => "tags",
+            Table::Events => "events",
+            Table::Runs => "runs",
+        }
+    }
+
+    /// The table of this name.
+    pub fn from_name(name: &str) -> Option<Table> {
+        Table::ALL.into_iter().find(|table| table.name() == name)
+    }
+
+    /// Columns of the table, in their order in the files.
+    pub const fn columns(self) -> &'static [Column] {
+        match self {
+            Table::Accesses => ACCESSES,
+            Table::Pages => PAGES,
+            Table::Slices => SLICES,
+            Table::Gaps => GAPS,
+            Table::Tags => TAGS,
+            Table::Events => EVENTS,
+            Table::Runs => RUNS,
+        }
+    }
+
+    /// The table's schema.
+    pub(crate) fn schema(self) -> &'static SchemaDescPtr {
+        &SCHEMAS[self as usize]
+    }
+
+    /// Index of a column.
+    pub(crate) fn index(self, name: &str) -> Option<usize> {
+        self.columns().iter().position(|column| column.name == name)
+    }
+}
+
+impl Kind {
+    /// Type of the values in a file.
+    pub(crate) fn physical(self) -> Physical {
+        match self {
+            Number | Time => Physical::INT64,
+            Real => Physical::DOUBLE,
+            Flag => Physical::BOOLEAN,
+            Text => Physical::BYTE_ARRAY,
+        }
+    }
+
+    fn logical(self) -> Option<LogicalType> {
+        match self {
+            Number | Real | Flag => None,
+            Text => Some(LogicalType::String),
+            Time => Some(LogicalType::timestamp(true, TimeUnit::MILLIS)),
+        }
+    }
+}
+
+/// Builds the schema of a table.
+fn schema(table: Table) -> SchemaDescPtr {
+    let field = |column: &Column| {
+        let repetition =
+            if column.is_required { Repetition::REQUIRED } else { Repetition::OPTIONAL };
+        Type::primitive_type_builder(column.name, column.kind.physical())
+            .with_repetition(repetition)
+            .with_logical_type(column.kind.logical())
+            .build()
+            .map(Arc::new)
+    };
+    let fields: Result<Vec<_>, _> = table.columns().iter().map(field).collect();
+    let group = fields
+        .and_then(|fields| Type::group_type_builder(table.name()).with_fields(fields).build());
+    Arc::new(SchemaDescriptor::new(Arc::new(group.expect("the columns are a schema"))))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn tables_are_found_by_name_and_have_schemas() {
+        for table in Table::ALL {
+            assert_eq!(Table::from_name(table.name()), Some(table));
+            let names: BTreeSet<&str> = table.columns().iter().map(|column| column.name).collect();
+            assert_eq!(names.len(), table.columns().len(), "no name twice");
+            assert_eq!(table.schema().num_columns(), table.columns().len());
+            // Partition columns are not in the files.
+            assert!(["kind", "run", "board", "hour"].iter().all(|name| !names.contains(name)));
+        }
+    }
+}

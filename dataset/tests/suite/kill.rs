@@ -1,0 +1,96 @@
+//! Kills a process that adds a capture before each system call that changes a file system, and adds the capture again.
+
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use hmtt_dataset::{Added, Dataset};
+use nix::sys::ptrace;
+use nix::sys::signal::Signal;
+use nix::sys::wait::{WaitStatus, waitpid};
+use nix::unistd::Pid;
+
+use crate::samples::{BEFORE_THE_HOUR, everything, write};
+use crate::{OPTIONS, add, staged, visible};
+
+/// System calls that change files, folders or locks.
+const CHANGES: [i64; 11] = [
+    libc::SYS_openat,
+    libc::SYS_write,
+    libc::SYS_pwrite64,
+    libc::SYS_fsync,
+    libc::SYS_flock,
+    libc::SYS_rename,
+    libc::SYS_renameat2,
+    libc::SYS_mkdir,
+    libc::SYS_unlink,
+    libc::SYS_unlinkat,
+    libc::SYS_rmdir,
+];
+
+/// Runs a program that adds a capture, and kills it before its change of this number. Returns whether it was killed.
+fn killed_before(change: usize, dataset: &Path, capture: &Path) -> bool {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_add-capture"));
+    command.arg(dataset).arg(capture).stdout(Stdio::null());
+    // SAFETY: the closure makes one system call, which is allowed between fork and exec.
+    unsafe { command.pre_exec(|| ptrace::traceme().map_err(Into::into)) };
+    #[allow(clippy::zombie_processes, reason = "waitpid waits for it")]
+    let pid = Pid::from_raw(command.spawn().unwrap().id() as i32);
+    assert_eq!(waitpid(pid, None).unwrap(), WaitStatus::Stopped(pid, Signal::SIGTRAP));
+    // Each system call stops the process twice: before it and after it.
+    let (mut changes, mut is_before) = (0, false);
+    loop {
+        ptrace::syscall(pid, None).unwrap();
+        if let WaitStatus::Exited(_, status) = waitpid(pid, None).unwrap() {
+            assert_eq!(status, 0);
+            return false;
+        }
+        is_before = !is_before;
+        let number = ptrace::getregs(pid).unwrap().orig_rax as i64;
+        if is_before && CHANGES.contains(&number) {
+            if changes == change {
+                break;
+            }
+            changes += 1;
+        }
+    }
+    nix::sys::signal::kill(pid, Signal::SIGKILL).unwrap();
+    while !matches!(waitpid(pid, None).unwrap(), WaitStatus::Signaled(..)) {}
+    true
+}
+
+#[test]
+fn a_killed_process_leaves_whole_parts_and_the_next_one_completes_them() {
+    // In memory, where making files durable takes no time.
+    let memory = Path::new("/dev/shm");
+    let folder = if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() };
+    let folder = folder.unwrap();
+    let capture = folder.path().join("capture.pcapng");
+    write(&capture, &everything(), BEFORE_THE_HOUR, Duration::from_micros(3));
+    let whole = Dataset::new(folder.path().join("whole"));
+    add(&whole, &capture);
+    let whole = visible(whole.root());
+    let (mut completed, mut interrupted) = (0, 0);
+    for change in 0.. {
+        let root = folder.path().join(format!("killed-{change}"));
+        if !killed_before(change, &root, &capture) {
+            break;
+        }
+        let left = visible(&root);
+        let is_whole = |(path, bytes): (&_, &_)| whole.get(path) == Some(bytes);
+        assert!(left.iter().all(is_whole), "killed before change {change}");
+        let dataset = Dataset::new(&root);
+        let added = dataset.add(&capture, &OPTIONS).unwrap();
+        // What had been decided is completed, not made again.
+        completed += usize::from(matches!(added, Added::Present) && left.len() < whole.len());
+        interrupted += usize::from(!left.is_empty() && left.len() < whole.len());
+        let found = visible(&root);
+        assert!(found == whole, "killed before change {change}");
+        assert_eq!(staged(&root), ["commit.lock"], "killed before change {change}");
+        assert_eq!(dataset.check().unwrap().problem_count, 0);
+        std::fs::remove_dir_all(&root).unwrap();
+    }
+    // The test has killed it between the renaming of the first part and that of the last one.
+    assert!(completed > interrupted && interrupted >= whole.len() - 1, "{completed} {interrupted}");
+}
