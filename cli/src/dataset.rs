@@ -1,7 +1,10 @@
-//! `hmtt dataset`: adds captures to a data set, and checks it.
+//! `hmtt dataset`: adds captures to a data set, checks it, merges its parts, removes runs.
 
 mod add;
 mod check;
+mod compact;
+mod follow;
+mod remove;
 
 use std::path::PathBuf;
 
@@ -17,7 +20,10 @@ pub struct Arguments {
 #[derive(clap::Subcommand)]
 enum Command {
     Add(add::Arguments),
+    Follow(follow::Arguments),
     Check(check::Arguments),
+    Compact(compact::Arguments),
+    Drop(remove::Arguments),
 }
 
 /// The data set of a command.
@@ -32,6 +38,9 @@ struct Folder {
 pub fn run(arguments: &Arguments) -> Result<bool> {
     match &arguments.command {
         Command::Add(arguments) => add::run(arguments),
+        Command::Follow(arguments) => follow::run(arguments),
         Command::Check(arguments) => check::run(arguments),
+        Command::Compact(arguments) => compact::run(arguments),
+        Command::Drop(arguments) => remove::run(arguments),
     }
 }

@@ -1,8 +1,8 @@
 //! Writes row groups of accesses.
 //!
-//! The columns are packed directly into pages, because each row has each value. Pages of memory get a Bloom filter, so
-//! that a query for one page skips row groups without it; a group with too many pages has none, because nearly every page
-//! would be in it. Invariant: the clocks of a row group ascend.
+//! The columns are packed directly into pages, because each row has each value. Pages of memory get a Bloom filter,
+//! so that a query for one page skips row groups without it; a group with too many pages has none, because nearly
+//! every page would be in it. Invariant: the clocks of a row group ascend.
 
 use std::collections::HashMap;
 use std::io::Write;
@@ -18,7 +18,7 @@ use parquet::errors::{ParquetError, Result};
 use parquet::file::properties::WriterPropertiesPtr;
 use parquet::file::writer::SerializedFileWriter;
 
-use crate::schema::Table;
+use crate::schema::{ENCODINGS, Table};
 
 /// log2 of the bytes of a page of memory.
 pub const PAGE_LOG2: u32 = hmtt_format::memory::PAGE_LOG2 as u32;
@@ -28,13 +28,14 @@ const ZSTD_LEVEL: i32 = 2;
 const MAX_FILTER_BYTES: usize = 1 << 17;
 /// Share of pages that a filter may state although they are not in the group.
 const FALSE_SHARE: f64 = 0.01;
-/// Numbers that are looked up in a full filter to see whether it still excludes any, and how many of them it may state.
+/// Numbers that are looked up in a full filter to see whether it still excludes any, and how many of them it may
+/// state.
 const PROBES: i64 = 1000;
 const MAX_FALSE_PROBES: usize = 100;
 /// log2 of the entries of the table of pages that were added to a filter lately.
 const RECENT_LOG2: u32 = 15;
-/// Additions after which a filter is given up. Half as many different pages fill it; the others are repeated additions of
-/// pages that share an entry of the table.
+/// Additions after which a filter is given up. Half as many different pages fill it; the others are repeated
+/// additions of pages that share an entry of the table.
 const MAX_ADDITIONS: usize = 400_000;
 
 /// Accesses of one card, of a session and an hour, in columns of the same length.
@@ -72,24 +73,16 @@ impl AccessWriter {
     /// There is no memory for zstd.
     pub fn new(properties: WriterPropertiesPtr) -> Result<Self> {
         let schema = Table::Accesses.schema();
-        let column = |name: &'static str| {
-            let place = Table::Accesses.index(name).unwrap_or_default();
-            // Whole addresses take twice the time to compress.
-            let encoding = match name {
-                "address" | "page" => Encoding::BYTE_STREAM_SPLIT,
-                "is_write" => Encoding::PLAIN,
-                _ => Encoding::DELTA_BINARY_PACKED,
-            };
-            let descriptor = schema.column(place);
+        let column = |(name, encoding): (&'static str, Encoding)| {
+            let descriptor = schema.column(Table::Accesses.index(name).unwrap_or_default());
             (name, PackedColumn { descriptor, encoding, is_ascending: name == "clock" })
         };
-        let packed = ["clock", "arrival", "is_write", "address", "page"];
         Ok(AccessWriter {
             properties,
             chunks: PackedChunks::new(ZSTD_LEVEL)?,
             captures: ConstantChunk::new(schema.column(0)),
             sessions: ConstantChunk::new(schema.column(1)),
-            columns: packed.into_iter().map(column).collect(),
+            columns: ENCODINGS.into_iter().map(column).collect(),
             pages: Vec::new(),
             recent: Vec::new(),
         })

@@ -110,8 +110,8 @@ impl Dataset {
     /// Adds a capture. If the data set has one with the same bytes, it is unchanged.
     ///
     /// # Errors
-    /// The capture is being written or cannot be read, or a part cannot be written. The data set is unchanged then, unless
-    /// parts could be placed only in part; whoever opens the data set next will place the others.
+    /// The capture is being written or cannot be read, or a part cannot be written. The data set is unchanged then,
+    /// unless parts could be placed only in part; whoever opens the data set next will place the others.
     pub fn add(&self, path: &Path, options: &AddOptions<'_>) -> Result<Added, DatasetError> {
         let locked = lock_capture(path)?;
         let hash = CaptureHash::of_file(path)?;

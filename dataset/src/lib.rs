@@ -1,5 +1,5 @@
-//! Data sets: the traces of many boards and days as Parquet files under Hive-style partitions, which databases read as
-//! they are.
+//! Data sets: the traces of many boards and days as Parquet files under Hive-style partitions, which databases read
+//! as they are.
 //!
 //! ```text
 //! capture -> identity  hash of its bytes, the name of its parts
@@ -7,6 +7,7 @@
 //!                                                  -> staging publishes all parts of a capture
 //! parts   -> check     counts, order and gaps, compared with what the captures counted
 //!         -> compact   one part for the many of a partition
+//! files   -> follow    adds what a receiver has finished
 //! ```
 //!
 //! [`Dataset`] is the entry. A *part* is a Parquet file; its folder states the table ([`Table`]), the run, the board
@@ -21,8 +22,10 @@ mod accesses;
 mod capture;
 mod check;
 mod clock;
+mod compact;
 mod dataset;
 mod error;
+mod follow;
 mod hour;
 mod identity;
 mod part;
@@ -33,8 +36,10 @@ mod schema;
 mod staging;
 
 pub use check::Check;
+pub use compact::Compacted;
 pub use dataset::{AddOptions, Added, Dataset};
 pub use error::DatasetError;
+pub use follow::{Followed, Follower};
 pub use hour::Hour;
 pub use identity::CaptureHash;
 pub use partition::{Partition, default_run, escape, unescape};

@@ -13,7 +13,7 @@ use parquet::schema::types::ColumnPath;
 use crate::accesses::{AccessWriter, Group};
 use crate::error::DatasetError;
 use crate::rows::{Rows, Value};
-use crate::schema::Table;
+use crate::schema::{ENCODINGS, Table};
 
 /// Version of the tables, which each part states.
 const DATASET_VERSION: &str = "1";
@@ -21,6 +21,15 @@ const DATASET_VERSION: &str = "1";
 const BUFFER_BYTES: usize = 1 << 20;
 /// Columns by which accesses are sorted in each row group. Rows of other tables have the order of the trace.
 const SORTED_BY: [&str; 3] = ["capture", "session", "clock"];
+
+/// Order of a part's rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// Accesses are sorted by capture, session and clock in each row group.
+    Sorted,
+    /// A row group may have rows of several captures, each in the order of its trace.
+    Trace,
+}
 
 /// A part that is being written.
 pub struct PartWriter {
@@ -32,12 +41,12 @@ pub struct PartWriter {
 
 impl PartWriter {
     /// Creates the file of a part.
-    pub fn create(path: &Path, table: Table) -> Result<Self, DatasetError> {
+    pub fn create(path: &Path, table: Table, order: Order) -> Result<Self, DatasetError> {
         let failed = |error| DatasetError::file("create", path, error);
         let file = File::options().write(true).create_new(true).open(path).map_err(failed)?;
         let output = BufWriter::with_capacity(BUFFER_BYTES, file);
         let schema = table.schema().root_schema_ptr();
-        let file = SerializedFileWriter::new(output, schema, properties(table))?;
+        let file = SerializedFileWriter::new(output, schema, properties(table, order))?;
         Ok(PartWriter { path: path.to_owned(), file, rows: Rows::new(table), written: 0 })
     }
 
@@ -82,18 +91,23 @@ impl PartWriter {
 }
 
 /// Encoding and compression of a table's columns.
-pub fn properties(table: Table) -> WriterPropertiesPtr {
+pub fn properties(table: Table, order: Order) -> WriterPropertiesPtr {
     let sorted = SORTED_BY.iter().filter_map(|name| table.index(name)).map(|index| SortingColumn {
         column_idx: index as i32,
         descending: false,
         nulls_first: false,
     });
-    let sorted = (table == Table::Accesses).then(|| sorted.collect());
+    let sorted = (table == Table::Accesses && order == Order::Sorted).then(|| sorted.collect());
     let mut builder = WriterProperties::builder()
         .set_created_by(concat!("hmtt version ", env!("CARGO_PKG_VERSION")).into())
         .set_writer_version(WriterVersion::PARQUET_2_0)
         .set_compression(Compression::ZSTD(ZstdLevel::default()))
         .set_sorting_columns(sorted);
+    for (name, encoding) in ENCODINGS {
+        let column = ColumnPath::from(name);
+        builder = builder.set_column_dictionary_enabled(column.clone(), false);
+        builder = builder.set_column_encoding(column, encoding);
+    }
     for column in table.columns().iter().filter(|column| column.has_filter) {
         builder = builder.set_column_bloom_filter_enabled(ColumnPath::from(column.name), true);
     }

@@ -1,7 +1,8 @@
 //! Names the folders of a data set: `kind=TABLE/run=RUN/board=BOARD/hour=HOUR`.
 //!
-//! Names of runs and boards come from users and from captures. Bytes other than letters, digits, `-`, `_` and `.` become
-//! `%XX`, as Hive writes them, which the readers of such folders undo. Invariant: two partitions have two folders.
+//! Names of runs and boards come from users and from captures. Bytes other than letters, digits, `-`, `_` and `.`
+//! become `%XX`, as Hive writes them, which the readers of such folders undo. Invariant: two partitions have two
+//! folders.
 
 use std::path::{Component, Path, PathBuf};
 

@@ -6,12 +6,13 @@ use std::path::{Path, PathBuf};
 use hmtt::table::TableError;
 use hmtt::table::parquet::{CheckedFile, Values, catch_panic, open};
 use parquet::bloom_filter::Sbbf;
-use parquet::data_type::{ByteArrayType, DataType, Int64Type};
+use parquet::data_type::{BoolType, ByteArrayType, DataType, DoubleType, Int64Type};
 use parquet::file::reader::{FileReader, RowGroupReader, SerializedFileReader};
 use parquet::file::statistics::Statistics;
 
 use crate::error::DatasetError;
-use crate::schema::Table;
+use crate::rows::Value;
+use crate::schema::{Column, Kind, Table};
 
 /// An open part.
 pub struct PartReader {
@@ -31,6 +32,23 @@ impl PartReader {
     /// Number of row groups.
     pub fn group_count(&self) -> usize {
         self.file.num_row_groups()
+    }
+
+    /// Number of rows.
+    pub fn row_count(&self) -> u64 {
+        u64::try_from(self.file.metadata().file_metadata().num_rows()).unwrap_or(0)
+    }
+
+    /// The least number of a column, as the file's statistics state it.
+    pub fn least(&self, name: &str) -> Option<i64> {
+        let groups = self.file.metadata().row_groups().iter();
+        let columns = groups.flat_map(|group| group.columns().iter());
+        let named = columns.filter(|column| column.column_path().string() == name);
+        let least = named.filter_map(|column| match column.statistics()? {
+            Statistics::Int64(stated) => stated.min_opt().copied(),
+            _ => None,
+        });
+        least.min()
     }
 
     /// A row group.
@@ -59,6 +77,25 @@ impl GroupReader<'_> {
         self.read::<ByteArrayType, _>(name, |text| {
             String::from_utf8_lossy(text.data()).into_owned()
         })
+    }
+
+    /// Values of a column.
+    pub fn values(&mut self, column: &Column) -> Result<Vec<Value>, DatasetError> {
+        let name = column.name;
+        fn present<T: Into<Value>>(values: Vec<Option<T>>) -> Vec<Value> {
+            values.into_iter().map(Into::into).collect()
+        }
+        Ok(match column.kind {
+            Kind::Number | Kind::Time => present(self.numbers(name)?),
+            Kind::Real => present(self.read::<DoubleType, _>(name, |value| *value)?),
+            Kind::Flag => present(self.flags(name)?),
+            Kind::Text => present(self.read::<ByteArrayType, _>(name, Clone::clone)?),
+        })
+    }
+
+    /// Values of a column of booleans.
+    pub fn flags(&mut self, name: &str) -> Result<Vec<Option<bool>>, DatasetError> {
+        self.read::<BoolType, _>(name, |value| *value)
     }
 
     fn read<T: DataType, V>(

@@ -9,7 +9,8 @@ use parquet::file::writer::SerializedFileWriter;
 
 use crate::schema::{Kind, Table};
 
-/// Most rows of a row group. Rows other than accesses are few, and need more memory.
+/// Most rows of a row group of accesses, and of another table, whose rows are few and need more memory.
+const MAX_ACCESSES: usize = 1 << 20;
 const MAX_ROWS: usize = 1 << 17;
 /// Definition levels of a present and of an absent value.
 const PRESENT: i16 = 1;
@@ -89,6 +90,7 @@ struct Cells {
 pub struct Rows {
     columns: Vec<Cells>,
     count: usize,
+    most: usize,
 }
 
 impl Rows {
@@ -105,7 +107,8 @@ impl Rows {
         };
         let columns = table.columns().iter();
         let columns = columns.map(|column| cells(column.kind, column.is_required)).collect();
-        Rows { columns, count: 0 }
+        let most = if table == Table::Accesses { MAX_ACCESSES } else { MAX_ROWS };
+        Rows { columns, count: 0, most }
     }
 
     /// Number of rows.
@@ -115,7 +118,7 @@ impl Rows {
 
     /// Whether the rows must be written before more are added.
     pub fn is_full(&self) -> bool {
-        self.count >= MAX_ROWS
+        self.count >= self.most
     }
 
     /// Adds a row: the value of each column, in order.

@@ -4,7 +4,7 @@
 
 use std::sync::{Arc, LazyLock};
 
-use parquet::basic::{LogicalType, Repetition, TimeUnit, Type as Physical};
+use parquet::basic::{Encoding, LogicalType, Repetition, TimeUnit, Type as Physical};
 use parquet::schema::types::{SchemaDescPtr, SchemaDescriptor, Type};
 
 /// A table. The partition column `kind` has its name.
@@ -174,6 +174,16 @@ const RUNS: &[Column] = &[
     required("gap_count", Number),
     required("complete_tail", Flag),
     required("is_cut", Flag),
+];
+
+/// Encodings of columns that have many values; the others have dictionaries. Whole addresses take twice the time to
+/// compress.
+pub const ENCODINGS: [(&str, Encoding); 5] = [
+    ("clock", Encoding::DELTA_BINARY_PACKED),
+    ("arrival", Encoding::DELTA_BINARY_PACKED),
+    ("is_write", Encoding::PLAIN),
+    ("address", Encoding::BYTE_STREAM_SPLIT),
+    ("page", Encoding::BYTE_STREAM_SPLIT),
 ];
 
 /// Schemas of the tables, in the order of [`Table::ALL`].

@@ -8,10 +8,10 @@
 //! DIR/.staging/commit.lock locked while a change is made or completed
 //! ```
 //!
-//! A process that is killed before its journal has changed nothing: its folder is removed later. After that, each step of
-//! the change can be repeated. Invariants: parts are placed by renaming, so that they appear whole; no part is placed
-//! before all of them are durable. The folder is not a partition, and its files do not end in `.parquet`, so databases do
-//! not read it.
+//! A process that is killed before its journal has changed nothing: its folder is removed later. After that, each
+//! step of the change can be repeated. Invariants: parts are placed by renaming, so that they appear whole; no part
+//! is placed before all of them are durable. The folder is not a partition, and its files do not end in `.parquet`,
+//! so databases do not read it.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Write};
@@ -98,7 +98,8 @@ impl Staging {
 }
 
 impl Drop for Staging {
-    /// Removes the folder, unless it has a change that is not complete. What cannot be removed is left to the next process.
+    /// Removes the folder, unless it has a change that is not complete. What cannot be removed is left to the next
+    /// process.
     fn drop(&mut self) {
         if !self.is_begun {
             let _ = remove(&self.folder, &self.lock);
@@ -243,7 +244,8 @@ fn create_folders(root: &Path, partition: &Path) -> Result<(), DatasetError> {
     within.into_iter().try_for_each(sync_folder)
 }
 
-/// Removes folders of partitions that have become empty. Others may put a part there at the same time, so failures are none.
+/// Removes folders of partitions that have become empty. Others may put a part there at the same time, so failures
+/// are none.
 fn remove_empty(root: &Path, partition: &Path) {
     for folder in partition.ancestors().take_while(|folder| *folder != root) {
         if fs::remove_dir(folder).is_err() {

@@ -49,44 +49,42 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
 }
 
 /// Adds a capture and prints what it has. Returns whether it has losses.
-pub fn add(dataset: &Dataset, capture: &Path, names: &Names, json: bool) -> Result<bool> {
+fn add(dataset: &Dataset, capture: &Path, names: &Names, json: bool) -> Result<bool> {
     let run = names.run.clone().unwrap_or_else(|| default_run(capture));
     ensure!(!run.is_empty(), "{}: give the run a name", capture.display());
     let options = AddOptions { run: &run, receiver: names.receiver.as_deref() };
+    let added = dataset.add(capture, &options)?;
+    print(capture, &run, &added, json);
+    Ok(matches!(&added, Added::New(summary) if summary.has_loss()))
+}
+
+/// Prints what adding a capture has done.
+pub fn print(capture: &Path, run: &str, added: &Added, json: bool) {
     let path = capture.display().to_string();
-    let name = hmtt_format::escape::message(&path);
-    let shown = hmtt_format::escape::message(&run);
-    match dataset.add(capture, &options)? {
-        Added::Present if json => {
-            println!("{}", json!({"file": path, "is_new": false}));
-            Ok(false)
-        }
-        Added::Present => {
-            println!("{name}: in the data set already");
-            Ok(false)
-        }
+    let (name, shown) = (hmtt_format::escape::message(&path), hmtt_format::escape::message(run));
+    match added {
+        Added::Present if json => println!("{}", json!({"file": path, "is_new": false})),
+        Added::Present => println!("{name}: in the data set already"),
         Added::New(summary) => {
-            let counts = summary.counts.sum();
+            let (counts, parts) = (summary.counts.sum(), summary.parts.len());
+            let (accesses, lost) = (counts.accesses, counts.lost_accesses);
             if json {
                 let object = json!({
                     "file": path,
                     "is_new": true,
                     "capture": summary.hash.to_string(),
                     "run": run,
-                    "parts": summary.parts.len(),
-                    "accesses": counts.accesses,
-                    "lost_accesses": counts.lost_accesses,
+                    "parts": parts,
+                    "accesses": accesses,
+                    "lost_accesses": lost,
                     "is_cut": summary.is_cut,
                 });
                 println!("{object}");
             } else {
-                let (accesses, parts) = (counts.accesses, summary.parts.len());
                 println!(
-                    "{name}: {accesses} accesses, {} lost, added to run {shown} in {parts} parts",
-                    counts.lost_accesses
+                    "{name}: {accesses} accesses, {lost} lost, added to run {shown} in {parts} parts"
                 );
             }
-            Ok(summary.has_loss())
         }
     }
 }

@@ -43,6 +43,30 @@ fn captures_are_added_once_and_checked() {
 }
 
 #[test]
+fn a_follower_adds_a_capture_and_its_run_is_merged_and_dropped() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let (frames, _) = Card::new().session(20, 100);
+    for (number, frames) in [(1, &frames[..11]), (2, &frames[11..])] {
+        let from = capture_file(&format!("dataset-follow-{number}.pcapng"), frames);
+        let to = path(&format!("trace_{number:05}_20231114220000.pcapng"));
+        std::fs::rename(from, to).unwrap();
+    }
+    let (data, file) = (path("data"), path("trace.pcapng"));
+    let hmtt = |arguments: &[&str]| run(folder.path(), arguments);
+    let (text, status) = hmtt(&["follow", "--until-end", &data, &file]);
+    let first =
+        "trace_00001_20231114220000.pcapng: 1000 accesses, 0 lost, added to run trace in 3 parts\n";
+    assert!(text.starts_with(first) && status == 0, "{text}");
+    let (text, status) = hmtt(&["compact", &data]);
+    assert!(text.contains(" parts merged into ") && status == 0, "{text}");
+    assert_eq!(hmtt(&["check", &data]).1, 0);
+    let (text, status) = hmtt(&["drop", &data, "--run", "trace"]);
+    assert!(text.ends_with(" parts removed\n") && status == 0, "{text}");
+    assert_eq!(hmtt(&["drop", &data, "--run", "trace"]).1, 1);
+}
+
+#[test]
 fn folders_that_are_no_data_sets_are_errors() {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().join("data");

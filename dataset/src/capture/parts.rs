@@ -15,7 +15,7 @@ use super::sink::{CaptureSink, CardAccesses, DUE_ACCESSES, FrameAccesses};
 use crate::accesses::{AccessWriter, Group, milliseconds};
 use crate::error::DatasetError;
 use crate::hour::Hour;
-use crate::part::{PartWriter, properties};
+use crate::part::{Order, PartWriter, properties};
 use crate::partition::Partition;
 use crate::rows::Value;
 use crate::schema::Table;
@@ -75,7 +75,7 @@ impl<'a> Parts<'a> {
             origin,
             staging,
             capture: origin.hash.to_string(),
-            accesses: AccessWriter::new(properties(Table::Accesses))?,
+            accesses: AccessWriter::new(properties(Table::Accesses, Order::Sorted))?,
             open: HashMap::new(),
             finished: Vec::new(),
             counts: HashMap::new(),
@@ -242,7 +242,11 @@ impl<'a> Parts<'a> {
         }
         let staged = self.created.to_string();
         self.created += 1;
-        let file = PartWriter::create(&self.staging.path(Path::new(&staged)), partition.table)?;
+        let file = PartWriter::create(
+            &self.staging.path(Path::new(&staged)),
+            partition.table,
+            Order::Sorted,
+        )?;
         Ok(entry.insert(Open { partition, staged, file }))
     }
 

@@ -1,8 +1,8 @@
 //! Collects the accesses and items of each card of a capture, with the session and the arrival of each.
 //!
-//! A frame may wait for others before it is decoded. So its arrival is that of its own packet, which is known after its
-//! items ([`Sink::frame_read`]). Items without a frame, such as the end of a session without an end frame, have the
-//! arrival of their card's last frame.
+//! A frame may wait for others before it is decoded. So its arrival is that of its own packet, which is known after
+//! its items ([`Sink::frame_read`]). Items without a frame, such as the end of a session without an end frame, have
+//! the arrival of their card's last frame.
 
 use std::time::Duration;
 

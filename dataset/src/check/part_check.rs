@@ -5,6 +5,7 @@ use std::path::Path;
 
 use super::{SessionKey, is_in_hour};
 use crate::accesses::PAGE_LOG2;
+use crate::compact::arrival_column;
 use crate::error::DatasetError;
 use crate::partition::Partition;
 use crate::reader::{GroupReader, PartReader};
@@ -56,9 +57,9 @@ pub fn check(
         let mut group = reader.group(number)?;
         let captures = group.texts("capture")?;
         let sessions = group.numbers("session")?;
-        let mut keys = captures.into_iter().zip(sessions);
+        let keys: Vec<_> = captures.into_iter().zip(sessions).collect();
         let mut problem = |text: &str| problems.push(format!("row group {number}: {text}"));
-        let time = if table == Table::Runs { "first_arrival" } else { "arrival" };
+        let time = arrival_column(table);
         let arrivals = group.numbers(time)?;
         if !arrivals.iter().flatten().all(|time| is_in_hour(partition, *time)) {
             problem("an arrival is not in the hour of the partition");
@@ -66,10 +67,10 @@ pub fn check(
         if !group.has_bounds(time, &arrivals) {
             problem("wrong bounds of arrival");
         }
-        let represented = represented(&mut group, table, &mut problem)?;
+        let represented = represented(&mut group, &keys, table, &mut problem)?;
         let gaps = if table == Table::Gaps { gap_columns(&mut group)? } else { Vec::new() };
-        for at in 0..arrivals.len() {
-            let Some((Some(capture), Some(session))) = keys.next() else {
+        for (at, key) in keys.into_iter().enumerate() {
+            let (Some(capture), Some(session)) = key else {
                 problem("a row has no capture or no session");
                 break;
             };
@@ -99,13 +100,15 @@ pub fn check(
 /// The accesses that each row represents. Checks the order and the bounds of accesses.
 fn represented(
     group: &mut GroupReader<'_>,
+    keys: &[(Option<String>, Option<i64>)],
     table: Table,
     problem: &mut impl FnMut(&str),
 ) -> Result<Vec<u64>, DatasetError> {
     match table {
         Table::Accesses => {
             let clocks = group.numbers("clock")?;
-            if !clocks.is_sorted() {
+            let ascend = |at: usize| keys[at] != keys[at - 1] || clocks[at] >= clocks[at - 1];
+            if !(1..clocks.len().min(keys.len())).all(ascend) {
                 problem("clocks do not ascend");
             }
             let (addresses, pages) = (group.numbers("address")?, group.numbers("page")?);

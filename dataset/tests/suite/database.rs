@@ -58,7 +58,8 @@ fn a_database_reads_partitions_and_every_access() {
         .collect();
     assert!(found == expected);
     // One millisecond, in which one frame arrived.
-    let second = "arrival >= '2023-11-14 23:00:00.1+00'::timestamptz and arrival < '2023-11-14 23:00:00.101+00'::timestamptz";
+    let second = "arrival >= '2023-11-14 23:00:00.1+00'::timestamptz \
+                  and arrival < '2023-11-14 23:00:00.101+00'::timestamptz";
     assert_eq!(query(&format!("select count(*) from {{accesses}} where {second}")), ["370"]);
     let page = truth.iter().filter(|access| access.address.0 >> 12 == 77).count();
     assert_eq!(query("select count(*) from {accesses} where page = 77"), [page.to_string()]);

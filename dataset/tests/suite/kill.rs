@@ -1,8 +1,9 @@
-//! Kills a process that adds a capture before each system call that changes a file system, and adds the capture again.
+//! Kills a process that adds a capture before each system call that changes a file system, and adds the capture
+//! again.
 
 use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::Duration;
 
 use hmtt_dataset::{Added, Dataset};
@@ -10,7 +11,9 @@ use nix::sys::ptrace;
 use nix::sys::signal::Signal;
 use nix::sys::wait::{WaitStatus, waitpid};
 use nix::unistd::Pid;
+use tempfile::TempDir;
 
+use crate::changes::series;
 use crate::samples::{BEFORE_THE_HOUR, everything, write};
 use crate::{OPTIONS, add, staged, visible};
 
@@ -29,10 +32,11 @@ const CHANGES: [i64; 11] = [
     libc::SYS_rmdir,
 ];
 
-/// Runs a program that adds a capture, and kills it before its change of this number. Returns whether it was killed.
-fn killed_before(change: usize, dataset: &Path, capture: &Path) -> bool {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_add-capture"));
-    command.arg(dataset).arg(capture).stdout(Stdio::null());
+/// Runs a program that changes a data set, and kills it before its change of this number. Returns whether it was
+/// killed.
+fn killed_before(change: usize, arguments: &[&Path]) -> bool {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_change-dataset"));
+    command.args(arguments);
     // SAFETY: the closure makes one system call, which is allowed between fork and exec.
     unsafe { command.pre_exec(|| ptrace::traceme().map_err(Into::into)) };
     #[allow(clippy::zombie_processes, reason = "waitpid waits for it")]
@@ -60,12 +64,48 @@ fn killed_before(change: usize, dataset: &Path, capture: &Path) -> bool {
     true
 }
 
-#[test]
-fn a_killed_process_leaves_whole_parts_and_the_next_one_completes_them() {
-    // In memory, where making files durable takes no time.
+/// A folder in memory, where making files durable takes no time.
+fn folder() -> TempDir {
     let memory = Path::new("/dev/shm");
     let folder = if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() };
-    let folder = folder.unwrap();
+    folder.unwrap()
+}
+
+#[test]
+fn a_killed_compaction_is_completed_or_has_changed_nothing() {
+    let folder = folder();
+    let (captures, _) = series(folder.path());
+    let original = Dataset::new(folder.path().join("original"));
+    captures.iter().for_each(|capture| add(&original, capture));
+    let before = visible(original.root());
+    original.compact().unwrap();
+    let after = visible(original.root());
+    for change in 0.. {
+        let root = folder.path().join(format!("compacted-{change}"));
+        for (path, bytes) in &before {
+            let path = root.join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, bytes).unwrap();
+        }
+        if !killed_before(change, &[Path::new("compact"), &root]) {
+            break;
+        }
+        let known = |(path, bytes): (&_, &_)| {
+            before.get(path) == Some(bytes) || after.get(path) == Some(bytes)
+        };
+        assert!(visible(&root).iter().all(known), "killed before change {change}");
+        let dataset = Dataset::open(&root).unwrap();
+        let check = dataset.check().unwrap();
+        assert_eq!(check.problems, [""; 0], "killed before change {change}");
+        dataset.compact().unwrap();
+        assert!(visible(&root) == after, "killed before change {change}");
+        std::fs::remove_dir_all(&root).unwrap();
+    }
+}
+
+#[test]
+fn a_killed_process_leaves_whole_parts_and_the_next_one_completes_them() {
+    let folder = folder();
     let capture = folder.path().join("capture.pcapng");
     write(&capture, &everything(), BEFORE_THE_HOUR, Duration::from_micros(3));
     let whole = Dataset::new(folder.path().join("whole"));
@@ -74,7 +114,7 @@ fn a_killed_process_leaves_whole_parts_and_the_next_one_completes_them() {
     let (mut completed, mut interrupted) = (0, 0);
     for change in 0.. {
         let root = folder.path().join(format!("killed-{change}"));
-        if !killed_before(change, &root, &capture) {
+        if !killed_before(change, &[Path::new("add"), &root, &capture]) {
             break;
         }
         let left = visible(&root);

@@ -1,6 +1,7 @@
-//! Tests data sets: what they hold, compared with the truth; what interrupted and repeated changes leave; what a database
-//! reads.
+//! Tests data sets: what they hold, compared with the truth; what interrupted and repeated changes leave; what a
+//! database reads.
 
+mod changes;
 mod database;
 mod documented;
 mod full_disk;
@@ -13,7 +14,7 @@ use std::path::{Path, PathBuf};
 
 use hmtt_dataset::{AddOptions, Added, Dataset};
 
-/// The names with which the tests, and `add_capture.rs`, add captures.
+/// The names with which the tests, and `change_dataset.rs`, add captures.
 pub const OPTIONS: AddOptions<'static> = AddOptions { run: "example", receiver: None };
 
 /// Adds a capture that the data set does not have.

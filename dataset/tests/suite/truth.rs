@@ -14,7 +14,7 @@ use crate::samples::{BEFORE_THE_HOUR, everything, write};
 use crate::{OPTIONS, add, staged, visible};
 
 /// Clock, whether it is a write, address and page of each access of a part, as the Parquet library reads rows.
-fn accesses(path: &Path) -> Vec<(i64, bool, i64, i64)> {
+pub fn accesses(path: &Path) -> Vec<(i64, bool, i64, i64)> {
     let file = SerializedFileReader::new(File::open(path).unwrap()).unwrap();
     let rows = file.get_row_iter(None).unwrap().map(Result::unwrap);
     rows.map(|row| {
@@ -24,7 +24,8 @@ fn accesses(path: &Path) -> Vec<(i64, bool, i64, i64)> {
     .collect()
 }
 
-fn expected(truth: &[Access]) -> Vec<(i64, bool, i64, i64)> {
+/// The same of the truth.
+pub fn expected(truth: &[Access]) -> Vec<(i64, bool, i64, i64)> {
     let row = |access: &Access| {
         let address = access.address.0 as i64;
         (access.clock.0 as i64, access.direction.bit() == 1, address, address / 4096)

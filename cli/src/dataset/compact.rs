@@ -1,0 +1,23 @@
+//! `hmtt dataset compact`: merges the small parts of a data set.
+
+use anyhow::Result;
+use hmtt_dataset::Dataset;
+
+use super::Folder;
+
+/// Merge the small parts of each partition into one, so that queries open fewer files
+#[derive(clap::Args)]
+#[command(
+    after_help = "A query that reads a partition while its parts are replaced may see rows twice."
+)]
+pub struct Arguments {
+    #[command(flatten)]
+    folder: Folder,
+}
+
+/// Runs the command. Nothing can be missing.
+pub fn run(arguments: &Arguments) -> Result<bool> {
+    let compacted = Dataset::open(&arguments.folder.folder)?.compact()?;
+    println!("{} parts merged into {}", compacted.merged, compacted.written);
+    Ok(false)
+}

@@ -1,0 +1,147 @@
+//! Merges the small parts of each partition into one, and drops runs and boards.
+//!
+//! Files of a capture that are short, such as those of one minute, are many small parts, each of which a query has to
+//! open. The rows of a merged part have the order of the parts by their first arrival, and within a part its own.
+
+use std::path::{Path, PathBuf};
+
+use crate::dataset::Dataset;
+use crate::error::DatasetError;
+use crate::part::{Order, PartWriter};
+use crate::partition::Partition;
+use crate::reader::PartReader;
+use crate::rows::Value;
+use crate::schema::Table;
+use crate::staging::{CommitLock, Staging, Step};
+
+/// Rows from which a part is not merged any more: it has several full row groups.
+const MAX_ROWS: u64 = 1 << 22;
+/// Name of the only file that is staged for a partition.
+const STAGED: &str = "0";
+
+/// What a compaction has done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Compacted {
+    /// Parts that were merged.
+    pub merged: u64,
+    /// Parts that took their place.
+    pub written: u64,
+}
+
+/// A part that is small enough to be merged.
+struct Small {
+    path: PathBuf,
+    first_arrival: i64,
+}
+
+impl Dataset {
+    /// Merges the small parts of each partition. A query that reads the partition meanwhile may see rows twice, or
+    /// miss a part that it wanted to open.
+    ///
+    /// # Errors
+    /// A part cannot be read or written. Partitions that were merged before remain so.
+    pub fn compact(&self) -> Result<Compacted, DatasetError> {
+        let mut partitions: Vec<Partition> =
+            self.parts()?.into_iter().map(|(partition, _)| partition).collect();
+        partitions.dedup();
+        let mut compacted = Compacted::default();
+        for partition in partitions {
+            let merged = self.compact_partition(&partition)?;
+            compacted.merged += merged;
+            compacted.written += u64::from(merged != 0);
+        }
+        Ok(compacted)
+    }
+
+    /// Merges the small parts of a partition. Returns their number; 0 if there are not several.
+    fn compact_partition(&self, partition: &Partition) -> Result<u64, DatasetError> {
+        let commit = CommitLock::take(self.root())?;
+        let all = self.parts_of(partition.table)?;
+        let paths = all.into_iter().filter(|(of, _)| of == partition).map(|(_, path)| path);
+        let mut small = Vec::new();
+        for path in paths {
+            let reader = PartReader::open(&self.root().join(&path), partition.table)?;
+            if reader.row_count() < MAX_ROWS {
+                let first_arrival =
+                    reader.least(arrival_column(partition.table)).unwrap_or(i64::MAX);
+                small.push(Small { path, first_arrival });
+            }
+        }
+        if small.len() < 2 {
+            return Ok(0);
+        }
+        small.sort_by(|one, other| {
+            (one.first_arrival, &one.path).cmp(&(other.first_arrival, &other.path))
+        });
+        let staging = Staging::begin(self.root())?;
+        self.merge(partition.table, &small, &staging)?;
+        let path = partition.folder().join(name(&small));
+        let place = Step::Place { staged: STAGED.to_owned(), path };
+        let remove = small.iter().map(|part| Step::Remove { path: part.path.clone() });
+        let steps: Vec<Step> = std::iter::once(place).chain(remove).collect();
+        staging.commit(&commit, &steps)?;
+        Ok(small.len() as u64)
+    }
+
+    /// Writes the rows of small parts into one.
+    fn merge(&self, table: Table, small: &[Small], staging: &Staging) -> Result<(), DatasetError> {
+        let staged = staging.path(Path::new(STAGED));
+        let mut writer = PartWriter::create(&staged, table, Order::Trace)?;
+        for part in small {
+            let reader = PartReader::open(&self.root().join(&part.path), table)?;
+            for number in 0..reader.group_count() {
+                let mut group = reader.group(number)?;
+                let columns: Result<Vec<Vec<Value>>, _> =
+                    table.columns().iter().map(|column| group.values(column)).collect();
+                let mut columns: Vec<_> = columns?.into_iter().map(Vec::into_iter).collect();
+                let rows = columns.first().map_or(0, ExactSizeIterator::len);
+                for _ in 0..rows {
+                    let next = |column: &mut std::vec::IntoIter<Value>| column.next();
+                    writer.row(
+                        columns.iter_mut().map(|column| next(column).unwrap_or(Value::Absent)),
+                    )?;
+                }
+            }
+        }
+        writer.finish()
+    }
+
+    /// Removes a run, or one board of it. Returns the number of removed parts.
+    ///
+    /// # Errors
+    /// A part cannot be removed. What remains is removed by the next command on the data set.
+    pub fn drop_run(&self, run: &str, board: Option<&str>) -> Result<u64, DatasetError> {
+        let commit = CommitLock::take(self.root())?;
+        let mut parts = self.parts()?;
+        // A query that joins with runs sees nothing of what is removed.
+        parts.reverse();
+        let is_dropped = |partition: &Partition| {
+            partition.run == run && board.is_none_or(|board| partition.board == board)
+        };
+        let dropped = parts.into_iter().filter(|(partition, _)| is_dropped(partition));
+        let steps: Vec<Step> = dropped.map(|(_, path)| Step::Remove { path }).collect();
+        if !steps.is_empty() {
+            Staging::begin(self.root())?.commit(&commit, &steps)?;
+        }
+        Ok(steps.len() as u64)
+    }
+}
+
+/// The column of arrivals of a table.
+pub fn arrival_column(table: Table) -> &'static str {
+    match table {
+        Table::Runs => "first_arrival",
+        _ => "arrival",
+    }
+}
+
+/// The name of the part into which others are merged: the hash of their paths. It is no hash of a capture.
+fn name(small: &[Small]) -> String {
+    let mut hasher = blake3::Hasher::new();
+    for part in small {
+        hasher.update(part.path.as_os_str().as_encoded_bytes());
+        hasher.update(b"\n");
+    }
+    let hash = hasher.finalize().to_hex();
+    format!("merged-{}.parquet", &hash[..32])
+}

@@ -1,0 +1,83 @@
+//! Follows a receiver: adds the files of a capture as they are finished.
+//!
+//! `hmtt-recv` locks the file that it writes, so one without a lock is finished, or its receiver was killed.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use crate::dataset::{AddOptions, Added, Dataset};
+use crate::error::DatasetError;
+use crate::partition::default_run;
+use crate::staging::read_folder;
+
+/// What a file has become.
+#[derive(Debug)]
+pub enum Followed {
+    /// It was added, or had been before.
+    Added(PathBuf, Added),
+    /// It cannot be added. It is tried again when its size changes.
+    Failed(PathBuf, DatasetError),
+}
+
+/// A follower of one capture.
+#[derive(Debug)]
+pub struct Follower {
+    dataset: Dataset,
+    file: PathBuf,
+    /// Sizes of the files that were added or have failed, in bytes.
+    done: BTreeMap<PathBuf, u64>,
+}
+
+impl Follower {
+    /// Follows the capture that `hmtt-recv -w FILE` writes, also with `-b`.
+    pub fn new(dataset: Dataset, file: &Path) -> Self {
+        Follower { dataset, file: file.to_owned(), done: BTreeMap::new() }
+    }
+
+    /// Adds the files that have been finished since the last call, in the order of their names, and passes each to
+    /// `report`. Returns whether a file is still being written.
+    ///
+    /// # Errors
+    /// The folder cannot be read.
+    pub fn poll(
+        &mut self,
+        options: &AddOptions<'_>,
+        mut report: impl FnMut(Followed),
+    ) -> Result<bool, DatasetError> {
+        let mut is_writing = false;
+        for path in self.files()? {
+            let Some(size) = path.metadata().ok().map(|file| file.len()) else { continue };
+            // A receiver that has just created a file has not locked it yet.
+            if size == 0 {
+                is_writing = true;
+                continue;
+            }
+            if self.done.get(&path) == Some(&size) {
+                continue;
+            }
+            match self.dataset.add(&path, options) {
+                Err(DatasetError::Unfinished(_)) => {
+                    is_writing = true;
+                    continue;
+                }
+                Ok(added) => report(Followed::Added(path.clone(), added)),
+                Err(error) => report(Followed::Failed(path.clone(), error)),
+            }
+            self.done.insert(path, size);
+        }
+        Ok(is_writing)
+    }
+
+    /// The files of the capture so far.
+    fn files(&self) -> Result<Vec<PathBuf>, DatasetError> {
+        let folder = self.file.parent().filter(|folder| !folder.as_os_str().is_empty());
+        let run = default_run(&self.file);
+        let is_of_series = |path: &PathBuf| {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            let is_capture = name.ends_with(".pcapng") || name.ends_with(".pcapng.zst");
+            is_capture && default_run(path) == run
+        };
+        let files = read_folder(folder.unwrap_or(Path::new(".")))?;
+        Ok(files.into_iter().filter(is_of_series).collect())
+    }
+}
