@@ -3,6 +3,8 @@
 //! Each access looks all of them up. So what is compared is in arrays of its own, without branches in between: a random
 //! order of lines costs no wrong predictions.
 
+use std::ops::Range;
+
 use serde::{Deserialize, Serialize};
 
 use super::{NEAR_LINES, OPEN_STREAMS, Stream};
@@ -12,6 +14,9 @@ const NO_LINE: u64 = 1 << 63;
 /// A nibble of each value, from the lowest one on.
 const ASCENDING: u64 = 0xfedc_ba98_7654_3210;
 const EACH_NIBBLE: u64 = 0x1111_1111_1111_1111;
+
+/// Places whose next lines are compared at once.
+const COMPARED: usize = 4;
 
 // Places of streams are nibbles.
 const _: () = assert!(OPEN_STREAMS == 16);
@@ -63,13 +68,16 @@ impl Open {
     /// [`NEAR_LINES`]; of several the first one in the table.
     #[inline]
     pub fn continued(&self, line: u64) -> Option<usize> {
-        let next = places(|at| self.next[at] == line);
-        if next != 0 {
-            return Some(next.trailing_zeros() as usize);
+        // Scans are mostly in the first places, which are few.
+        for first in (0..OPEN_STREAMS).step_by(COMPARED) {
+            let next = places(first..first + COMPARED, |at| self.next[at] == line);
+            if next != 0 {
+                return Some(next.trailing_zeros() as usize);
+            }
         }
         // Distances from -NEAR_LINES to NEAR_LINES become those from 0 to twice as many.
         let near = |at: usize| self.last[at].wrapping_sub(line).wrapping_add(NEAR_LINES);
-        let mut left = places(|at| near(at) <= 2 * NEAR_LINES);
+        let mut left = places(0..OPEN_STREAMS, |at| near(at) <= 2 * NEAR_LINES);
         let mut nearest = None;
         while left != 0 {
             let at = left.trailing_zeros() as usize;
@@ -126,10 +134,10 @@ impl Open {
     }
 }
 
-/// A bit for each place at which something is so.
+/// A bit for each of some places at which something is so.
 #[inline]
-fn places(is_so: impl Fn(usize) -> bool) -> u32 {
-    (0..OPEN_STREAMS).fold(0, |all, at| all | u32::from(is_so(at)) << at)
+fn places(places: Range<usize>, is_so: impl Fn(usize) -> bool) -> u32 {
+    places.fold(0, |all, at| all | u32::from(is_so(at)) << at)
 }
 
 #[cfg(test)]
