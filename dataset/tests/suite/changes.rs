@@ -7,6 +7,7 @@ use std::time::Duration;
 use hmtt_dataset::{AddOptions, Added, Dataset, Followed, Follower, Table};
 use hmtt_format::Access;
 use hmtt_test_support::card::Card;
+use rustix::fs::{FlockOperation, flock};
 
 use crate::samples::{BEFORE_THE_HOUR, everything, write};
 use crate::truth::{accesses, expected};
@@ -90,7 +91,7 @@ fn a_follower_adds_files_once_they_are_finished() {
         (added, is_writing.unwrap())
     };
     let last = File::open(&captures[2]).unwrap();
-    last.lock().unwrap();
+    flock(&last, FlockOperation::LockExclusive).unwrap();
     std::fs::write(folder.path().join("trace_00004_20231114220009.pcapng"), "").unwrap();
     assert_eq!(poll(), (captures[..2].to_vec(), true));
     assert_eq!(poll(), (Vec::new(), true));

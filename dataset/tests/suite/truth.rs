@@ -9,6 +9,7 @@ use hmtt_format::Access;
 use hmtt_test_support::card::Card;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::RowAccessor;
+use rustix::fs::{FlockOperation, flock};
 
 use crate::samples::{BEFORE_THE_HOUR, everything, write};
 use crate::{OPTIONS, add, staged, visible};
@@ -139,7 +140,7 @@ fn a_capture_that_is_being_written_is_refused() {
     let capture = folder.path().join("capture.pcapng");
     write(&capture, &everything(), BEFORE_THE_HOUR, Duration::from_micros(3));
     let file = File::open(&capture).unwrap();
-    file.lock().unwrap();
+    flock(&file, FlockOperation::LockExclusive).unwrap();
     let dataset = Dataset::new(folder.path().join("data"));
     let error = dataset.add(&capture, &OPTIONS).unwrap_err().to_string();
     assert!(error.ends_with("is being written; add it when it is finished"), "{error}");
