@@ -26,7 +26,7 @@ pub enum Accesses {
     /// Lines.
     Text(AccessReader),
     /// A trace of `hmtt trace run`.
-    Trace { name: PathBuf, chunks: ChunkReader<Bytes> },
+    Trace { name: PathBuf, chunks: Box<ChunkReader<Bytes>> },
 }
 
 impl Accesses {
@@ -47,7 +47,7 @@ impl Accesses {
         let is_trace = begin == MAGIC;
         let bytes = Cursor::new(begin).chain(input);
         if is_trace {
-            let chunks = ChunkReader::new(bytes).with_context(in_file)?;
+            let chunks = Box::new(ChunkReader::new(bytes).with_context(in_file)?);
             return Ok(Accesses::Trace { name, chunks });
         }
         let text = lines::decompress(bytes).with_context(in_file)?;
@@ -68,7 +68,7 @@ impl Accesses {
             }
             Accesses::Trace { name, chunks } => {
                 let ending =
-                    make_trace(chunks, session).with_context(|| name.display().to_string())?;
+                    make_trace(*chunks, session).with_context(|| name.display().to_string())?;
                 Ok(missing(&ending))
             }
         }
