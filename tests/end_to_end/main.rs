@@ -5,6 +5,7 @@ mod analysis;
 mod captures;
 mod configuration;
 mod control;
+mod datasets;
 mod demo;
 mod dissector;
 mod engines;
