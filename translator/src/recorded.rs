@@ -185,7 +185,7 @@ impl Recorded {
         let repeated = Self::taking(blocks, choice, Some(&kept), true).0;
         let is_possible = repeated.accesses.kept.len() == kept.len()
             && first.accesses.kept.len() == kept.len()
-            && first.slots.len() <= MOST_SLOTS;
+            && [&first, &repeated].iter().all(|one| one.accesses.is_possible());
         let saved = Self::new(blocks, choice).slots.len().saturating_sub(repeated.slots.len());
         if is_possible { saved } else { 0 }
     }

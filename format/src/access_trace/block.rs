@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::vec::Vec;
 
 use super::derived::Derived;
-use super::kept::{Kept, Repeated};
+use super::kept::{Kept, MOST_KEPT, Repeated};
 use super::{NOT_BEGUN, SLOT_BYTES};
 use crate::Direction;
 
@@ -16,7 +16,7 @@ pub const MOST_PARTS: usize = 64;
 pub const MOST_SLOTS: usize = 1 << 10;
 /// Most derived values of a block or path.
 pub const MOST_DERIVED: usize = 1 << 13;
-/// Most slots and derived values for each access.
+/// Most slots and derived values for each access and each kept value.
 pub const MOST_VALUES: usize = 8;
 /// Most accesses of a block or path.
 pub const MOST_ACCESSES: usize = 1 << 13;
@@ -144,6 +144,19 @@ impl BlockAccesses {
     /// Bytes of the slots.
     pub fn slot_bytes(&self) -> usize {
         usize::from(self.slots) * SLOT_BYTES
+    }
+
+    /// Whether it has no more values than its accesses and what it keeps may need: all of them are computed for each
+    /// execution. Registers at the start of a path that may be repeated are needed at most once each.
+    pub fn is_possible(&self) -> bool {
+        let kept = self.kept.len().max(self.repeated.taken.into());
+        let at_start = if kept > 0 { MOST_KEPT } else { 0 };
+        let most = MOST_VALUES * (self.accesses.len() + kept) + at_start;
+        kept <= MOST_KEPT
+            && self.accesses.len() <= MOST_ACCESSES
+            && usize::from(self.slots) <= MOST_SLOTS
+            && self.derived.len() <= MOST_DERIVED
+            && usize::from(self.given()) + self.derived.len() <= most
     }
 
     /// How many values it has that are not derived: of slots, and those that it takes.

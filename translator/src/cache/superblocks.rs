@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use hmtt_format::access_trace::{MOST_ACCESSES, MOST_DERIVED, MOST_PARTS, MOST_SLOTS};
+use hmtt_format::access_trace::{MOST_ACCESSES, MOST_PARTS};
 use hmtt_probe::address::RunAddr;
 
 use super::record::{Body, PathRecord, Record};
@@ -62,10 +62,8 @@ impl<M: CacheMemory> Cache<M> {
         let mut length = path.len();
         if let Some(choice) = self.settings.instrument.choice() {
             let fits = |length: &usize| {
-                let Recorded { slots, accesses } = Recorded::new(&path[..*length], &choice);
-                let most = usize::from(accesses.all).max(accesses.accesses.len());
-                let fits = slots.len() <= MOST_SLOTS && accesses.derived.len() <= MOST_DERIVED;
-                fits && most <= MOST_ACCESSES
+                let accesses = Recorded::new(&path[..*length], &choice).accesses;
+                accesses.is_possible() && usize::from(accesses.all) <= MOST_ACCESSES
             };
             length = (2..=length).rev().find(fits).unwrap_or(0);
         }

@@ -154,8 +154,9 @@ impl Tracer {
         let mut registers = original(point, now, area);
         let stored = usize::from(point.stored).min(slots.len());
         for (at, slot) in slots.iter().enumerate().skip(stored).filter(|(_, slot)| slot.is_after) {
-            // The instruction may have been executed already, or in part, or its registers before it are not stored yet.
-            let has_begun = slots[..stored].iter().any(|one| one.operation == slot.operation);
+            // The instruction may have been executed already, or in part, or its registers before it are not all stored yet.
+            let is_after = |one: &Slot| one.is_after && one.operation == slot.operation;
+            let has_begun = slots.iter().position(is_after).is_some_and(|first| stored >= first);
             let value = match has_begun {
                 true => *register(&mut registers, slot.sum.base.number() as u8),
                 false => NOT_BEGUN,

@@ -67,6 +67,8 @@ impl Default for Thresholds {
 #[derive(Clone, Copy, Debug)]
 struct Built {
     head: u32,
+    /// The path as a whole that is executed behind it if it is repeated.
+    repeated: Option<u32>,
     /// Counts when it was looked at last: executions, executions of the whole path, blocks.
     seen: [u64; 3],
 }
@@ -208,7 +210,7 @@ impl Hot {
         edges: &mut Edges,
         blocks: &dyn Blocks,
     ) {
-        self.note_built(table);
+        self.note_built(table, blocks);
         self.undo_cold(table, totals, blocks);
         let recent = self.before.recent(table, totals, sums, edges);
         let mut is_covered = vec![false; totals.len()];
@@ -254,7 +256,9 @@ impl Hot {
         for head in 1..=recent.table.known() {
             let Some(code) = recent.table.block(head) else { continue };
             let superblock = in_use.get(&head).copied();
-            let executions = recent.own[superblock.unwrap_or(head) as usize];
+            let repeated = superblock.and_then(|number| self.built.get(&number)?.repeated);
+            let own = |number: u32| recent.own[number as usize];
+            let executions = own(superblock.unwrap_or(head)) + repeated.map_or(0, own);
             let entered = recent.entered.get(&head).copied().unwrap_or(0);
             if executions >= thresholds.block || executions > 0 && entered >= thresholds.edge {
                 all.push(Candidate { executions, start: code.start, head, superblock });
@@ -265,12 +269,19 @@ impl Hot {
     }
 
     /// Notes superblocks that were built since the last time.
-    fn note_built(&mut self, table: &Table) {
+    fn note_built(&mut self, table: &Table, of_program: &dyn Blocks) {
         for number in self.known + 1..=table.known() {
-            if let Some(Numbered::Path { blocks, length }) = table.numbered(number)
-                && *length == blocks.len()
-            {
-                self.built.insert(number, Built { head: blocks[0], seen: [0; 3] });
+            let Some(Numbered::Path { blocks, length }) = table.numbered(number) else { continue };
+            if *length < blocks.len() {
+                continue;
+            }
+            // The repeated path has the numbers behind those of the first one, and is not entered from elsewhere.
+            let (head, first) = (blocks[0], number - *length as u32);
+            let has_first = self.built.get(&first).is_some_and(|first| first.head == head);
+            if has_first && !of_program.is_in_use(number) {
+                self.built.entry(first).and_modify(|first| first.repeated = Some(number));
+            } else {
+                self.built.insert(number, Built { head, repeated: None, seen: [0; 3] });
             }
         }
         self.known = table.known();
@@ -286,11 +297,13 @@ impl Hot {
                 return false;
             }
             let mut now = [0; 3];
-            for (length, number) in (1..=*length as u64).zip(number + 1 - *length as u32..) {
-                let count = totals[number as usize].executions;
-                now[0] += count;
-                now[1] = count;
-                now[2] += count * length;
+            for whole in [Some(*number), built.repeated].into_iter().flatten() {
+                for (executed, number) in (1..=*length as u64).zip(whole + 1 - *length as u32..) {
+                    let count = totals[number as usize].executions;
+                    now[0] += count;
+                    now[1] += if number == whole { count } else { 0 };
+                    now[2] += count * executed;
+                }
             }
             let [executions, completed, executed] =
                 std::array::from_fn(|at| (now[at] - built.seen[at]) as f64);

@@ -1,8 +1,10 @@
 //! Compares the accesses that blocks record with those that the processor makes in plain execution.
 
+use std::collections::HashSet;
 use std::sync::atomic::Ordering;
 
 use hmtt_format::Direction;
+use hmtt_format::access_trace::BlockAccesses;
 use hmtt_translator::cache::{Cache, Instrument};
 use hmtt_translator::layout::{area, ring};
 use hmtt_translator::recorded::{Choice, Silence};
@@ -89,6 +91,7 @@ fn recorded(cache: &Cache<Direct>, shared: &Shared) -> (Vec<Made>, Vec<u32>, usi
     let (mut at, mut made, mut numbers) = (0, Vec::new(), Vec::new());
     // The path that was executed last, as a whole, and what it has kept.
     let (mut last, mut all_repeated) = ((0, Vec::new()), 0);
+    let mut described = HashSet::new();
     loop {
         let number = unit(at) as u32;
         at += 8;
@@ -100,6 +103,13 @@ fn recorded(cache: &Cache<Direct>, shared: &Shared) -> (Vec<Made>, Vec<u32>, usi
             continue;
         }
         let (recorded, part) = cache.recorded(number).expect("the number of a block or path");
+        // The code of blocks is added when they are described.
+        if !recorded.accesses.parts.is_empty() && described.insert(number) {
+            let mut description = Vec::new();
+            recorded.accesses.write(&mut description);
+            let parsed = BlockAccesses::parse(&description).map(|(parsed, _)| parsed);
+            assert_eq!(parsed.as_ref(), Some(&recorded.accesses), "{number}");
+        }
         let (instructions, slots) = recorded.accesses.up_to(part);
         let mut values: Vec<u64> = (0..u32::from(slots)).map(|slot| unit(at + 8 * slot)).collect();
         at += 8 * u32::from(slots);

@@ -34,13 +34,10 @@
 //! | 1 | bit 0: write; bit 1: conditional; bit 2: the base of `fs` is added; bits 4 and 5: where it is |
 //! | 8, 10, 10 or 0 | where it is: 0: the address; 1: the index of a value in 2 bytes: those of slots come first, then those that are taken, then the derived ones, and what is added to it; 2: five numbers of slots, of a count before and after, of the first element, and of a pointer before and after; 3: not known |
 
-use super::{
-    Access, BlockAccesses, MOST_ACCESSES, MOST_DERIVED, MOST_PARTS, MOST_SLOTS, MOST_VALUES, Part,
-    Place,
-};
+use super::{Access, BlockAccesses, MOST_ACCESSES, MOST_PARTS, Part, Place};
 use crate::Direction;
 use crate::access_trace::derived::Derived;
-use crate::access_trace::kept::{Kept, MOST_KEPT, Repeated};
+use crate::access_trace::kept::{Kept, Repeated};
 use crate::access_trace::take;
 
 /// Bytes before those of the instructions.
@@ -106,7 +103,7 @@ impl BlockAccesses {
         let (taken, kept) = (usize::from(repeated.taken), usize::from(number(34)));
         let has_first = (repeated.first != 0) == (taken > 0);
         let may_repeat = !parts.is_empty() || taken == 0 && kept == 0;
-        if taken.max(kept) > MOST_KEPT || !(has_first && may_repeat) {
+        if !(has_first && may_repeat) {
             return None;
         }
         let derived = (given..values).map(|before| Derived::parse(&mut rest, before));
@@ -120,11 +117,6 @@ impl BlockAccesses {
                 && access.values().all(|it| usize::from(it) < values);
             accesses.push(Some(access).filter(|_| is_valid)?);
             rest = after;
-        }
-        // Each value is needed for an access, which needs few, and all of them are computed for each execution.
-        let is_too_much = usize::from(slots) > MOST_SLOTS || usize::from(number(26)) > MOST_DERIVED;
-        if is_too_much || values > MOST_VALUES * accesses.len() {
-            return None;
         }
         let code = code.to_vec();
         let block = BlockAccesses {
@@ -141,7 +133,7 @@ impl BlockAccesses {
             near,
             parts,
         };
-        Some((block, rest))
+        block.is_possible().then_some((block, rest))
     }
 }
 
