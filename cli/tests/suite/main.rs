@@ -53,6 +53,7 @@ mod trace;
 mod trace_cache;
 mod trace_evaluated;
 mod trace_exports;
+mod trace_loops;
 mod trace_losses;
 mod trace_recounted;
 mod trace_sampled;
