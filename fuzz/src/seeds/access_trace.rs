@@ -3,8 +3,8 @@
 use hmtt::access_trace::Writer;
 use hmtt_format::Direction;
 use hmtt_format::access_trace::{
-    Access, BlockAccesses, CUT, Derived, FS_BASE, Function, Kept, Operation, Part, Place,
-    Repeated, START, note,
+    Access, BlockAccesses, CUT, Derived, FS_BASE, Function, Kept, Operation, Part, Place, Repeated,
+    START, note,
 };
 
 /// A block with an access of each kind.
