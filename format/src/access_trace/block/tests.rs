@@ -167,6 +167,29 @@ fn instructions_without_bytes_are_refused() {
 }
 
 #[test]
+fn values_that_nothing_needs_are_refused() {
+    let path = |slots: usize, kept: usize| {
+        let slots = slots as u16;
+        BlockAccesses {
+            parts: vec![Part { block: 1, instructions: 1, slots }],
+            kept: vec![Kept { value: 0, plus: 0 }; kept],
+            accesses: vec![one(0, Place::Static(0))],
+            ..block_of(1, slots)
+        }
+    };
+    let is_read = |path: BlockAccesses| {
+        let mut bytes = Vec::new();
+        path.write(&mut bytes);
+        BlockAccesses::parse(&bytes) == Some((path, &[][..]))
+    };
+    let most = |kept| MOST_VALUES * (1 + kept) + if kept > 0 { MOST_KEPT } else { 0 };
+    for kept in [0, 1, MOST_KEPT] {
+        assert!(is_read(path(most(kept), kept)) && !is_read(path(most(kept) + 1, kept)), "{kept}");
+    }
+    assert!(!is_read(path(1, MOST_KEPT + 1)));
+}
+
+#[test]
 fn accesses_follow_from_slots() {
     let fs = Access { adds_fs: true, ..one(2, Place::Static(0x28)) };
     let accesses = vec![
