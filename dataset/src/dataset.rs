@@ -111,7 +111,7 @@ impl Dataset {
     ///
     /// # Errors
     /// The capture is being written or cannot be read, or a part cannot be written. The data set is unchanged then,
-    /// unless parts could be placed only in part; whoever opens the data set next will place the others.
+    /// unless parts could be placed only in part; the next command on the data set will place the others.
     pub fn add(&self, path: &Path, options: &AddOptions<'_>) -> Result<Added, DatasetError> {
         let locked = lock_capture(path)?;
         let hash = CaptureHash::of_file(path)?;

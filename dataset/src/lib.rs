@@ -14,7 +14,7 @@
 //! and the hour ([`Partition`]). `docs/dataset.md` defines the columns.
 //!
 //! Invariants: a part appears whole or not at all. All parts of a capture appear, or an interrupted publication is
-//! completed by whoever opens the data set next. The same capture added again changes nothing.
+//! completed by the next command on the data set. The same capture added again changes nothing.
 
 #![deny(clippy::missing_errors_doc, clippy::missing_panics_doc)]
 

@@ -1,4 +1,4 @@
-//! Publishes parts: a change of a data set is made whole, or completed by whoever opens the data set next.
+//! Publishes parts: a change of a data set is made whole, or completed by the next command on the data set.
 //!
 //! ```text
 //! DIR/.staging/ID.lock     locked while its process lives
