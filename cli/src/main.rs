@@ -33,6 +33,7 @@ mod monitor;
 mod output;
 #[cfg(all(feature = "analysis", feature = "tag"))]
 mod pagemap;
+mod sql;
 mod standard_io;
 #[cfg(feature = "tag")]
 mod tag;
@@ -70,6 +71,7 @@ enum Command {
     Merge(merge::Arguments),
     #[cfg(feature = "dataset")]
     Dataset(dataset::Arguments),
+    Sql(sql::Arguments),
     #[cfg(feature = "analysis")]
     #[command(flatten)]
     Accesses(accesses::Command),
@@ -98,6 +100,7 @@ fn main() -> ExitCode {
         Command::Merge(arguments) => merge::run(&arguments),
         #[cfg(feature = "dataset")]
         Command::Dataset(arguments) => dataset::run(&arguments),
+        Command::Sql(arguments) => sql::run(&arguments),
         #[cfg(feature = "analysis")]
         Command::Accesses(command) => accesses::run(&command),
         #[cfg(all(feature = "analysis", feature = "tag"))]

@@ -5,6 +5,7 @@
 //!         -> item_rows items -> rows of tables
 //!         -> parts     accesses, rows -> files, one for each table, board and hour
 //!         -> run_rows  what is known of each session at the end -> rows of `runs`
+//! capture -> stream    the same rows, without files
 //! ```
 
 mod boards;
@@ -12,12 +13,15 @@ mod item_rows;
 mod parts;
 mod run_rows;
 mod sink;
+mod stream;
 
+use std::fs::File;
 use std::path::Path;
 
 use hmtt::capture_reader::CaptureReader;
 use hmtt::decode::LinkCounts;
 use hmtt::pcapng::{Interface, ReadError, Reading};
+use rustix::fs::{FlockOperation, flock};
 
 use crate::error::DatasetError;
 use crate::identity::CaptureHash;
@@ -27,6 +31,7 @@ use parts::Parts;
 pub use parts::StagedPart;
 use run_rows::Ending;
 use sink::CaptureSink;
+pub use stream::{CaptureRows, RowOptions, RowSink};
 
 /// What a capture is added as.
 #[derive(Clone, Copy, Debug)]
@@ -81,9 +86,21 @@ pub fn ingest(origin: &Origin<'_>, staging: &Staging) -> Result<Ingested, Datase
     boards.learn(&links, interfaces);
     parts.take(&mut sink, &boards, true)?;
     let is_cut = reader.truncated_at().is_some();
-    let ending = Ending { counts: &counts, interfaces, is_cut };
-    for (partition, row) in run_rows::rows(origin, &sink, &boards, &ending) {
+    let capture = origin.hash.to_string();
+    let Origin { path, run, .. } = *origin;
+    let ending = Ending { path, capture: &capture, run, counts: &counts, interfaces, is_cut };
+    for (partition, row) in run_rows::rows(&sink, &boards, &ending) {
         parts.row(partition, row)?;
     }
     Ok(Ingested { parts: parts.finish()?, counts, is_cut })
+}
+
+/// Opens a capture and locks it, as a receiver does that writes it.
+pub fn lock_capture(path: &Path) -> Result<File, DatasetError> {
+    let file = File::open(path).map_err(|error| DatasetError::file("open", path, error))?;
+    match flock(&file, FlockOperation::NonBlockingLockShared) {
+        Err(rustix::io::Errno::WOULDBLOCK) => Err(DatasetError::Unfinished(path.to_owned())),
+        Err(error) => Err(DatasetError::file("lock", path, error.into())),
+        Ok(()) => Ok(file),
+    }
 }

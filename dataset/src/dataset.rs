@@ -9,9 +9,8 @@ use hmtt::table::parquet::{Values, open};
 use parquet::basic::Type as Physical;
 use parquet::data_type::ByteArrayType;
 use parquet::file::reader::FileReader;
-use rustix::fs::{FlockOperation, flock};
 
-use crate::capture::{Ingested, Origin, StagedPart, ingest};
+use crate::capture::{Ingested, Origin, StagedPart, ingest, lock_capture};
 use crate::error::DatasetError;
 use crate::identity::CaptureHash;
 use crate::partition::Partition;
@@ -198,16 +197,6 @@ impl Dataset {
 
     fn table_folder(&self, table: Table) -> PathBuf {
         self.root.join(format!("kind={}", table.name()))
-    }
-}
-
-/// Opens a capture and locks it, as a receiver does that writes it.
-fn lock_capture(path: &Path) -> Result<File, DatasetError> {
-    let file = File::open(path).map_err(|error| DatasetError::file("open", path, error))?;
-    match flock(&file, FlockOperation::NonBlockingLockShared) {
-        Err(rustix::io::Errno::WOULDBLOCK) => Err(DatasetError::Unfinished(path.to_owned())),
-        Err(error) => Err(DatasetError::file("lock", path, error.into())),
-        Ok(()) => Ok(file),
     }
 }
 

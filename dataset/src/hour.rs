@@ -21,6 +21,11 @@ impl Hour {
         Hour((time.as_secs() / SECONDS).min(MAX_HOURS - 1))
     }
 
+    /// The time at which the hour begins, since the Unix epoch.
+    pub fn begin(self) -> Duration {
+        Duration::from_secs(self.0 * SECONDS)
+    }
+
     /// Parses what [`Hour`] prints; `None` for any other text.
     pub fn parse(text: &str) -> Option<Hour> {
         let digits = text.len() == 10 && text.bytes().all(|byte| byte.is_ascii_digit());

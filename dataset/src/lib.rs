@@ -5,6 +5,7 @@
 //! capture -> identity  hash of its bytes, the name of its parts
 //!         -> capture   decodes it -> accesses, rows -> part   a Parquet file of one partition
 //!                                                  -> staging publishes all parts of a capture
+//!                      or passes on its rows, for queries
 //! parts   -> check     counts, order and gaps, compared with what the captures counted
 //!         -> compact   one part for the many of a partition
 //! files   -> follow    adds what a receiver has finished
@@ -35,6 +36,7 @@ mod rows;
 mod schema;
 mod staging;
 
+pub use capture::{CaptureRows, RowOptions, RowSink};
 pub use check::Check;
 pub use compact::Compacted;
 pub use dataset::{AddOptions, Added, Dataset};
@@ -43,4 +45,5 @@ pub use follow::{Followed, Follower};
 pub use hour::Hour;
 pub use identity::CaptureHash;
 pub use partition::{Partition, default_run, escape, unescape};
+pub use rows::Value;
 pub use schema::{Column, Kind, Table};

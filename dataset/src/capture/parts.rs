@@ -6,11 +6,8 @@ use std::ops::Range;
 use std::path::Path;
 use std::time::Duration;
 
-use parquet::data_type::ByteArray;
-
 use super::Origin;
 use super::boards::Boards;
-use super::item_rows::{self, Head};
 use super::sink::{CaptureSink, CardAccesses, DUE_ACCESSES, FrameAccesses};
 use crate::accesses::{AccessWriter, Group, milliseconds};
 use crate::error::DatasetError;
@@ -91,23 +88,11 @@ impl<'a> Parts<'a> {
         boards: &Boards,
         is_end: bool,
     ) -> Result<(), DatasetError> {
-        for placed in sink.items.drain(..) {
-            let Some(arrival) = placed.arrival else { continue };
-            let session = &mut sink.sessions[placed.session];
-            let head = Head {
-                capture: ByteArray::from(self.capture.as_str()),
-                session: placed.session,
-                arrival,
-            };
-            if let Some((table, row)) =
-                item_rows::row(&head, &placed.item, session.report.as_deref())
-            {
-                session.rows[table as usize] += 1;
-                let board = boards.name(session.card);
-                let partition = self.partition(table, board, arrival);
-                self.row(partition, row)?;
-            }
-        }
+        let capture = self.capture.clone();
+        sink.take_rows(&capture, |card, arrival, table, row| {
+            let partition = self.partition(table, boards.name(card), arrival);
+            self.row(partition, row)
+        })?;
         for (card, accesses) in sink.cards.iter_mut().enumerate() {
             self.take_accesses(accesses, boards.name(hmtt::CardId(card)), is_end)?;
         }
@@ -159,12 +144,8 @@ impl<'a> Parts<'a> {
             done += rest.iter().take_while(|frame| frame.end <= end).count();
             start = end;
         }
-        let CardAccesses { columns, frames, .. } = accesses;
-        frames.drain(..done);
-        frames.iter_mut().for_each(|frame| frame.end -= start);
-        columns.clocks.drain(..start);
-        columns.addresses.drain(..start);
-        columns.writes.drain(..start);
+        accesses.frames.drain(..done);
+        accesses.remove(start);
         Ok(())
     }
 

@@ -1,12 +1,13 @@
 //! Builds the rows of the table `runs`: one for each session of a card in a capture.
 
+use std::path::Path;
+
 use hmtt::decode::LinkCounts;
 use hmtt::pcapng::Interface;
 use hmtt::report::info::Settings;
 use hmtt::report::memory::Memory;
 use hmtt::table::Card;
 
-use super::Origin;
 use super::boards::Boards;
 use super::sink::{CaptureSink, Session};
 use crate::accesses::milliseconds;
@@ -17,6 +18,12 @@ use crate::schema::Table;
 
 /// What is known at the end of a capture.
 pub struct Ending<'a> {
+    /// The capture.
+    pub path: &'a Path,
+    /// Its hash, as text.
+    pub capture: &'a str,
+    /// Name of the run.
+    pub run: &'a str,
     /// Counts of the cards.
     pub counts: &'a LinkCounts,
     /// Interfaces of the capture.
@@ -27,28 +34,27 @@ pub struct Ending<'a> {
 
 /// The rows of a capture's sessions, each with its partition.
 pub fn rows(
-    origin: &Origin<'_>,
     sink: &CaptureSink,
     boards: &Boards,
     ending: &Ending<'_>,
 ) -> Vec<(Partition, Vec<Value>)> {
     let dated = sink.sessions.iter().zip(0..).filter_map(|(session, number)| {
         let (first, _) = session.arrivals?;
-        let (run, board) = (origin.run.to_owned(), boards.name(session.card).to_owned());
+        let (run, board) = (ending.run.to_owned(), boards.name(session.card).to_owned());
         let partition = Partition { table: Table::Runs, run, board, hour: Hour::of(first) };
-        Some((partition, row(origin, number, session, ending)))
+        Some((partition, row(number, session, ending)))
     });
     dated.collect()
 }
 
-fn row(origin: &Origin<'_>, number: i64, session: &Session, ending: &Ending<'_>) -> Vec<Value> {
+fn row(number: i64, session: &Session, ending: &Ending<'_>) -> Vec<Value> {
     let counted = ending.counts.cards.get(session.card.0);
     let interface = counted.and_then(|card| ending.interfaces.get(card.link.index()));
-    let file = origin.path.file_name().unwrap_or_default().to_string_lossy();
+    let file = ending.path.file_name().unwrap_or_default().to_string_lossy();
     let (first_clock, last_clock) = session.clock.clocks().unzip();
     let (first, last) = session.arrivals.unwrap_or_default();
     let mut row: Vec<Value> = vec![
-        origin.hash.to_string().as_str().into(),
+        ending.capture.into(),
         number.into(),
         (&*file).into(),
         signed(session.card.number()).into(),

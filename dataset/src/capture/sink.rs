@@ -7,10 +7,14 @@
 use std::time::Duration;
 
 use hmtt::CardId;
-use hmtt::decode::{Columns, Item, Origin, Sink};
+use hmtt::decode::{Accesses, Columns, Item, Origin, Sink};
 use hmtt_format::Report;
+use parquet::data_type::ByteArray;
 
+use super::item_rows::{self, Head};
 use crate::clock::SessionClock;
+use crate::error::DatasetError;
+use crate::rows::Value;
 use crate::schema::Table;
 
 /// Number of accesses of a card from which they are written.
@@ -60,6 +64,34 @@ pub struct CardAccesses {
     arrival: Option<Duration>,
 }
 
+impl CardAccesses {
+    /// Passes on the accesses of frames whose arrival is known, frame by frame, and removes them.
+    pub fn take(&mut self, mut to: impl FnMut(&FrameAccesses, Accesses<'_>)) {
+        let mut start = 0;
+        for frame in self.frames.drain(..) {
+            let Columns { clocks, addresses, writes } = &self.columns;
+            let rows = start..frame.end;
+            let accesses = Accesses {
+                clocks: &clocks[rows.clone()],
+                addresses: &addresses[rows.clone()],
+                writes: &writes[rows],
+            };
+            to(&frame, accesses);
+            start = frame.end;
+        }
+        self.remove(start);
+    }
+
+    /// Removes the first accesses, whose frames were removed.
+    pub fn remove(&mut self, count: usize) {
+        let CardAccesses { columns, frames, .. } = self;
+        frames.iter_mut().for_each(|frame| frame.end -= count);
+        columns.clocks.drain(..count);
+        columns.addresses.drain(..count);
+        columns.writes.drain(..count);
+    }
+}
+
 /// An item that is not written yet.
 #[derive(Debug)]
 pub struct Placed {
@@ -107,6 +139,30 @@ impl CaptureSink {
             let arrival = self.cards[card].arrival.unwrap_or(self.time);
             self.date(CardId(card), arrival);
         }
+    }
+
+    /// Takes the items whose arrival is known: passes on their rows, each with its card and its arrival. `capture`: the
+    /// hash, as text.
+    pub fn take_rows(
+        &mut self,
+        capture: &str,
+        mut to: impl FnMut(CardId, Duration, Table, Vec<Value>) -> Result<(), DatasetError>,
+    ) -> Result<(), DatasetError> {
+        let dated = self.items.iter().take_while(|placed| placed.arrival.is_some()).count();
+        if dated == 0 {
+            return Ok(());
+        }
+        let capture = ByteArray::from(capture);
+        for placed in self.items.drain(..dated) {
+            let Some(arrival) = placed.arrival else { continue };
+            let session = &mut self.sessions[placed.session];
+            let head = Head { capture: capture.clone(), session: placed.session, arrival };
+            let row = item_rows::row(&head, &placed.item, session.report.as_deref());
+            let Some((table, row)) = row else { continue };
+            session.rows[table as usize] += 1;
+            to(session.card, arrival, table, row)?;
+        }
+        Ok(())
     }
 
     /// The number of the card's current session, which begins if there is none.

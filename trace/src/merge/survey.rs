@@ -66,6 +66,20 @@ impl Default for CardSession {
 }
 
 impl CardSession {
+    /// A session of which only the marks are known: for each the number of its register, and its clock.
+    pub fn of_marks(
+        card: CardId,
+        tck_ps: Option<u32>,
+        marks: impl IntoIterator<Item = (u32, u64)>,
+    ) -> Self {
+        let mut session = CardSession { card, tck_ps, ..CardSession::default() };
+        for (register, clock) in marks {
+            session.see(clock);
+            session.marks.push(Mark { register, clock });
+        }
+        session
+    }
+
     /// Period of the DDR clock in nanoseconds; 10 ns (DDR-200) if no report states it.
     pub fn period(&self) -> f64 {
         f64::from(self.tck_ps.unwrap_or(10_000)) / 1e3

@@ -1,0 +1,326 @@
+//! Plans and executes queries.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use arrow::array::{AsArray, RecordBatch};
+use arrow::datatypes::SchemaRef;
+use datafusion::common::DataFusionError;
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::config::ConfigOptions;
+use datafusion::execution::context::{SQLOptions, SessionContext};
+use datafusion::execution::memory_pool::{FairSpillPool, TrackConsumersPool};
+use datafusion::execution::object_store::ObjectStoreUrl;
+use datafusion::execution::runtime_env::RuntimeEnvBuilder;
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::logical_expr::{Expr, LogicalPlan};
+use datafusion::physical_plan::metrics::MetricValue;
+use datafusion::physical_plan::{ExecutionPlan, execute_stream};
+use datafusion::prelude::SessionConfig;
+use futures::StreamExt;
+use hmtt_dataset::Table;
+use object_store::ObjectStore;
+
+use crate::damage;
+use crate::functions::{self, AddressMaps, OF_MAPS, OF_TIMELINES, TagSource, Timelines};
+use crate::order;
+use crate::shared::Shared;
+use crate::sources::Sources;
+use crate::store::CountedFiles;
+use crate::table::TraceTable;
+use crate::tags;
+
+/// Consumers of memory that an error names.
+const NAMED_CONSUMERS: std::num::NonZeroUsize = std::num::NonZeroUsize::new(5).unwrap();
+/// Least memory that a sort keeps to merge what it has written to disk, and the part of all memory.
+const LEAST_MERGE_BYTES: usize = 1 << 18;
+const MERGE_SHARE: usize = 16;
+
+/// The reason why a query has no result.
+#[derive(Debug, thiserror::Error)]
+pub enum EngineError {
+    /// The query is wrong, or could not be executed.
+    #[error("{}", message(.0))]
+    Query(DataFusionError),
+    /// A part that the query reads is damaged.
+    #[error("{}: damaged: {reason}; give --skip-damaged to read the other parts", path.display())]
+    Damaged {
+        /// The part.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The tags of `function_at` could not be read.
+    #[error("function_at: {0}")]
+    Tags(String),
+}
+
+// The message has all causes, so the error has no source.
+impl From<DataFusionError> for EngineError {
+    fn from(error: DataFusionError) -> Self {
+        EngineError::Query(error)
+    }
+}
+
+/// The message of an error, without what the library adds for its developers.
+fn message(error: &DataFusionError) -> String {
+    let text = match error.find_root() {
+        DataFusionError::Plan(text) | DataFusionError::Execution(text) => text.clone(),
+        DataFusionError::External(error) => {
+            let mut text = error.to_string();
+            let mut cause = error.source();
+            while let Some(error) = cause {
+                text.push_str(&format!(": {error}"));
+                cause = error.source();
+            }
+            text
+        }
+        _ => error.strip_backtrace(),
+    };
+    text.trim_end().replace('\n', " ")
+}
+
+/// What limits an engine.
+#[derive(Clone, Debug)]
+pub struct EngineOptions {
+    /// Bytes of memory for sorting, grouping and joining. What needs more is written to disk.
+    pub memory_bytes: usize,
+    /// Folder of temporary files; `None`: that of the system.
+    pub temporary: Option<PathBuf>,
+    /// Threads.
+    pub threads: usize,
+    /// Whether parts and captures that are damaged are left out.
+    pub skips_damaged: bool,
+    /// Map of the tags on the bus, for `function_at`.
+    pub map: Option<PathBuf>,
+    /// Log of tags, for `function_at`.
+    pub log: Option<PathBuf>,
+}
+
+impl Default for EngineOptions {
+    fn default() -> Self {
+        EngineOptions {
+            memory_bytes: 1 << 30,
+            temporary: None,
+            threads: std::thread::available_parallelism().map_or(1, usize::from),
+            skips_damaged: false,
+            map: None,
+            log: None,
+        }
+    }
+}
+
+/// An engine with its tables.
+pub struct Engine {
+    context: SessionContext,
+    shared: Arc<Shared>,
+    maps: Arc<AddressMaps>,
+    timelines: Arc<Timelines>,
+    tags: Option<TagSource>,
+    boards: order::Boards,
+}
+
+/// A query that is planned.
+pub struct Query {
+    plan: Arc<dyn ExecutionPlan>,
+    context: Arc<TaskContext>,
+    shared: Arc<Shared>,
+}
+
+impl Engine {
+    /// An engine for some sources.
+    ///
+    /// # Errors
+    /// The folder of temporary files cannot be used.
+    pub fn new(sources: Sources, options: &EngineOptions) -> Result<Self, EngineError> {
+        let shared = Arc::new(Shared::default());
+        let pool = FairSpillPool::new(options.memory_bytes);
+        let pool = TrackConsumersPool::new(pool, NAMED_CONSUMERS);
+        let mut runtime = RuntimeEnvBuilder::new().with_memory_pool(Arc::new(pool));
+        if let Some(folder) = &options.temporary {
+            runtime = runtime.with_temp_file_path(folder.clone());
+        }
+        let context = SessionContext::new_with_config_rt(config(options), runtime.build_arc()?);
+        let store: Arc<dyn ObjectStore> = Arc::new(CountedFiles::new(shared.clone()));
+        context.register_object_store(ObjectStoreUrl::local_filesystem().as_ref(), store.clone());
+        let sources = Arc::new(sources);
+        for table in Table::ALL {
+            let (sources, store, shared) = (sources.clone(), store.clone(), shared.clone());
+            let skips_damaged = options.skips_damaged;
+            let provider = TraceTable { table, sources, store, shared, skips_damaged };
+            context.register_table(table.name(), Arc::new(provider))?;
+        }
+        let (maps, timelines) = (Arc::default(), Arc::default());
+        functions::register(&context, &maps, &timelines);
+        let map = options.map.clone().map(TagSource::Map);
+        let tags = options.log.clone().map(TagSource::Log).or(map);
+        let boards = order::Boards::of(&sources);
+        Ok(Engine { context, shared, maps, timelines, tags, boards })
+    }
+
+    /// Counts of what queries read, and messages about it.
+    pub fn shared(&self) -> &Arc<Shared> {
+        &self.shared
+    }
+
+    /// Plans a query.
+    ///
+    /// # Errors
+    /// The query is wrong or would change something, or a part that it needs is damaged.
+    pub async fn query(&self, sql: &str) -> Result<Query, EngineError> {
+        let state = self.context.state();
+        let plan = state.create_logical_plan(sql).await?;
+        let only_queries = SQLOptions::new()
+            .with_allow_ddl(false)
+            .with_allow_dml(false)
+            .with_allow_statements(false);
+        only_queries.verify_plan(&plan)?;
+        let used = used_functions(&plan)?;
+        if OF_MAPS.iter().any(|name| used.iter().any(|used| used == name)) {
+            self.load_maps().await?;
+        }
+        if used.iter().any(|used| used == OF_TIMELINES) {
+            self.load_timelines().await?;
+        }
+        self.shared.restart();
+        let plan = state.optimize(&plan)?;
+        if let Some(note) = self.boards.note(&plan)? {
+            self.shared.message(note);
+        }
+        let plan = state.query_planner().create_physical_plan(&plan, &state).await?;
+        let (context, shared) = (self.context.task_ctx(), self.shared.clone());
+        Ok(Query { plan, context, shared })
+    }
+
+    /// All rows of a query that the engine itself needs.
+    async fn rows(&self, sql: &str) -> Result<Vec<RecordBatch>, EngineError> {
+        let query = self.context.sql(sql).await?;
+        let batches = query.collect().await;
+        batches.map_err(|error| explained(error, &self.shared))
+    }
+
+    async fn load_maps(&self) -> Result<(), EngineError> {
+        if self.maps.is_loaded() {
+            return Ok(());
+        }
+        let sql = "select distinct run, board, memory from runs where memory is not null";
+        let mut rows = Vec::new();
+        for batch in self.rows(sql).await? {
+            let columns = [0, 1, 2].map(|place| batch.column(place).as_string_view());
+            let texts = |row: usize| columns.map(|column| column.value(row).to_owned()).into();
+            rows.extend((0..batch.num_rows()).map(texts));
+        }
+        Ok(self.maps.load(&rows)?)
+    }
+
+    async fn load_timelines(&self) -> Result<(), EngineError> {
+        if self.timelines.get().is_some() {
+            return Ok(());
+        }
+        let Some(source) = &self.tags else {
+            let missing = "give the map of the tags on the bus (--map), or a log of tags (--log)";
+            return Err(EngineError::Tags(missing.into()));
+        };
+        let mut sessions = tags::Sessions::default();
+        for (sql, kind) in tags::QUERIES {
+            for batch in self.rows(sql).await? {
+                sessions.add(kind, &batch);
+            }
+        }
+        let loaded = self.timelines.load(source, sessions.0);
+        loaded.map_err(|error| EngineError::Tags(format!("{error:#}")))
+    }
+}
+
+impl Query {
+    /// The columns of the result.
+    pub fn schema(&self) -> SchemaRef {
+        self.plan.schema()
+    }
+
+    /// Starts the query. Dropping the stream ends it.
+    ///
+    /// # Errors
+    /// It cannot be started.
+    pub fn start(&self) -> Result<SendableRecordBatchStream, EngineError> {
+        Ok(execute_stream(self.plan.clone(), self.context.clone())?)
+    }
+
+    /// The reason why a stream of the query ended, with the part that is damaged, if it is one.
+    pub fn explain(&self, error: DataFusionError) -> EngineError {
+        explained(error, &self.shared)
+    }
+
+    /// Executes the query, and returns all rows.
+    ///
+    /// # Errors
+    /// It cannot be executed.
+    pub async fn collect(&self) -> Result<Vec<RecordBatch>, EngineError> {
+        let mut stream = self.start()?;
+        let mut batches = Vec::new();
+        while let Some(batch) = stream.next().await {
+            batches.push(batch.map_err(|error| self.explain(error))?);
+        }
+        Ok(batches)
+    }
+
+    /// A sum of all operators' metric of some name, after the query was executed.
+    pub fn metric(&self, name: &str) -> usize {
+        fn sum(plan: &Arc<dyn ExecutionPlan>, name: &str) -> usize {
+            let metrics =
+                plan.metrics().into_iter().flat_map(|all| all.iter().cloned().collect::<Vec<_>>());
+            let value = |value: &MetricValue| match value {
+                MetricValue::PruningMetrics { pruning_metrics, .. } => pruning_metrics.pruned(),
+                other => other.as_usize(),
+            };
+            let own = metrics.filter(|one| one.value().name() == name);
+            let own: usize = own.map(|one| value(one.value())).sum();
+            plan.children().into_iter().fold(own, |total, child| total + sum(child, name))
+        }
+        sum(&self.plan, name)
+    }
+}
+
+fn config(options: &EngineOptions) -> SessionConfig {
+    let mut settings = ConfigOptions::new();
+    let parallel = options.threads.max(1);
+    settings.execution.target_partitions = parallel;
+    let reserved = options.memory_bytes / parallel / MERGE_SHARE;
+    let usual = settings.execution.sort_spill_reservation_bytes;
+    settings.execution.sort_spill_reservation_bytes = usual.min(reserved.max(LEAST_MERGE_BYTES));
+    settings.execution.time_zone = Some("UTC".into());
+    SessionConfig::from(settings).with_information_schema(true)
+}
+
+/// Names of the functions in a query.
+fn used_functions(plan: &LogicalPlan) -> Result<Vec<String>, DataFusionError> {
+    let mut names = Vec::new();
+    plan.apply_with_subqueries(|plan| {
+        plan.apply_expressions(|expression| {
+            expression.apply(|part| {
+                if let Expr::ScalarFunction(function) = part {
+                    names.push(function.name().to_owned());
+                }
+                Ok(TreeNodeRecursion::Continue)
+            })
+        })
+    })?;
+    Ok(names)
+}
+
+/// The error of a query; if a part that it reads is damaged, one that names it.
+fn explained(error: DataFusionError, shared: &Shared) -> EngineError {
+    let is_of_data = matches!(
+        error.find_root(),
+        DataFusionError::ParquetError(_)
+            | DataFusionError::ArrowError(..)
+            | DataFusionError::ObjectStore(_)
+            | DataFusionError::External(_)
+            | DataFusionError::Internal(_)
+    );
+    let damaged = is_of_data.then(|| damage::first_damaged(shared.chosen())).flatten();
+    match damaged {
+        Some((path, reason)) => EngineError::Damaged { path, reason: reason.to_string() },
+        None => error.into(),
+    }
+}

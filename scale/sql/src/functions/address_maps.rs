@@ -1,0 +1,195 @@
+//! Maps of addresses to banks and rows, as the cards of a query's sources have reported them.
+
+use std::collections::HashMap;
+use std::sync::OnceLock;
+
+use datafusion::common::{Result, exec_err, plan_err};
+use hmtt::analysis::bank_map::{BankLookup, BankMap, rank_and_bank};
+use hmtt_format::address_map::{Axis, MapBuilder};
+
+/// A map of one memory.
+#[derive(Debug)]
+pub struct AddressMap {
+    lookup: Box<BankLookup>,
+    bank_bits: u8,
+}
+
+impl AddressMap {
+    /// Reads a map as `runs.memory` has it: entries such as `bank[1]=p15^p18`.
+    fn parse(entries: &[String]) -> Option<AddressMap> {
+        let mut map = MapBuilder::default();
+        for entry in entries {
+            let (coordinate, sum) = entry.split_once('=')?;
+            let (axis, bit) = coordinate.strip_suffix(']')?.split_once('[')?;
+            let axis = Axis::ALL.into_iter().find(|one| one.name() == axis)?;
+            let mut mask = 0;
+            for name in sum.split('^') {
+                let bit: u32 = name.strip_prefix('p')?.parse().ok()?;
+                mask |= 1u64.checked_shl(bit)?;
+            }
+            map.bit(axis, bit.parse().ok()?, mask).ok()?;
+        }
+        let map = map.build().ok()?;
+        let lookup = BankLookup::new(&BankMap::from(&map));
+        Some(AddressMap { lookup, bank_bits: map.bits(Axis::Bank) })
+    }
+
+    /// The number of an address's bank among those of all ranks: those of rank 0 come first.
+    pub fn bank(&self, address: i64) -> i64 {
+        let (rank, bank) = rank_and_bank(self.lookup.place(address as u64).index);
+        i64::from(rank) << self.bank_bits | i64::from(bank)
+    }
+
+    /// The row of an address in its bank.
+    pub fn row(&self, address: i64) -> i64 {
+        self.lookup.place(address as u64).row.into()
+    }
+}
+
+/// The map of a group of runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Choice {
+    /// No card has reported one.
+    #[default]
+    None,
+    One(usize),
+    Several,
+}
+
+impl Choice {
+    fn add(&mut self, map: usize) {
+        *self = match *self {
+            Choice::None => Choice::One(map),
+            Choice::One(known) if known == map => Choice::One(map),
+            _ => Choice::Several,
+        };
+    }
+}
+
+/// The maps of all runs, by board and run.
+#[derive(Debug, Default)]
+struct Known {
+    maps: Vec<AddressMap>,
+    all: Choice,
+    boards: HashMap<String, Choice>,
+    runs: HashMap<(String, String), Choice>,
+}
+
+/// Maps that are loaded when a query needs them.
+#[derive(Debug, Default)]
+pub struct AddressMaps(OnceLock<Known>);
+
+impl AddressMaps {
+    /// Whether the maps are loaded.
+    pub fn is_loaded(&self) -> bool {
+        self.0.get().is_some()
+    }
+
+    /// Loads maps from rows of `runs`: run, board and memory, a JSON object.
+    ///
+    /// # Errors
+    /// The description of a memory is damaged.
+    pub fn load(&self, rows: &[(String, String, String)]) -> Result<()> {
+        let mut known = Known::default();
+        let mut numbers: HashMap<Vec<String>, usize> = HashMap::new();
+        for (run, board, memory) in rows {
+            let memory: serde_json::Value = serde_json::from_str(memory).unwrap_or_default();
+            let entries = memory["map"].as_array().into_iter().flatten();
+            let entries: Vec<String> =
+                entries.filter_map(|entry| entry.as_str().map(str::to_owned)).collect();
+            let number = match numbers.get(&entries) {
+                Some(number) => *number,
+                None => {
+                    let Some(map) = AddressMap::parse(&entries) else {
+                        return exec_err!(
+                            "run {run}, board {board}: the memory in `runs` is damaged"
+                        );
+                    };
+                    known.maps.push(map);
+                    numbers.insert(entries, known.maps.len() - 1);
+                    known.maps.len() - 1
+                }
+            };
+            known.all.add(number);
+            known.boards.entry(board.clone()).or_default().add(number);
+            known.runs.entry((run.clone(), board.clone())).or_default().add(number);
+        }
+        // A second query of the same engine finds the same maps.
+        let _ = self.0.set(known);
+        Ok(())
+    }
+
+    /// The map of all runs, of those of a board, or of one run of a board. `function`: for errors.
+    ///
+    /// # Errors
+    /// No map is known, or there are several.
+    pub fn find(
+        &self,
+        function: &str,
+        board: Option<&str>,
+        run: Option<&str>,
+    ) -> Result<&AddressMap> {
+        let Some(known) = self.0.get() else {
+            return exec_err!("{function}: the maps of addresses are not loaded");
+        };
+        let choice = match (board, run) {
+            (None, _) => Some(&known.all),
+            (Some(board), None) => known.boards.get(board),
+            (Some(board), Some(run)) => known.runs.get(&(run.to_owned(), board.to_owned())),
+        };
+        match (choice.copied().unwrap_or_default(), board) {
+            (Choice::One(number), _) => Ok(&known.maps[number]),
+            (Choice::None, None) => {
+                plan_err!("{function}: no card has reported a map of its addresses")
+            }
+            (Choice::None, Some(board)) => {
+                plan_err!("{function}: board {board} has reported no map of its addresses")
+            }
+            (Choice::Several, None) => plan_err!(
+                "{function}(address): the boards have different maps of addresses; write \
+                 {function}(address, board), or {function}(address, board, run)"
+            ),
+            (Choice::Several, Some(board)) => plan_err!(
+                "{function}(address, board): board {board} has different maps of addresses; write \
+                 {function}(address, board, run)"
+            ),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn memory(bank: &str) -> String {
+        let entries = ["column[0]=p3", bank, "row[0]=p5", "row[1]=p6", "rank[0]=p7"];
+        serde_json::json!({ "map": entries }).to_string()
+    }
+
+    #[test]
+    fn maps_are_those_of_the_board_and_the_run() {
+        let (plain, hashed) = (memory("bank[0]=p4"), memory("bank[0]=p4^p5"));
+        let row = |run: &str, board: &str, memory: &String| {
+            (run.to_owned(), board.to_owned(), memory.clone())
+        };
+        let maps = AddressMaps::default();
+        let rows = [row("a", "eth1", &plain), row("a", "eth2", &plain), row("b", "eth2", &hashed)];
+        maps.load(&rows).unwrap();
+        let find = |board, run| maps.find("bank", board, run);
+        assert!(find(None, None).unwrap_err().to_string().contains("bank(address, board)"));
+        assert!(find(Some("eth2"), None).unwrap_err().to_string().contains("board, run)"));
+        assert!(find(Some("eth3"), None).unwrap_err().to_string().contains("no map"));
+        let map = find(Some("eth1"), None).unwrap();
+        // Rank 1, row 3, bank 0.
+        assert_eq!((map.bank(0xe0), map.row(0xe0)), (2, 3));
+        assert_eq!(find(Some("eth2"), Some("b")).unwrap().bank(0xe0), 3);
+    }
+
+    #[test]
+    fn damaged_maps_are_errors() {
+        for memory in ["", "{}", "{\"map\": [\"bank[0]\"]}", "{\"map\": [\"bank[0]=p99\"]}"] {
+            let rows = [("run".to_owned(), "eth1".to_owned(), memory.to_owned())];
+            assert!(AddressMaps::default().load(&rows).is_err(), "{memory}");
+        }
+    }
+}

@@ -1,0 +1,33 @@
+//! SQL over data sets, and over captures without conversion.
+//!
+//! ```text
+//! paths    -> sources    data sets and captures
+//! sources  -> table      tables of the query engine: parts of data sets, pruned; rows of captures, decoded
+//!             functions  pages, lines, banks and rows of addresses; functions of programs; histograms, stack distances
+//! query    -> engine     plan -> batches of rows, with a limit of memory
+//! batches  -> output     table, CSV, JSON, Parquet
+//! ```
+//!
+//! DataFusion plans and executes the queries. `docs/sql.md` describes the language and the tables, `docs/dataset.md` the
+//! columns.
+//!
+//! Invariants: a capture has the rows that it would have in a data set. What pruning leaves out cannot have rows of the
+//! result. A part that cannot be read is named, and is left out only on request.
+
+#![deny(clippy::missing_errors_doc, clippy::missing_panics_doc)]
+
+mod damage;
+mod engine;
+mod functions;
+mod order;
+pub mod output;
+mod schema;
+mod shared;
+mod sources;
+mod store;
+mod table;
+mod tags;
+
+pub use engine::{Engine, EngineError, EngineOptions, Query};
+pub use shared::{Counts, Shared};
+pub use sources::{SourceError, Sources};

@@ -1,0 +1,140 @@
+//! Writes the rows of a query: as a table for people, CSV, JSON, JSON lines or Parquet.
+
+mod file;
+mod text;
+
+use std::io::Write;
+
+use arrow::array::RecordBatch;
+use arrow::csv::{Writer as CsvWriter, WriterBuilder};
+use arrow::datatypes::SchemaRef;
+use arrow::error::ArrowError;
+use arrow::json::{ArrayWriter, LineDelimitedWriter, WriterBuilder as JsonBuilder};
+use parquet::arrow::ArrowWriter;
+use parquet::basic::{Compression, ZstdLevel};
+use parquet::errors::ParquetError;
+use parquet::file::properties::WriterProperties;
+
+pub use file::StagedFile;
+use text::TextWriter;
+
+/// A format of results.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// Columns of equal width.
+    Table,
+    /// Comma-separated values with a line of names.
+    Csv,
+    /// An array of objects.
+    Json,
+    /// An object in each line.
+    Jsonl,
+    /// Parquet.
+    Parquet,
+}
+
+/// The reason why rows could not be written.
+#[derive(Debug, thiserror::Error)]
+pub enum OutputError {
+    /// The output cannot be written.
+    #[error(transparent)]
+    Write(#[from] std::io::Error),
+    /// A value has no form in this format.
+    #[error("{0}")]
+    Value(String),
+}
+
+impl From<ArrowError> for OutputError {
+    fn from(error: ArrowError) -> Self {
+        match error {
+            ArrowError::IoError(_, error) => OutputError::Write(error),
+            other => OutputError::Value(other.to_string()),
+        }
+    }
+}
+
+impl From<ParquetError> for OutputError {
+    fn from(error: ParquetError) -> Self {
+        OutputError::Value(error.to_string())
+    }
+}
+
+enum Kind<W: Write + Send> {
+    Table(TextWriter<W>),
+    Csv(CsvWriter<W>),
+    Json(ArrayWriter<W>),
+    Jsonl(LineDelimitedWriter<W>),
+    Parquet(Box<ArrowWriter<W>>),
+}
+
+/// A writer of rows.
+pub struct RowWriter<W: Write + Send>(Kind<W>);
+
+impl<W: Write + Send> RowWriter<W> {
+    /// Starts the output.
+    ///
+    /// # Errors
+    /// The output cannot be written, or the columns have no form in the format.
+    pub fn new(format: Format, schema: SchemaRef, output: W) -> Result<Self, OutputError> {
+        Ok(RowWriter(match format {
+            Format::Table => Kind::Table(TextWriter::new(schema, output)),
+            Format::Csv => {
+                let mut writer = WriterBuilder::new().with_header(true).build(output);
+                // The names are there even if there are no rows.
+                writer.write(&RecordBatch::new_empty(schema))?;
+                Kind::Csv(writer)
+            }
+            Format::Json => Kind::Json(JsonBuilder::new().with_explicit_nulls(true).build(output)),
+            Format::Jsonl => {
+                Kind::Jsonl(JsonBuilder::new().with_explicit_nulls(true).build(output))
+            }
+            Format::Parquet => {
+                let level = Compression::ZSTD(ZstdLevel::default());
+                let created = concat!("hmtt version ", env!("CARGO_PKG_VERSION"));
+                let properties = WriterProperties::builder()
+                    .set_compression(level)
+                    .set_created_by(created.into())
+                    .build();
+                Kind::Parquet(Box::new(ArrowWriter::try_new(output, schema, Some(properties))?))
+            }
+        }))
+    }
+
+    /// Writes rows.
+    ///
+    /// # Errors
+    /// The output cannot be written, or a value has no form in the format.
+    pub fn write(&mut self, batch: &RecordBatch) -> Result<(), OutputError> {
+        match &mut self.0 {
+            Kind::Table(writer) => writer.write(batch)?,
+            Kind::Csv(writer) => writer.write(batch)?,
+            Kind::Json(writer) => writer.write(batch)?,
+            Kind::Jsonl(writer) => writer.write(batch)?,
+            Kind::Parquet(writer) => writer.write(batch)?,
+        }
+        Ok(())
+    }
+
+    /// Ends the output.
+    ///
+    /// # Errors
+    /// The output cannot be written.
+    pub fn finish(self) -> Result<(), OutputError> {
+        match self.0 {
+            Kind::Table(writer) => writer.finish()?,
+            Kind::Csv(writer) => writer.into_inner().flush()?,
+            Kind::Json(mut writer) => {
+                writer.finish()?;
+                let mut output = writer.into_inner();
+                output.write_all(b"\n")?;
+                output.flush()?;
+            }
+            Kind::Jsonl(mut writer) => {
+                writer.finish()?;
+                writer.into_inner().flush()?;
+            }
+            Kind::Parquet(writer) => writer.into_inner()?.flush()?,
+        }
+        Ok(())
+    }
+}

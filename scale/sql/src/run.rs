@@ -1,0 +1,189 @@
+//! Runs a query: opens sources, writes rows, and ends cleanly when it is interrupted.
+
+use std::io::{self, BufWriter, ErrorKind, IsTerminal, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use futures::StreamExt;
+use hmtt_format::escape;
+use hmtt_sql::output::{Format, OutputError, RowWriter, StagedFile};
+use hmtt_sql::{Engine, EngineOptions, Query, Sources};
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::arguments::Arguments;
+use crate::metrics;
+use crate::progress::Progress;
+
+const EXIT_ERROR: u8 = 1;
+const EXIT_USAGE: u8 = 2;
+const EXIT_MISSING: u8 = 3;
+/// What shells report of a process that a signal has ended: 128 and its number.
+const EXIT_SIGNAL: u8 = 128;
+/// Longest time in which reads that have begun may end after an interruption.
+const LAST_READS: Duration = Duration::from_millis(200);
+
+/// How a run ended.
+enum End {
+    Done,
+    Missing,
+    Signal(u8),
+}
+
+/// Runs the command.
+pub fn run(arguments: &Arguments) -> ExitCode {
+    let Some((sql, paths)) = query(arguments) else {
+        report("give a query and at least one data set or capture, or --file and sources");
+        return ExitCode::from(EXIT_USAGE);
+    };
+    let ended = sql.and_then(|sql| execute(arguments, &sql, &paths));
+    match ended {
+        Ok(End::Done) => ExitCode::SUCCESS,
+        Ok(End::Missing) => ExitCode::from(EXIT_MISSING),
+        Ok(End::Signal(number)) => ExitCode::from(EXIT_SIGNAL + number),
+        Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) => {
+            report(&format!("{error:#}"));
+            ExitCode::from(EXIT_ERROR)
+        }
+    }
+}
+
+/// Prints a line on standard error. One that cannot be written is dropped.
+fn report(message: &str) {
+    let _ = writeln!(io::stderr(), "hmtt sql: {}", escape::message(message));
+}
+
+/// The text of the query, and the sources; `None` if an argument is missing.
+fn query(arguments: &Arguments) -> Option<(Result<String>, Vec<PathBuf>)> {
+    let paths = |words: &[String]| words.iter().map(PathBuf::from).collect::<Vec<_>>();
+    match &arguments.file {
+        Some(file) => {
+            let text = std::fs::read_to_string(file);
+            let text = text.with_context(|| format!("{}: cannot read", file.display()));
+            Some((text, paths(&arguments.words)))
+        }
+        None => match &arguments.words[..] {
+            [sql, sources @ ..] if !sources.is_empty() => Some((Ok(sql.clone()), paths(sources))),
+            _ => None,
+        },
+    }
+}
+
+fn execute(arguments: &Arguments, sql: &str, paths: &[PathBuf]) -> Result<End> {
+    let format = arguments.format();
+    if arguments.output.is_none() && format == Format::Parquet && io::stdout().is_terminal() {
+        bail!("Parquet is not for terminals; name a file (--output)");
+    }
+    let mut options = EngineOptions {
+        memory_bytes: arguments.memory,
+        temporary: arguments.temp_dir.clone(),
+        skips_damaged: arguments.skip_damaged,
+        map: arguments.map.clone(),
+        log: arguments.log.clone(),
+        ..EngineOptions::default()
+    };
+    if let Some(threads) = arguments.threads {
+        options.threads = threads.into();
+    }
+    let staged =
+        arguments.output.as_deref().map(|path| stage(path, arguments.force)).transpose()?;
+    let engine = Engine::new(Sources::open(paths)?, &options)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(options.threads)
+        .enable_all()
+        .build()?;
+    let progress = Progress::start(engine.shared());
+    let ended = runtime.block_on(async {
+        let mut interrupt = signal(SignalKind::interrupt())?;
+        let mut terminate = signal(SignalKind::terminate())?;
+        tokio::select! {
+            biased;
+            _ = interrupt.recv() => Ok(Some(libc_signal(SignalKind::interrupt()))),
+            _ = terminate.recv() => Ok(Some(libc_signal(SignalKind::terminate()))),
+            result = answer(&engine, arguments, sql, staged.as_ref(), &progress) => result.map(|()| None),
+        }
+    });
+    progress.end();
+    runtime.shutdown_timeout(LAST_READS);
+    for message in engine.shared().take_messages() {
+        report(&message);
+    }
+    if let Some(signal) = ended? {
+        return Ok(End::Signal(signal));
+    }
+    if let (Some(staged), Some(path)) = (staged, &arguments.output) {
+        staged.publish().with_context(|| path.display().to_string())?;
+    }
+    Ok(if engine.shared().is_missing() { End::Missing } else { End::Done })
+}
+
+fn libc_signal(kind: SignalKind) -> u8 {
+    kind.as_raw_value() as u8
+}
+
+fn stage(path: &Path, force: bool) -> Result<StagedFile> {
+    StagedFile::create(path, force).with_context(|| path.display().to_string())
+}
+
+/// Plans and executes the query.
+async fn answer(
+    engine: &Engine,
+    arguments: &Arguments,
+    sql: &str,
+    staged: Option<&StagedFile>,
+    progress: &Progress,
+) -> Result<()> {
+    let begin = Instant::now();
+    let query = engine.query(sql).await?;
+    let format = arguments.format();
+    let rows = match staged {
+        Some(file) => write(&query, format, file.writer()?, || {}).await?,
+        None => {
+            // The line of progress would be among the rows.
+            let output = BufWriter::new(io::stdout());
+            write(&query, format, output, || progress.end()).await?
+        }
+    };
+    progress.end();
+    if arguments.metrics {
+        let counts = engine.shared().counts();
+        metrics::write(&mut io::stderr(), &query, &counts, rows, begin.elapsed())?;
+    }
+    Ok(())
+}
+
+/// Writes the rows of a query; returns their number. `first`: what is done before the first ones.
+async fn write<W: Write + Send>(
+    query: &Query,
+    format: Format,
+    output: W,
+    first: impl Fn(),
+) -> Result<usize> {
+    let mut writer = RowWriter::new(format, query.schema(), output).map_err(written)?;
+    let (mut stream, mut rows) = (query.start()?, 0);
+    while let Some(batch) = stream.next().await {
+        let batch = batch.map_err(|error| query.explain(error))?;
+        first();
+        rows += batch.num_rows();
+        writer.write(&batch).map_err(written)?;
+    }
+    first();
+    writer.finish().map_err(written)?;
+    Ok(rows)
+}
+
+/// An error of the output, so that a reader who has left is recognised.
+fn written(error: OutputError) -> anyhow::Error {
+    match error {
+        OutputError::Write(error) => error.into(),
+        other => other.into(),
+    }
+}
+
+/// Whether the reader of standard output has closed it, as `head` does. This is no failure.
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    let is_broken = |error: &io::Error| error.kind() == ErrorKind::BrokenPipe;
+    error.chain().any(|cause| cause.downcast_ref().is_some_and(is_broken))
+}

@@ -1,0 +1,107 @@
+//! Opens what is queried: data sets and captures.
+
+use std::fs::File;
+use std::io::{self, ErrorKind, Read};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+
+use hmtt_dataset::{CaptureHash, Dataset, DatasetError, default_run};
+
+/// First bytes of a pcapng file, the same in both byte orders.
+const PCAPNG: [u8; 4] = [0x0a, 0x0d, 0x0d, 0x0a];
+/// First bytes of a file that zstd has compressed.
+const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
+
+/// The reason why a source could not be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum SourceError {
+    /// The path cannot be read.
+    #[error("{}: cannot open", .0.display())]
+    Open(PathBuf, #[source] io::Error),
+    /// The file is no capture.
+    #[error("{}: neither a data set (a folder) nor a capture (pcapng)", .0.display())]
+    Kind(PathBuf),
+    /// The data set cannot be opened.
+    #[error(transparent)]
+    Dataset(#[from] DatasetError),
+}
+
+/// A capture that is queried.
+#[derive(Debug)]
+pub struct Capture {
+    /// Its path.
+    pub path: PathBuf,
+    /// Name of its run.
+    pub run: String,
+    /// Its size in bytes.
+    pub bytes: u64,
+    hash: OnceLock<String>,
+}
+
+impl Capture {
+    /// The hash of the capture, as text. The first call reads the whole file.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn hash(&self) -> Result<&str, DatasetError> {
+        if let Some(hash) = self.hash.get() {
+            return Ok(hash);
+        }
+        let hash = CaptureHash::of_file(&self.path)?.to_string();
+        Ok(self.hash.get_or_init(|| hash))
+    }
+}
+
+/// Data sets and captures, whose rows are queried as if they were in one data set.
+#[derive(Debug, Default)]
+pub struct Sources {
+    /// Data sets.
+    pub(crate) datasets: Vec<Dataset>,
+    /// Captures.
+    pub(crate) captures: Vec<Arc<Capture>>,
+}
+
+impl Sources {
+    /// Opens folders as data sets and files as captures.
+    ///
+    /// # Errors
+    /// A path is neither, or cannot be read.
+    pub fn open(paths: &[PathBuf]) -> Result<Self, SourceError> {
+        let mut sources = Sources::default();
+        for path in paths {
+            let about = path.metadata().map_err(|error| SourceError::Open(path.clone(), error))?;
+            if about.is_dir() {
+                sources.datasets.push(open_dataset(path)?);
+            } else {
+                sources.captures.push(Arc::new(open_capture(path, about.len())?));
+            }
+        }
+        Ok(sources)
+    }
+}
+
+/// Opens a data set. One that this user cannot write is read as it is.
+fn open_dataset(path: &Path) -> Result<Dataset, DatasetError> {
+    let is_forbidden = |error: &io::Error| {
+        matches!(error.kind(), ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem)
+    };
+    match Dataset::open(path) {
+        Err(DatasetError::File { source, .. }) if is_forbidden(&source) => Ok(Dataset::new(path)),
+        opened => opened,
+    }
+}
+
+fn open_capture(path: &Path, bytes: u64) -> Result<Capture, SourceError> {
+    let failed = |error| SourceError::Open(path.to_owned(), error);
+    let mut first = [0; 4];
+    let mut file = File::open(path).map_err(failed)?;
+    match file.read_exact(&mut first) {
+        Err(error) if error.kind() == ErrorKind::UnexpectedEof => {}
+        read => read.map_err(failed)?,
+    }
+    if first != PCAPNG && first != ZSTD {
+        return Err(SourceError::Kind(path.to_owned()));
+    }
+    let run = default_run(path);
+    Ok(Capture { path: path.to_owned(), run, bytes, hash: OnceLock::new() })
+}
