@@ -66,6 +66,9 @@ impl From<DataFusionError> for EngineError {
 fn message(error: &DataFusionError) -> String {
     let text = match error.find_root() {
         DataFusionError::Plan(text) | DataFusionError::Execution(text) => text.clone(),
+        DataFusionError::ResourcesExhausted(text) => {
+            format!("{text}; give more memory (--memory)")
+        }
         DataFusionError::External(error) => {
             let mut text = error.to_string();
             let mut cause = error.source();

@@ -21,6 +21,8 @@ const EXIT_USAGE: u8 = 2;
 const EXIT_MISSING: u8 = 3;
 /// What shells report of a process that a signal has ended: 128 and its number.
 const EXIT_SIGNAL: u8 = 128;
+/// Stack of a thread that evaluates expressions, which may nest.
+const WORKER_STACK_BYTES: usize = 1 << 26;
 /// Longest time in which reads that have begun may end after an interruption.
 const LAST_READS: Duration = Duration::from_millis(200);
 
@@ -92,6 +94,7 @@ fn execute(arguments: &Arguments, sql: &str, paths: &[PathBuf]) -> Result<End> {
     let engine = Engine::new(Sources::open(paths)?, &options)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(options.threads)
+        .thread_stack_size(WORKER_STACK_BYTES)
         .enable_all()
         .build()?;
     let progress = Progress::start(engine.shared());

@@ -29,6 +29,9 @@ impl AddressMap {
             }
             map.bit(axis, bit.parse().ok()?, mask).ok()?;
         }
+        if map.is_empty() {
+            return None;
+        }
         let map = map.build().ok()?;
         let lookup = BankLookup::new(&BankMap::from(&map));
         Some(AddressMap { lookup, bank_bits: map.bits(Axis::Bank) })
@@ -162,7 +165,7 @@ mod tests {
     use super::*;
 
     fn memory(bank: &str) -> String {
-        let entries = ["column[0]=p3", bank, "row[0]=p5", "row[1]=p6", "rank[0]=p7"];
+        let entries = ["col[0]=p3", bank, "row[0]=p5", "row[1]=p6", "rank[0]=p7"];
         serde_json::json!({ "map": entries }).to_string()
     }
 

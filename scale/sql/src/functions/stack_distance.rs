@@ -1,6 +1,6 @@
 //! `approx_stack_distance(unit, clock)`: estimated stack distances of the touches of pages or lines, in the order of a clock.
 //!
-//! The result has `touches`, `first_touches`, `sampling_rate` and `distances`: a list of `at_least`, `at_most` and `touches`,
+//! The result has `touches`, `first_touches`, `sampling_rate` and `distances`: a list of `distance_at_least`, `distance_at_most` and `touches`,
 //! in ranges between powers of two. A distance is the number of other units touched since the last touch of the unit.
 //!
 //! Touches are collected with their clocks and evaluated in the order of these at the end, so neither the order of rows nor
@@ -34,8 +34,8 @@ pub fn function() -> AggregateUDF {
 
 fn range_fields() -> Fields {
     vec![
-        Field::new("at_least", DataType::Int64, false),
-        Field::new("at_most", DataType::Int64, false),
+        Field::new("distance_at_least", DataType::Int64, false),
+        Field::new("distance_at_most", DataType::Int64, false),
         Field::new("touches", DataType::Float64, false),
     ]
     .into()
@@ -291,16 +291,16 @@ mod tests {
 
     #[test]
     fn few_touches_have_exact_distances_in_any_order() {
-        let pages = pages(200_000);
-        for least in [1, 64, 4096, 1 << 16] {
+        let pages = pages(100_000);
+        for least in [1, 4096] {
             assert_eq!(found(&pages, least, 7), (exact(&pages, least as u64), 1.0));
         }
     }
 
     #[test]
     fn many_touches_are_estimated_within_one_percent() {
-        let pages = pages(6_000_000);
-        for least in [64, 4096, 1 << 16] {
+        let pages = pages(2_500_000);
+        for least in [64, 1 << 16] {
             let (sum, rate) = found(&pages, least, 3);
             assert!(rate < 1.0 && rate > 0.01, "{rate}");
             let error = (sum - exact(&pages, least as u64)) / pages.len() as f64;

@@ -1,0 +1,195 @@
+//! Tests the functions in queries.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use hmtt::analysis::source::Source;
+use hmtt::analysis::split::{By, Functions, SplitFold};
+use hmtt::analysis::summary::Summary;
+use hmtt_format::tag_log::FunctionId;
+use hmtt_format::tag_map::{Exits, TagMap, TaggedFunction, VERSION};
+
+use crate::samples::{capture, captures, dataset};
+use crate::{hmtt_sql, rows, succeed};
+
+/// The map of the tags of the samples: `outer` is number 0, `inner` number 1.
+fn map() -> TagMap {
+    let function = |(number, name): (u32, &str)| TaggedFunction {
+        number: FunctionId(number),
+        name: name.to_owned(),
+        symbols: vec![name.to_owned()],
+        object: "/bin/program".into(),
+        code_address: 0x1000 + u64::from(number),
+        file_address: None,
+        size_bytes: 1,
+        tagged_exits: Exits::All,
+        removed: None,
+    };
+    TagMap {
+        version: VERSION,
+        id: [0; 8],
+        program: "/bin/program".into(),
+        pid: 1,
+        sink: "card".into(),
+        timed: false,
+        tsc_hz: 0,
+        window: None,
+        functions: [(0, "outer"), (1, "inner")].map(function).to_vec(),
+        blocks: Vec::new(),
+        loops: Vec::new(),
+        refused: Vec::new(),
+    }
+}
+
+/// Writes the map.
+pub fn tag_map(folder: &Path) -> PathBuf {
+    let path = folder.join("map.json");
+    std::fs::write(&path, serde_json::to_string(&map()).unwrap()).unwrap();
+    path
+}
+
+#[test]
+fn functions_at_clocks_are_those_of_the_analyses() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("one.pcapng");
+    capture(&path, 1, 200, Duration::from_millis(5), 77);
+    let map_path = tag_map(folder.path());
+    let sql = "select function_at(clock), count(*), sum(case when is_write then 1 else 0 end) from accesses \
+               group by 1 order by 1";
+    let arguments =
+        ["--format", "csv", "--map", map_path.to_str().unwrap(), sql, path.to_str().unwrap()];
+    let mut found = BTreeMap::new();
+    for line in succeed(&arguments).lines().skip(1) {
+        let cells: Vec<&str> = line.split(',').collect();
+        let count = |place: usize| cells[place].parse::<u64>().unwrap();
+        // Before the first tag no function is open.
+        let name = if cells[0].is_empty() { "(no function)" } else { cells[0] };
+        let sums: &mut (u64, u64) = found.entry(name.to_owned()).or_default();
+        *sums = (sums.0 + count(1), sums.1 + count(2));
+    }
+    let by = By::Function(Functions { map: Some(map()), inclusive: false });
+    let mut fold = SplitFold::new(by, Summary::default());
+    let ending = Source::open(&path).unwrap().read(&mut |memory, part| fold.part(memory, part));
+    assert!(ending.failure.is_none());
+    let (groups, _) = fold.finish();
+    let expected: BTreeMap<String, (u64, u64)> = groups
+        .into_iter()
+        .map(|group| (group.name, (group.sums.accesses, group.sums.writes)))
+        .collect();
+    assert_eq!(expected.len(), 3, "{expected:?}");
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn functions_of_several_sessions_need_the_session() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = dataset(folder.path());
+    let map = tag_map(folder.path());
+    let (map, data) = (map.to_str().unwrap(), data.to_str().unwrap());
+    let output = hmtt_sql(&["--map", map, "select function_at(clock) from accesses", data]);
+    assert_eq!(output.status.code(), Some(1));
+    let complaint = String::from_utf8(output.stderr).unwrap();
+    assert!(complaint.contains("function_at(clock, capture, session)"), "{complaint}");
+    let output = hmtt_sql(&["select function_at(clock) from accesses", data]);
+    let complaint = String::from_utf8(output.stderr).unwrap();
+    assert!(complaint.contains("--map"), "{complaint}");
+}
+
+#[test]
+fn pages_and_lines_are_parts_of_addresses() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = dataset(folder.path());
+    let sql = "select count(*) from accesses where page(address) <> page or line(address) <> address / 64";
+    assert_eq!(rows(sql, &data), ["0"]);
+    let named = "select count(*) from accesses where page(address) = 4097";
+    let plain = "select count(*) from accesses where page = 4097";
+    assert_eq!(rows(named, &data), rows(plain, &data));
+    let sql = "select page(-1), line(64), page(null)";
+    assert_eq!(rows(sql, &data), ["-1,1,"]);
+}
+
+#[test]
+fn banks_and_rows_can_be_those_of_a_board_and_a_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = dataset(folder.path());
+    let sql = "select count(*) from accesses where bank(address) <> bank(address, board) \
+               or row(address) <> row(address, board, run)";
+    assert_eq!(rows(sql, &data), ["0"]);
+    // The map of the samples: bank bit 0 is the XOR of the address bits 14 and 16, and rows begin at bit 16.
+    let sql = "select bank(16384), bank(65536), bank(81920), row(65536), bank(null)";
+    assert_eq!(rows(sql, &data), ["1,1,0,1,"]);
+    let text = data.to_str().unwrap();
+    let output = hmtt_sql(&["select bank(address, 'eth9') from accesses", text]);
+    let complaint = String::from_utf8(output.stderr).unwrap();
+    assert!(complaint.contains("board eth9 has reported no map"), "{complaint}");
+}
+
+#[test]
+fn histograms_are_counts_of_ranges() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = dataset(folder.path());
+    let sql = "with h as (select board, unnest(histogram(clock, 1000)) as range from accesses group by board) \
+               select board, range['at_least'], range['at_most'], range['count'] from h order by 1, 2";
+    let plain = "select board, clock / 1000 * 1000 as low, clock / 1000 * 1000 + 999, count(*) from accesses \
+                 group by 1, 2, 3 order by 1, 2";
+    let found = rows(sql, &data);
+    assert!(found.len() > 10);
+    assert_eq!(found, rows(plain, &data));
+    let sql = "select sum(range['count']) from (select unnest(histogram(address)) as range from accesses)";
+    assert_eq!(rows(sql, &data), rows("select count(*) from accesses", &data));
+    let output = hmtt_sql(&["select histogram(clock, 0) from accesses", data.to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(1));
+}
+
+#[test]
+fn stack_distances_do_not_depend_on_threads() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = dataset(folder.path());
+    let sql = "select capture, session, approx_stack_distance(page, clock) as distances from accesses \
+               group by capture, session order by capture, session";
+    let text = data.to_str().unwrap();
+    let run = |threads: &str| succeed(&["--format", "jsonl", "--threads", threads, sql, text]);
+    assert_eq!(run("1"), run("7"));
+    let first = rows(
+        "select capture, session, (approx_stack_distance(page, clock))['first_touches'] from accesses group by 1, 2 \
+         order by 1, 2",
+        &data,
+    );
+    let pages = "select capture, session, count(distinct page) * 1.0e0 from accesses group by 1, 2 order by 1, 2";
+    assert_eq!(first, rows(pages, &data));
+}
+
+#[test]
+fn the_order_of_two_boards_is_known_beyond_their_errors() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = dataset(folder.path());
+    let sql = "select known_order(0, 1.0, 3, 1.0), known_order(3, 1.0, 0, 1.0), known_order(0, 2.0, 3, 1.0)";
+    assert_eq!(rows(sql, &data), ["-1,1,"]);
+    let sql = "select count(*) from runs where abs(time_ns(first_clock, zero_time_ns, clock_ns) / 1000000 - \
+               cast(first_arrival as bigint)) > error_ns / 1e6 + 2";
+    assert_eq!(rows(sql, &data), ["0"]);
+    let note = |sql: &str| {
+        let output = hmtt_sql(&[sql, data.to_str().unwrap()]);
+        assert!(output.status.success());
+        String::from_utf8(output.stderr).unwrap()
+    };
+    let sorted = "select board, clock from accesses order by clock limit 3";
+    assert!(note(sorted).contains("their order is not known"), "{}", note(sorted));
+    for sql in [
+        "select board, clock from accesses where board = 'eth1' and run = 'day' order by clock limit 3",
+        "select board, clock from accesses order by board, run, clock limit 3",
+        "select board, count(*) as clocks from accesses group by board order by clocks",
+    ] {
+        assert_eq!(note(sql), "", "{sql}");
+    }
+}
+
+#[test]
+fn maps_that_differ_need_the_board() {
+    // One capture alone has one map.
+    let folder = tempfile::tempdir().unwrap();
+    let [night, _] = captures(folder.path());
+    let sql = "select count(distinct bank(address)) from accesses";
+    assert_eq!(rows(sql, &night), ["4"]);
+}
