@@ -1,6 +1,6 @@
 # Targets for a fresh Debian machine. Every target first installs the packages and tools that it needs.
 .POSIX:
-.PHONY: setup demo lint test formal fuzz long synth bitstream bench
+.PHONY: setup demo lint test test-scale formal fuzz long synth bitstream bench bench-scale
 
 setup:
 	@sh tools/setup.sh
@@ -31,6 +31,27 @@ lint: setup
 
 test: lint
 	cargo test --workspace
+
+# Builds the query engine, which is a workspace of its own (scale/), checks its format and lints, and tests it: among others
+# against DuckDB. `make test` does not build it.
+test-scale:
+	@sh tools/setup.sh scale
+	@if cargo fmt --version >/dev/null 2>&1; then cargo fmt --manifest-path scale/Cargo.toml --all --check; \
+	else echo "skipped: format check: cargo fmt is not installed"; fi
+	@if cargo clippy --version >/dev/null 2>&1; then \
+	cargo clippy --quiet --locked --manifest-path scale/Cargo.toml --workspace --all-targets -- -D warnings; \
+	else echo "skipped: lints: cargo clippy is not installed"; fi
+	@if cargo deny --version >/dev/null 2>&1; then \
+	cargo deny --log-level error --manifest-path scale/Cargo.toml check --config scale/deny.toml licenses sources; \
+	else echo "skipped: licences of dependencies: cargo deny is not installed"; fi
+	cargo test --locked --manifest-path scale/Cargo.toml --workspace
+
+# Compares the query engine with DuckDB, on ACCESSES accesses that it generates in target/bench.
+ACCESSES = 100000000
+bench-scale:
+	@sh tools/setup.sh scale
+	cargo build --quiet --release --locked --manifest-path scale/Cargo.toml -p hmtt-sql --bins --benches
+	cargo bench --quiet --locked --manifest-path scale/Cargo.toml -p hmtt-sql --bench queries -- $(ACCESSES)
 
 # Runs the formal proofs alone. `make test` runs them too.
 formal: setup

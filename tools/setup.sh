@@ -1,7 +1,8 @@
 #!/bin/sh
 # Installs what building and testing need: packages from Debian, FPGA tools from PyPI into
-# target/tools. `setup.sh demo` installs only what `make demo` needs, `setup.sh bench` also what is
-# measured beside this project. Quiet when all is there.
+# target/tools. `setup.sh demo` installs only what `make demo` needs, `setup.sh scale` what
+# `make test-scale` needs, `setup.sh bench` also what is measured beside this project. Quiet when
+# all is there.
 set -eu
 purpose=${1:-all}
 cd "$(dirname "$0")/.."
@@ -16,6 +17,10 @@ need unshare util-linux
 if [ "$purpose" = bench ]; then
     need qemu-x86_64 qemu-user
     purpose=all
+fi
+if [ "$purpose" = scale ]; then
+    need python3 python3
+    python3 -c 'import ensurepip, venv' 2>/dev/null || missing="$missing python3-venv"
 fi
 if [ "$purpose" = all ]; then
     need yosys yosys
@@ -40,8 +45,10 @@ if [ "$purpose" = all ]; then
     python3 -c 'import ensurepip, venv' 2>/dev/null || missing="$missing python3-venv"
 fi
 
-# The oldest compiler that builds the workspace, as its Cargo.toml states.
-wanted=$(sed -n 's/^rust-version = "\(.*\)"$/\1/p' Cargo.toml)
+# The oldest compiler that builds the workspace, or the query engine in scale/, as its Cargo.toml states.
+manifest=Cargo.toml
+[ "$purpose" != scale ] || manifest=scale/Cargo.toml
+wanted=$(sed -n 's/^rust-version = "\(.*\)"$/\1/p' "$manifest")
 new_enough() { # rustc
     have=$("$1" --version 2>/dev/null | awk '{print $2}') && [ -n "$have" ] &&
         [ "$(printf '%s\n%s\n' "$wanted" "$have" | sort -V | head -n 1)" = "$wanted" ]
@@ -104,5 +111,20 @@ install_tools() {
     fi
 }
 
+# DuckDB alone, in a folder of its own, unless it is among the tools.
+install_duckdb() {
+    if target/tools/bin/python3 -c 'import duckdb' 2>/dev/null ||
+        target/duckdb/bin/python3 -c 'import duckdb' 2>/dev/null; then
+        return
+    fi
+    echo "setup: installing DuckDB into target/duckdb"
+    version=$(grep '^duckdb==' tools/requirements.txt)
+    if ! { python3 -m venv target/duckdb &&
+        target/duckdb/bin/pip install --quiet --disable-pip-version-check "$version"; }; then
+        echo "setup: could not install DuckDB from PyPI; queries are not compared with it" >&2
+    fi
+}
+
 [ -z "$missing" ] || install_packages
 [ "$purpose" != all ] || install_tools
+[ "$purpose" != scale ] || install_duckdb

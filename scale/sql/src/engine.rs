@@ -30,6 +30,8 @@ use crate::store::CountedFiles;
 use crate::table::TraceTable;
 use crate::tags;
 
+/// Longest query. Planning takes time in proportion to the square of the depth of an expression.
+const MOST_BYTES: usize = 1 << 15;
 /// Consumers of memory that an error names.
 const NAMED_CONSUMERS: std::num::NonZeroUsize = std::num::NonZeroUsize::new(5).unwrap();
 /// Least memory that a sort keeps to merge what it has written to disk, and the part of all memory.
@@ -50,6 +52,9 @@ pub enum EngineError {
         /// What is wrong with it.
         reason: String,
     },
+    /// The query is too long.
+    #[error("the query has {0} bytes; at most {MOST_BYTES} are planned")]
+    Long(usize),
     /// The tags of `function_at` could not be read.
     #[error("function_at: {0}")]
     Tags(String),
@@ -171,6 +176,9 @@ impl Engine {
     /// # Errors
     /// The query is wrong or would change something, or a part that it needs is damaged.
     pub async fn query(&self, sql: &str) -> Result<Query, EngineError> {
+        if sql.len() > MOST_BYTES {
+            return Err(EngineError::Long(sql.len()));
+        }
         let state = self.context.state();
         let plan = state.create_logical_plan(sql).await?;
         let only_queries = SQLOptions::new()

@@ -164,15 +164,16 @@ async fn write<W: Write + Send>(
     output: W,
     first: impl Fn(),
 ) -> Result<usize> {
-    let mut writer = RowWriter::new(format, query.schema(), output).map_err(written)?;
     let (mut stream, mut rows) = (query.start()?, 0);
-    while let Some(batch) = stream.next().await {
-        let batch = batch.map_err(|error| query.explain(error))?;
-        first();
+    // Nothing is written before there is a result.
+    let mut next = stream.next().await.transpose().map_err(|error| query.explain(error))?;
+    first();
+    let mut writer = RowWriter::new(format, query.schema(), output).map_err(written)?;
+    while let Some(batch) = next {
         rows += batch.num_rows();
         writer.write(&batch).map_err(written)?;
+        next = stream.next().await.transpose().map_err(|error| query.explain(error))?;
     }
-    first();
     writer.finish().map_err(written)?;
     Ok(rows)
 }

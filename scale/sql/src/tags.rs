@@ -23,19 +23,22 @@ pub enum Found {
 /// Queries with capture, session, clock and two numbers.
 pub const QUERIES: [(&str, Found); 4] = [
     (
-        "select capture, session, clock, \"offset\", address from tags where \"offset\" is not null and is_write",
+        "select capture, session, clock, \"offset\", address from tags \
+         where \"offset\" is not null and is_write",
         Found::Windows,
     ),
     (
-        "select capture, session, clock, register, session from tags where register is not null",
+        "select capture, session, clock, register, address from tags where register is not null",
         Found::Marks,
     ),
     (
-        "select capture, session, coalesce(after_clock, 0), session, session from gaps where is_loss",
+        "select capture, session, coalesce(after_clock, 0) as clock, 0 as none, 0 as no_address \
+         from gaps where is_loss",
         Found::Gaps,
     ),
     (
-        "select capture, session, tck_ps, session, session from runs where tck_ps is not null",
+        "select capture, session, tck_ps, 0 as none, 0 as no_address from runs \
+         where tck_ps is not null",
         Found::Periods,
     ),
 ];

@@ -8,8 +8,8 @@ use crate::succeed;
 /// Conditions of which some are tested while a capture is decoded.
 const CONDITIONS: [&str; 12] = [
     "true",
-    "clock between 1000 and 60000",
-    "clock < 5000 and not is_write",
+    "clock between 10000000 and 60000000",
+    "clock < 50000000 and not is_write",
     "page = 4096",
     "page in (4096, 4097, 9)",
     "address >= 16777216 and is_write",

@@ -73,13 +73,13 @@ fn errors_say_what_is_wrong() {
 }
 
 #[test]
-fn a_deep_query_is_an_error_or_has_a_result() {
-    let deep = format!("select {}1{}", "(".repeat(3000), ")".repeat(3000));
-    let code = hmtt_sql(&[&deep, WORKED]).status.code();
-    assert!(matches!(code, Some(0 | 1)), "{code:?}");
-    let long = format!("select clock {} from accesses", "+ 1".repeat(20_000));
-    let code = hmtt_sql(&[&long, WORKED]).status.code();
-    assert!(matches!(code, Some(0 | 1)), "{code:?}");
+fn deep_queries_are_errors_or_have_results() {
+    let status = |sql: &str| hmtt_sql(&[sql, WORKED]).status.code();
+    assert_eq!(status(&format!("select {}1{}", "(".repeat(3000), ")".repeat(3000))), Some(1));
+    assert_eq!(status(&format!("select clock {} from accesses", "+ 1".repeat(500))), Some(0));
+    // Planning takes time in proportion to the square of the depth.
+    let long = format!("select clock {} from accesses", "+ 1".repeat(30_000));
+    assert_eq!(status(&long), Some(1));
 }
 
 #[test]

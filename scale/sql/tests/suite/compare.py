@@ -34,15 +34,24 @@ def connect(data):
     return database
 
 
+def comparable(relation):
+    """Times as text, which needs no package of time zones."""
+    columns = [
+        f'CAST("{name}" AS VARCHAR) AS "{name}"' if "TIME ZONE" in str(kind) else f'"{name}"'
+        for name, kind in zip(relation.columns, relation.types)
+    ]
+    return relation.project(", ".join(columns))
+
+
 def main(data, query, result):
     database = connect(data)
     theirs = database.sql(Path(query).read_text().strip().rstrip(";"))
     names = theirs.columns
-    theirs = theirs.fetchall()
+    theirs = comparable(theirs).fetchall()
     ours = database.sql(f"SELECT * FROM read_parquet('{result}')")
     if ours.columns != names:
         sys.exit(f"columns: {ours.columns}, not {names}")
-    ours = ours.fetchall()
+    ours = comparable(ours).fetchall()
     if len(ours) != len(theirs):
         sys.exit(f"{len(ours)} rows, not {len(theirs)}")
     for number, (one, other) in enumerate(zip(ours, theirs)):

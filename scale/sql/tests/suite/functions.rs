@@ -129,9 +129,9 @@ fn banks_and_rows_can_be_those_of_a_board_and_a_run() {
 fn histograms_are_counts_of_ranges() {
     let folder = tempfile::tempdir().unwrap();
     let data = dataset(folder.path());
-    let sql = "with h as (select board, unnest(histogram(clock, 1000)) as range from accesses group by board) \
+    let sql = "with h as (select board, unnest(histogram(clock, 1000000)) as range from accesses group by board) \
                select board, range['at_least'], range['at_most'], range['count'] from h order by 1, 2";
-    let plain = "select board, clock / 1000 * 1000 as low, clock / 1000 * 1000 + 999, count(*) from accesses \
+    let plain = "select board, clock / 1000000 * 1000000 as low, clock / 1000000 * 1000000 + 999999, count(*) from accesses \
                  group by 1, 2, 3 order by 1, 2";
     let found = rows(sql, &data);
     assert!(found.len() > 10);

@@ -124,8 +124,11 @@ pub fn capture(path: &Path, boards: u32, frames: u64, step: Duration, seed: u64)
     for (interface, board) in (0..).zip(&mut simulated) {
         write(interface, &board.card.info());
     }
-    for _ in 0..frames {
+    for at in 0..frames as u32 {
         for (interface, board) in (0..).zip(&mut simulated) {
+            // The clock, of 10 ns, goes on while there are no accesses.
+            let clock = (step * at).as_nanos() as u64 / 10;
+            board.card.clock = board.card.clock.max(clock);
             if let Some(frame) = board.next() {
                 write(interface, &frame);
             }
