@@ -110,7 +110,7 @@ fn size(text: &str) -> Result<usize, String> {
 }
 
 /// With less, not even a small sort has memory for its batches.
-const LEAST_MEMORY: usize = 16 << 20;
+const LEAST_MEMORY: usize = 32 << 20;
 
 #[cfg(test)]
 mod tests {
@@ -118,10 +118,10 @@ mod tests {
 
     #[test]
     fn sizes_have_binary_units() {
-        assert_eq!(size("16M"), Ok(16 << 20));
+        assert_eq!(size("32M"), Ok(32 << 20));
         assert_eq!(size("4g"), Ok(4 << 30));
         assert_eq!(size("33554432"), Ok(1 << 25));
-        for text in ["", "G", "1M", "-1G", "99999999999999999999", "1T", "ü"] {
+        for text in ["", "G", "16M", "-1G", "99999999999999999999", "1T", "ü"] {
             assert!(size(text).is_err(), "{text}");
         }
     }

@@ -32,6 +32,9 @@ use crate::tags;
 
 /// Longest query. Planning takes time in proportion to the square of the depth of an expression.
 const MOST_BYTES: usize = 1 << 15;
+/// Memory of a thread below which batches are smaller, and their rows.
+const SMALL_MEMORY_BYTES: usize = 128 << 20;
+const SMALL_BATCH_ROWS: usize = 1024;
 /// Consumers of memory that an error names.
 const NAMED_CONSUMERS: std::num::NonZeroUsize = std::num::NonZeroUsize::new(5).unwrap();
 /// Least memory that a sort keeps to merge what it has written to disk, and the part of all memory.
@@ -299,6 +302,10 @@ fn config(options: &EngineOptions) -> SessionConfig {
     let reserved = options.memory_bytes / parallel / MERGE_SHARE;
     let usual = settings.execution.sort_spill_reservation_bytes;
     settings.execution.sort_spill_reservation_bytes = usual.min(reserved.max(LEAST_MERGE_BYTES));
+    if options.memory_bytes / parallel < SMALL_MEMORY_BYTES {
+        // A merge has a batch of each of its inputs in memory.
+        settings.execution.batch_size = SMALL_BATCH_ROWS;
+    }
     settings.execution.time_zone = Some("UTC".into());
     SessionConfig::from(settings).with_information_schema(true)
 }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use crate::samples::{add, capture};
 use crate::{hmtt_sql, succeed};
 
-/// A data set of 1.6 million accesses.
+/// A data set of 1.5 million accesses.
 fn large(folder: &Path) -> String {
     let (path, data) = (folder.join("large.pcapng"), folder.join("data"));
     capture(&path, 2, 5000, Duration::from_millis(1), 5);
@@ -30,7 +30,7 @@ fn a_sort_that_exceeds_the_memory_is_continued_on_disk() {
     let temporary = folder.path().join("temporary");
     fs::create_dir(&temporary).unwrap();
     let sql = "select capture, session, clock, address, is_write from accesses order by address, clock, board";
-    let outputs = [("16M", "small.csv"), ("1G", "large.csv")].map(|(memory, name)| {
+    let outputs = [("32M", "small.csv"), ("1G", "large.csv")].map(|(memory, name)| {
         let output = folder.path().join(name);
         let arguments = [
             "--metrics",
@@ -45,7 +45,7 @@ fn a_sort_that_exceeds_the_memory_is_continued_on_disk() {
         ];
         let run = hmtt_sql(&arguments);
         assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
-        assert_eq!(metric(&run.stderr, "bytes on disk") > 0, memory == "16M");
+        assert_eq!(metric(&run.stderr, "bytes on disk") > 0, memory == "32M");
         fs::read(output).unwrap()
     });
     assert!(outputs[0] == outputs[1] && outputs[0].len() > 50_000_000);
@@ -60,18 +60,6 @@ fn groups_that_exceed_the_memory_are_continued_on_disk() {
                order by 1, 2";
     let run = |memory: &str| succeed(&["--format", "csv", "--memory", memory, sql, &data]);
     assert!(run("32M") == run("1G"));
-}
-
-#[test]
-fn what_cannot_be_written_to_disk_is_an_error_that_names_its_consumer() {
-    let folder = tempfile::tempdir().unwrap();
-    let data = large(folder.path());
-    let sql =
-        "select session, approx_stack_distance(clock, clock) from accesses group by session, page";
-    let output = hmtt_sql(&["--memory", "16M", sql, &data]);
-    let complaint = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(1), "{complaint}");
-    assert!(complaint.contains("--memory"), "{complaint}");
 }
 
 #[test]
