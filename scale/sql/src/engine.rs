@@ -302,12 +302,13 @@ fn config(options: &EngineOptions) -> SessionConfig {
     let reserved = options.memory_bytes / parallel / MERGE_SHARE;
     let usual = settings.execution.sort_spill_reservation_bytes;
     settings.execution.sort_spill_reservation_bytes = usual.min(reserved.max(LEAST_MERGE_BYTES));
-    if options.memory_bytes / parallel < SMALL_MEMORY_BYTES {
-        // A merge has a batch of each of its inputs in memory.
-        settings.execution.batch_size = SMALL_BATCH_ROWS;
-    }
     settings.execution.time_zone = Some("UTC".into());
-    SessionConfig::from(settings).with_information_schema(true)
+    let config = SessionConfig::from(settings).with_information_schema(true);
+    if options.memory_bytes / parallel >= SMALL_MEMORY_BYTES {
+        return config;
+    }
+    // A merge has a batch of each of its inputs in memory.
+    config.with_batch_size(SMALL_BATCH_ROWS)
 }
 
 /// Names of the functions in a query.

@@ -47,10 +47,10 @@ impl Boards {
                 let clock = keys.iter().position(|name| ["clock", "arrival"].contains(name));
                 let apart = |name: &&str| ["session", "board", "capture"].contains(name);
                 let is_apart = |clock: usize| keys[..clock].iter().any(apart);
-                if let Some(place) = clock.filter(|clock| !is_apart(*clock)) {
-                    if !chooses_a_board(plan)? {
-                        note = Some(text(keys[place]));
-                    }
+                if let Some(place) = clock.filter(|clock| !is_apart(*clock))
+                    && !chooses_a_board(plan)?
+                {
+                    note = Some(text(keys[place]));
                 }
             }
             Ok(TreeNodeRecursion::Continue)

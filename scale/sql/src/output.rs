@@ -61,7 +61,7 @@ impl From<ParquetError> for OutputError {
 
 enum Kind<W: Write + Send> {
     Table(TextWriter<W>),
-    Csv(CsvWriter<W>),
+    Csv(Box<CsvWriter<W>>),
     Json(ArrayWriter<W>),
     Jsonl(LineDelimitedWriter<W>),
     Parquet(Box<ArrowWriter<W>>),
@@ -82,7 +82,7 @@ impl<W: Write + Send> RowWriter<W> {
                 let mut writer = WriterBuilder::new().with_header(true).build(output);
                 // The names are there even if there are no rows.
                 writer.write(&RecordBatch::new_empty(schema))?;
-                Kind::Csv(writer)
+                Kind::Csv(Box::new(writer))
             }
             Format::Json => Kind::Json(JsonBuilder::new().with_explicit_nulls(true).build(output)),
             Format::Jsonl => {

@@ -82,11 +82,7 @@ impl AccessFilter {
     fn add(&mut self, filter: &Expr) {
         match filter {
             Expr::Column(column) if column.name() == "is_write" => self.direction(true),
-            Expr::Not(inner) => {
-                if column_name(inner) == Some("is_write") {
-                    self.direction(false);
-                }
-            }
+            Expr::Not(inner) if column_name(inner) == Some("is_write") => self.direction(false),
             Expr::BinaryExpr(BinaryExpr { left, op, right }) => {
                 let (column, operator, constant) = match (column_name(left), column_name(right)) {
                     (Some(name), None) => (name, Some(*op), right),
