@@ -29,6 +29,7 @@ pub mod heat_map;
 pub mod histogram;
 mod known;
 pub mod mrc;
+mod ordered_bits;
 pub mod page_counts;
 pub mod page_table;
 pub mod pages;

@@ -8,6 +8,8 @@ pub const LINE_LOG2: u32 = 6;
 pub const PAGE_LOG2: u32 = 12;
 /// Most bytes of one access whose lines and pages are looked at. Instructions have no larger accesses.
 pub const MOST_TOUCHED_BYTES: u32 = 4096;
+/// Most units that [`Batch::each_units`] passes on at once.
+pub(super) const UNITS_AT_ONCE: usize = 256;
 
 /// Accesses of one card or thread, in its order.
 ///
@@ -155,6 +157,19 @@ impl<'a> Batch<'a> {
             (None, Some(unit)) => (count.saturating_mul(unit.into()), 0),
             (None, None) => (0, count),
         }
+    }
+
+    /// Calls `add` with all units of [`Batch::each_unit`], in order, some of them at once.
+    pub fn each_units(&self, log2: u32, mut add: impl FnMut(&[u64])) {
+        let (mut units, mut count) = ([0; UNITS_AT_ONCE], 0);
+        self.each_unit(log2, |unit| {
+            units[count % UNITS_AT_ONCE] = unit;
+            count += 1;
+            if count.is_multiple_of(UNITS_AT_ONCE) {
+                add(&units);
+            }
+        });
+        add(&units[..count % UNITS_AT_ONCE]);
     }
 
     /// Calls `add` for each unit of 2^`log2` bytes that each access touches, in order: with the address shifted right by

@@ -11,8 +11,9 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::batch::UNITS_AT_ONCE;
 use super::reuse::{Distances, Reuses, Touches, unit_log2};
-use super::sample::hash;
+use super::sample::{hash, sample};
 use super::{Analysis, Batch, LINE_LOG2};
 
 /// Reuse distances of at most some lines at once.
@@ -46,14 +47,22 @@ impl Bounded {
         Bounded { unit_log2: LINE_LOG2, most: most.max(1), now, earlier }
     }
 
-    #[inline]
-    fn touch(&mut self, line: u64) {
-        if self.now.threshold != Distances::full() && hash(line) >= self.now.threshold {
-            return;
+    /// Touches the lines that are looked at; at most [`UNITS_AT_ONCE`].
+    fn touch(&mut self, lines: &[u64]) {
+        let mut sampled = [0; UNITS_AT_ONCE];
+        let sampled = sample(lines, self.now.threshold, &mut sampled);
+        if self.now.lines() + sampled.len() <= self.most {
+            return self.now.touch(sampled);
         }
-        self.now.touch(line);
-        if self.now.lines() > self.most {
-            self.leave_out();
+        for line in sampled {
+            // Others may have been left out since.
+            if hash(*line) >= self.now.threshold {
+                continue;
+            }
+            self.now.touch(&[*line]);
+            if self.now.lines() > self.most {
+                self.leave_out();
+            }
         }
     }
 
@@ -86,9 +95,9 @@ impl Analysis for Bounded {
 
     fn add(&mut self, batch: &Batch<'_>) {
         let mut count = 0;
-        batch.each_unit(self.unit_log2, |unit| {
-            count += 1;
-            self.touch(unit);
+        batch.each_units(self.unit_log2, |units| {
+            count += units.len() as u64;
+            self.touch(units);
         });
         self.now.count(count);
     }

@@ -1,15 +1,23 @@
 //! A table from numbers of lines or pages to values, with one memory access for most lookups.
 //!
-//! Keys and values are in one array; a key that is not at its place is at one of the next ones. The hash has a random key,
+//! Keys and values are in one array; a key that is not at its place is at one of the next ones. Neighbouring keys are
+//! neighbours in the array, so that a scan takes one memory access for several lookups. The hash has a random key,
 //! so that the author of a trace cannot choose addresses that collide. At most half of the places are in use: 32 to 64 bytes
 //! for each key with a value of 8 bytes.
 
 use std::hash::{BuildHasher, RandomState};
+use std::hint::black_box;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// The key of a free place. Numbers of lines and pages are smaller.
 const FREE: u64 = u64::MAX;
+/// Neighbouring keys whose places are neighbours: as many as are in a line of the cache.
+const GROUP_LOG2: u32 = 2;
+const GROUP: u64 = 1 << GROUP_LOG2;
+/// Distance of the next place at which a key is looked for: that of the next group, of which other places are in use if
+/// neighbours are. It is odd, so that all places are looked at before one is again.
+const STEP: usize = GROUP as usize + 1;
 const LEAST_PLACES: usize = 1 << 6;
 /// 2^64 divided by the golden ratio, rounded to an odd number.
 const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
@@ -51,16 +59,32 @@ impl<V: Copy + Default> Table<V> {
         self.len == 0
     }
 
+    /// The first place at which a key is looked for.
+    #[inline]
+    fn first(&self, key: u64) -> usize {
+        let product = u128::from(key >> GROUP_LOG2 ^ self.seed) * u128::from(FACTOR);
+        let hash = (product >> 64) as u64 ^ product as u64;
+        // The order in a group depends on the hash, too: otherwise keys that are multiples of a group's size would
+        // compete for a part of all places.
+        let order = (hash >> (u64::BITS - GROUP_LOG2) ^ key) & (GROUP - 1);
+        (hash << GROUP_LOG2 | order) as usize & (self.places.len() - 1)
+    }
+
     /// The place of a key, or the free one where it would be.
     #[inline]
     fn place(&self, key: u64) -> usize {
-        let product = u128::from(key ^ self.seed) * u128::from(FACTOR);
         let mask = self.places.len() - 1;
-        let mut at = ((product >> 64) as u64 ^ product as u64) as usize & mask;
+        let mut at = self.first(key);
         while self.places[at].0 != key && self.places[at].0 != FREE {
-            at = (at + 1) & mask;
+            at = (at + STEP) & mask;
         }
         at
+    }
+
+    /// Loads the first places of some keys, so that the loads are made at once.
+    #[inline]
+    pub fn load(&self, keys: &[u64]) {
+        black_box(keys.iter().fold(0, |sum, key| sum ^ self.places[self.first(*key)].0));
     }
 
     /// The value of a key.

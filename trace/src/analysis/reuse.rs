@@ -66,28 +66,26 @@ impl Distances {
         self.own.all = self.own.all.saturating_add(touches);
     }
 
-    /// Touches a sampled line. Distances are those of all lines, as estimated.
+    /// Touches sampled lines. Distances are those of all lines, as estimated.
     #[inline]
-    pub fn touch(&mut self, line: u64) {
-        match self.stack.touch(line) {
+    pub fn touch(&mut self, lines: &[u64]) {
+        let Distances { stack, firsts, own, threshold, .. } = self;
+        let threshold = u64::from((*threshold).max(1));
+        stack.touch_all(lines, |line, found| match found {
             None => {
-                self.own.first = self.own.first.saturating_add(1);
-                self.firsts.push(line);
+                own.first = own.first.saturating_add(1);
+                firsts.push(line);
             }
-            Some(distance) if self.threshold == Self::full() => self.own.distances.add(distance),
-            Some(distance) => {
-                self.own.distances.add((distance << HASH_LOG2) / u64::from(self.threshold.max(1)));
-            }
-        }
+            Some(distance) if threshold == 1 << HASH_LOG2 => own.distances.add(distance),
+            Some(distance) => own.distances.add((distance << HASH_LOG2) / threshold),
+        });
     }
 
     pub fn append(&mut self, later: &Distances) {
         // In the later piece these are first touches, here some have distances. Their order is that of all lines that
         // the later piece has touched before.
-        later.firsts.iter().for_each(|line| self.touch(*line));
-        for line in later.stack.order() {
-            self.stack.touch(line);
-        }
+        self.touch(&later.firsts);
+        self.stack.touch_all(&later.stack.order(), |_, _| {});
         self.own.all = self.own.all.saturating_add(later.own.all);
         self.own.distances.merge(&later.own.distances);
         self.others.add(&later.others);
@@ -249,12 +247,10 @@ impl Analysis for Reuse {
     type Result = Reuses;
 
     fn add(&mut self, batch: &Batch<'_>) {
-        let mut count = 0;
-        batch.each_unit(self.unit_log2, |unit| {
-            count += 1;
-            self.distances.touch(unit);
+        batch.each_units(self.unit_log2, |units| {
+            self.distances.touch(units);
+            self.distances.count(units.len() as u64);
         });
-        self.distances.count(count);
     }
 
     fn append(&mut self, later: Self) {

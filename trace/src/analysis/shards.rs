@@ -9,12 +9,10 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::batch::UNITS_AT_ONCE;
 use super::reuse::{Distances, Reuses};
-use super::sample::hash;
+use super::sample::sample;
 use super::{Analysis, Batch, LINE_LOG2};
-
-/// Lines of which it is looked at once whether they are sampled.
-const CHUNK: usize = 256;
 
 /// Reuse distances of a sample of the lines.
 ///
@@ -46,39 +44,17 @@ impl Shards {
         let threshold = (rate * f64::from(Distances::full())).round() as u32;
         Shards { unit_log2: unit_log2.clamp(LINE_LOG2, 63), distances: Distances::new(threshold) }
     }
-
-    /// Touches the sampled ones of some lines.
-    fn sample(&mut self, addresses: &[u64]) {
-        let (log2, threshold) = (self.unit_log2, self.distances.threshold);
-        for chunk in addresses.chunks(CHUNK) {
-            // Without branches: those on a hash cannot be predicted, if the rate is high.
-            let (mut sampled, mut count) = ([0; CHUNK], 0);
-            for address in chunk {
-                let line = address >> log2;
-                sampled[count & (CHUNK - 1)] = line;
-                count += usize::from(hash(line) < threshold);
-            }
-            sampled[..count].iter().for_each(|line| self.distances.touch(*line));
-        }
-    }
 }
 
 impl Analysis for Shards {
     type Result = Reuses;
 
     fn add(&mut self, batch: &Batch<'_>) {
-        if batch.sizes().is_none() {
-            self.distances.count(batch.len() as u64);
-            return self.sample(batch.addresses());
-        }
-        let mut count = 0;
-        batch.each_unit(self.unit_log2, |unit| {
-            count += 1;
-            if hash(unit) < self.distances.threshold {
-                self.distances.touch(unit);
-            }
+        let mut sampled = [0; UNITS_AT_ONCE];
+        batch.each_units(self.unit_log2, |units| {
+            self.distances.touch(sample(units, self.distances.threshold, &mut sampled));
+            self.distances.count(units.len() as u64);
         });
-        self.distances.count(count);
     }
 
     /// Both have the same rate and unit.

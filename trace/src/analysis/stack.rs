@@ -1,19 +1,24 @@
 //! An LRU stack of lines, which states at each access how many other lines were accessed since the last one to its line.
 //!
 //! Each access gets the next slot of time; a bit says that the access of a slot is the last one to its line. The distance is
-//! the number of bits behind the line's old slot (Bennett and Kruskal, 1975). Bits are in words; a Fenwick tree has the
-//! numbers of bits of all words before the one in use. So an access takes one lookup and a sum over O(log n) numbers that
-//! fit into a second-level cache. When no slot is free, slots are numbered anew, without those whose bits are 0.
+//! the number of bits behind the line's old slot (Bennett and Kruskal, 1975), which `OrderedBits` has. An access to the line
+//! of the access before it changes nothing. When no slot is free, slots are numbered anew, without those whose bits are 0.
 //!
-//! Memory: 32 to 64 bytes for each line in the table, and at most 2 bytes in bits and tree.
+//! What limits the speed is the time until memory answers: a line's slot, and the bits around it, are each in another line of
+//! the processor's caches than those of the access before. So accesses are made in chunks: slots of all lines of a chunk are
+//! loaded, and exchanged for new ones, before bits are loaded, and changed. The processor then waits for several at once.
+//!
+//! Memory: 32 to 64 bytes for each line in the table, and at most 2 bytes in bits and their counts.
 
 use super::hash::Table;
+use super::ordered_bits::OrderedBits;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-const WORD_LOG2: u32 = u64::BITS.trailing_zeros();
 /// Slots for each line, at least, after they were numbered anew.
 const SLOTS_PER_LINE: usize = 4;
 const LEAST_SLOTS: usize = 1 << 12;
+/// Accesses whose lines are looked up at once.
+const CHUNK: usize = 64;
 
 /// An LRU stack.
 ///
@@ -24,36 +29,21 @@ const LEAST_SLOTS: usize = 1 << 12;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Stack {
-    /// The slot of the last access to each line.
+    /// The slot of the last access to each line, plus 1; 0 stands for no slot.
     slots: Table<u64>,
-    bits: Vec<u64>,
-    /// Fenwick tree, from 1 on, of the number of bits in each word before `word(next)`.
-    tree: Vec<u32>,
+    /// Whether each slot is that of the last access to its line.
+    bits: OrderedBits,
     /// The next free slot.
     next: usize,
 }
 
 impl Default for Stack {
     fn default() -> Self {
-        Stack::with_slots(Table::default(), LEAST_SLOTS)
+        Stack { slots: Table::default(), bits: OrderedBits::new(LEAST_SLOTS, 0), next: 0 }
     }
-}
-
-const fn word(slot: usize) -> usize {
-    slot >> WORD_LOG2
-}
-
-/// The bit of a slot in its word, and those of all slots before it.
-const fn up_to(slot: usize) -> u64 {
-    u64::MAX >> (u64::BITS - 1 - (slot as u32 & (u64::BITS - 1)))
 }
 
 impl Stack {
-    fn with_slots(slots: Table<u64>, count: usize) -> Self {
-        let words = word(count);
-        Stack { slots, bits: vec![0; words], tree: vec![0; words + 1], next: 0 }
-    }
-
     /// Number of lines.
     pub fn len(&self) -> usize {
         self.slots.len()
@@ -68,95 +58,79 @@ impl Stack {
     /// the first one.
     #[inline]
     pub fn touch(&mut self, line: u64) -> Option<u64> {
-        if word(self.next) == self.bits.len() {
-            self.renumber();
+        self.reserve(1);
+        let mut old = [0];
+        self.exchange(&[line], &mut old);
+        self.replace(old[0])
+    }
+
+    /// Accesses lines. `found` receives each line, and what [`Stack::touch`] returns for it, in order.
+    pub fn touch_all(&mut self, lines: &[u64], mut found: impl FnMut(u64, Option<u64>)) {
+        for chunk in lines.chunks(CHUNK) {
+            self.reserve(chunk.len());
+            let mut slots = [0; CHUNK];
+            let old = &mut slots[..chunk.len()];
+            self.slots.load(chunk);
+            self.exchange(chunk, old);
+            self.bits.load(old.iter().map(|slot| (*slot as usize).saturating_sub(1)));
+            for (line, old) in chunk.iter().zip(old) {
+                found(*line, self.replace(*old));
+            }
         }
-        let (slot, open) = (self.next, word(self.next));
-        let lines = self.slots.len();
-        let place = self.slots.entry(line);
-        // 0 stands for no slot.
-        let before = std::mem::replace(place, slot as u64 + 1);
-        self.bits[open] |= 1 << (slot as u32 & (u64::BITS - 1));
+    }
+
+    /// Gives lines new slots, from the next one on, and returns their old ones in `old`, each plus 1.
+    #[inline]
+    fn exchange(&mut self, lines: &[u64], old: &mut [u64]) {
+        let mut last = self.next as u64;
+        for (line, old) in lines.iter().zip(old) {
+            let slot = self.slots.entry(*line);
+            *old = *slot;
+            // The line of the access before keeps its slot.
+            if *slot != last || last == 0 {
+                last += 1;
+                *slot = last;
+            }
+        }
+    }
+
+    /// Replaces the bit of an old slot, plus 1, by that of the next one. Returns how many bits are between them.
+    #[inline]
+    fn replace(&mut self, old: u64) -> Option<u64> {
+        let old = (old as usize).checked_sub(1);
+        if old.is_some_and(|old| old + 1 == self.next) {
+            return Some(0);
+        }
+        let distance = old.map(|old| self.bits.clear(old));
+        self.bits.set(self.next);
         self.next += 1;
-        let distance = before.checked_sub(1).map(|old| self.leave(old as usize, open, lines));
-        if word(self.next) != open {
-            self.close(open);
-        }
         distance
     }
 
-    /// Clears the bit of an old slot. Returns how many bits are behind it, without that of the access itself. `lines`: the
-    /// number of all bits, without it.
+    /// Makes sure that so many slots are free, at most [`LEAST_SLOTS`].
     #[inline]
-    fn leave(&mut self, old: usize, open: usize, lines: usize) -> u64 {
-        let at = word(old);
-        let up_to_old = up_to(old);
-        let own = self.bits[at];
-        self.bits[at] = own & !(up_to_old ^ up_to_old >> 1);
-        if at == open {
-            return u64::from((own & !up_to_old).count_ones()) - 1;
-        }
-        let mut behind = lines as u64 - u64::from((own & up_to_old).count_ones());
-        let mut node = at;
-        while node != 0 {
-            behind -= u64::from(self.tree[node]);
-            node &= node - 1;
-        }
-        let mut node = at + 1;
-        while let Some(count) = self.tree.get_mut(node) {
-            *count = count.wrapping_sub(1);
-            node += node & node.wrapping_neg();
-        }
-        behind
-    }
-
-    /// Adds the bits of the word that was in use to the tree.
-    fn close(&mut self, open: usize) {
-        let bits = self.bits[open].count_ones();
-        let mut node = open + 1;
-        while let Some(count) = self.tree.get_mut(node) {
-            *count = count.wrapping_add(bits);
-            node += node & node.wrapping_neg();
+    fn reserve(&mut self, count: usize) {
+        if self.bits.len() - self.next < count {
+            self.renumber();
         }
     }
 
     /// Numbers the slots in use anew, from 0 on.
     #[cold]
     fn renumber(&mut self) {
-        let mut before = Vec::with_capacity(self.bits.len());
-        let mut sum = 0u64;
-        for bits in &self.bits {
-            before.push(sum);
-            sum += u64::from(bits.count_ones());
-        }
-        let count = (SLOTS_PER_LINE * self.slots.len()).next_power_of_two().max(LEAST_SLOTS);
-        let mut slots = std::mem::take(&mut self.slots);
-        let bits = std::mem::take(&mut self.bits);
-        slots.each_value(|slot| {
-            let old = *slot as usize - 1;
-            let own = (bits[word(old)] & up_to(old)).count_ones();
-            // The number of the line's own bit, from 1 on.
-            *slot = before[word(old)] + u64::from(own);
-        });
-        let used = slots.len();
-        *self = Stack::with_slots(slots, count);
-        while self.next < used {
-            let open = word(self.next);
-            self.bits[open] |= 1 << (self.next as u32 & (u64::BITS - 1));
-            self.next += 1;
-            if word(self.next) != open {
-                self.close(open);
-            }
-        }
+        let used = self.slots.len();
+        let count = (SLOTS_PER_LINE * used).next_power_of_two().max(LEAST_SLOTS);
+        let old = std::mem::replace(&mut self.bits, OrderedBits::new(count, used));
+        let rank = old.ranks();
+        self.slots.each_value(|slot| *slot = rank(*slot as usize - 1));
+        self.next = used;
     }
 
     /// Leaves out the lines that are not to be kept.
     pub fn retain(&mut self, keep: impl Fn(u64) -> bool) {
         let kept = self.order_of(keep);
         *self = Stack::default();
-        kept.into_iter().for_each(|line| {
-            self.touch(line);
-        });
+        self.touch_all(&kept, |_, _| {});
     }
 
     /// The lines in the order of their last accesses, the latest one last.
@@ -183,12 +157,10 @@ impl Serialize for Stack {
 impl<'de> Deserialize<'de> for Stack {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let mut stack = Stack::default();
-        for line in Vec::<u64>::deserialize(deserializer)? {
-            // No line has this number; the table has no place for it.
-            if line != u64::MAX {
-                stack.touch(line);
-            }
-        }
+        let mut lines = Vec::<u64>::deserialize(deserializer)?;
+        // No line has this number; the table has no place for it.
+        lines.retain(|line| *line != u64::MAX);
+        stack.touch_all(&lines, |_, _| {});
         Ok(stack)
     }
 }
@@ -213,17 +185,30 @@ mod tests {
         fn distances_are_those_of_a_list(
             lines in 1u64..3000,
             steps in prop::collection::vec((0u32..4, any::<u64>()), 0..12_000),
+            pieces in prop::collection::vec(1usize..200, 1..10),
         ) {
+            let line = |(at, (kind, random)): (usize, &(u32, u64))| match kind {
+                0 => random % lines,
+                1 => at as u64 % lines,
+                2 => random % (1 + lines / 50),
+                _ => at as u64 / 3 % lines,
+            };
+            let all: Vec<u64> = steps.iter().enumerate().map(line).collect();
             let (mut stack, mut list) = (Stack::default(), Vec::new());
-            for (at, (kind, random)) in steps.into_iter().enumerate() {
-                let line = match kind {
-                    0 => random % lines,
-                    1 => at as u64 % lines,
-                    2 => random % (1 + lines / 50),
-                    _ => at as u64 / 3 % lines,
-                };
-                prop_assert_eq!(stack.touch(line), touch(&mut list, line), "access {}", at);
+            let expected: Vec<_> = all.iter().map(|line| (*line, touch(&mut list, *line))).collect();
+            let (mut found, mut rest) = (Vec::new(), &all[..]);
+            for length in pieces.iter().cycle() {
+                if rest.is_empty() {
+                    break;
+                }
+                let (piece, behind) = rest.split_at(*length.min(&rest.len()));
+                match piece {
+                    [line] => found.push((*line, stack.touch(*line))),
+                    _ => stack.touch_all(piece, |line, distance| found.push((line, distance))),
+                }
+                rest = behind;
             }
+            prop_assert_eq!(found, expected);
             prop_assert_eq!(stack.order(), &list[..]);
             let text = serde_json::to_string(&stack).unwrap();
             prop_assert_eq!(serde_json::from_str::<Stack>(&text).unwrap().order(), list);

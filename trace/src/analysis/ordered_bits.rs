@@ -1,0 +1,140 @@
+//! Bits in order, which states how many bits are set behind one.
+//!
+//! Bits are in blocks, each of a line of the cache. The number of set bits of each block is counted, 16 blocks to a line of
+//! counts; the sums of these lines are counted in the same way, up to a single line. So a bit has a line in each of
+//! O(log n) levels, and what is behind it are the elements behind its own ones in these lines: sums of a fixed number of
+//! elements, without a branch that depends on the bit. All but the lowest two levels fit into a first-level cache.
+
+use std::cmp::Ordering;
+use std::hint::black_box;
+
+const WORD_LOG2: u32 = u64::BITS.trailing_zeros();
+const WORDS_LOG2: u32 = 3;
+const BLOCK_LOG2: u32 = WORD_LOG2 + WORDS_LOG2;
+const COUNTS_LOG2: u32 = 4;
+/// Words of a block.
+const WORDS: usize = 1 << WORDS_LOG2;
+/// Elements of a line of counts.
+const COUNTS: usize = 1 << COUNTS_LOG2;
+
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(align(64))]
+struct Block([u64; WORDS]);
+
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(align(64))]
+struct Counts([u32; COUNTS]);
+
+/// Bits, of which fewer than 2^32 are set at once.
+#[derive(Clone, Debug)]
+pub(super) struct OrderedBits {
+    blocks: Vec<Block>,
+    /// Counts of blocks, of lines of these counts, and so on; the last level has one line.
+    levels: Vec<Vec<Counts>>,
+}
+
+/// The word of a bit in its block, and the bit in the word.
+const fn place(bit: usize) -> (usize, u32) {
+    (bit >> WORD_LOG2 & (WORDS - 1), bit as u32 & (u64::BITS - 1))
+}
+
+impl OrderedBits {
+    /// At least `count` bits, of which the first `ones` are 1.
+    pub fn new(count: usize, ones: usize) -> Self {
+        let mut blocks = vec![Block::default(); count.div_ceil(1 << BLOCK_LOG2).max(1)];
+        let words = blocks.iter_mut().flat_map(|block| &mut block.0);
+        for (word, begin) in words.zip((0..ones).step_by(u64::BITS as usize)) {
+            *word = u64::MAX >> (u64::BITS as usize).saturating_sub(ones - begin);
+        }
+        let mut counts: Vec<u32> = blocks.iter().map(|block| ones_of(&block.0)).collect();
+        let mut levels = Vec::new();
+        while levels.is_empty() || counts.len() > 1 {
+            let line = |some: &[u32]| {
+                let mut line = Counts::default();
+                line.0[..some.len()].copy_from_slice(some);
+                line
+            };
+            let level: Vec<Counts> = counts.chunks(COUNTS).map(line).collect();
+            counts = level.iter().map(|line| line.0.iter().sum()).collect();
+            levels.push(level);
+        }
+        OrderedBits { blocks, levels }
+    }
+
+    /// Number of bits.
+    pub fn len(&self) -> usize {
+        self.blocks.len() << BLOCK_LOG2
+    }
+
+    /// Sets a bit that is 0.
+    #[inline]
+    pub fn set(&mut self, bit: usize) {
+        let (word, shift) = place(bit);
+        let mut element = bit >> BLOCK_LOG2;
+        self.blocks[element].0[word] |= 1 << shift;
+        for level in &mut self.levels {
+            let count = &mut level[element >> COUNTS_LOG2].0[element & (COUNTS - 1)];
+            *count = count.wrapping_add(1);
+            element >>= COUNTS_LOG2;
+        }
+    }
+
+    /// Clears a bit that is 1. Returns the number of set bits behind it.
+    #[inline]
+    pub fn clear(&mut self, bit: usize) -> u64 {
+        let (word, shift) = place(bit);
+        let mut element = bit >> BLOCK_LOG2;
+        let block = &mut self.blocks[element].0;
+        block[word] &= !(1 << shift);
+        let mut behind = u64::from(ones_behind(block, word, shift));
+        for level in &mut self.levels {
+            let counts = &mut level[element >> COUNTS_LOG2].0;
+            let own = element & (COUNTS - 1);
+            let sum = (0..).zip(&*counts).map(|(at, count)| if at > own { *count } else { 0 });
+            behind += u64::from(sum.fold(0u32, u32::wrapping_add));
+            counts[own] = counts[own].wrapping_sub(1);
+            element >>= COUNTS_LOG2;
+        }
+        behind
+    }
+
+    /// Loads what [`OrderedBits::clear`] needs for some bits, so that the loads are made at once.
+    #[inline]
+    pub fn load(&self, bits: impl Iterator<Item = usize>) {
+        let lines = bits.map(|bit| {
+            let block = bit >> BLOCK_LOG2;
+            self.blocks[block].0[0] ^ u64::from(self.levels[0][block >> COUNTS_LOG2].0[0])
+        });
+        black_box(lines.fold(0, |sum, line| sum ^ line));
+    }
+
+    /// The number of set bits up to each bit, that one included, as a function of the bit.
+    pub fn ranks(&self) -> impl Fn(usize) -> u64 {
+        let counts = self.levels[0].iter().flat_map(|line| line.0);
+        let sums = counts.scan(0u64, |sum, count| {
+            *sum += u64::from(count);
+            Some(*sum)
+        });
+        let up_to: Vec<u64> = sums.take(self.blocks.len()).collect();
+        move |bit| {
+            let (word, shift) = place(bit);
+            let block = bit >> BLOCK_LOG2;
+            up_to[block] - u64::from(ones_behind(&self.blocks[block].0, word, shift))
+        }
+    }
+}
+
+fn ones_of(block: &[u64; WORDS]) -> u32 {
+    block.iter().map(|word| word.count_ones()).sum()
+}
+
+/// Number of set bits of a block behind a bit.
+#[inline]
+fn ones_behind(block: &[u64; WORDS], word: usize, shift: u32) -> u32 {
+    let mask = |at: usize| match at.cmp(&word) {
+        Ordering::Less => 0,
+        Ordering::Equal => u64::MAX << shift << 1,
+        Ordering::Greater => u64::MAX,
+    };
+    (0..).zip(block).map(|(at, bits)| (bits & mask(at)).count_ones()).sum()
+}
