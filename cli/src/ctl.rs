@@ -18,7 +18,7 @@ use hmtt_probe::control::{CardRegisters, CardWindow, WindowError};
 use crate::tag::values::window;
 
 mod bus;
-mod recording;
+pub mod recording;
 mod words;
 
 /// Control a card from the machine whose memory it watches
@@ -77,7 +77,7 @@ fn print(registers: Registers, controls: &[Control]) -> Result<()> {
 }
 
 /// Adds advice to an error of mapping the registers.
-fn explained(error: WindowError) -> anyhow::Error {
+pub fn explained(error: WindowError) -> anyhow::Error {
     let advice = match &error {
         WindowError::Open(_, cause) => match cause.kind() {
             ErrorKind::NotFound => "name the device with --device",

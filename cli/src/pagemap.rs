@@ -2,6 +2,7 @@
 
 mod convert;
 mod info;
+mod marks;
 mod output;
 mod record;
 

@@ -14,6 +14,7 @@ mod changes;
 mod chunk;
 mod content;
 mod fields;
+mod marks;
 #[cfg(test)]
 mod tests;
 mod writer;
@@ -21,14 +22,17 @@ mod writer;
 pub use changes::{Run, changes};
 pub use chunk::{CHUNK_HEADER_BYTES, Chunk, MAX_PAYLOAD_BYTES};
 pub use content::{Clock, Ending, Entry, Machine, Mapping, Place, Process, Scan, Snapshot};
+pub use marks::{MARK_BEGIN, MARK_DIGIT_FIRST, MARK_END, SnapshotMark, SnapshotMarks};
 pub use writer::Writer;
 
 use crate::tag_log::crc32;
 
 /// First bytes of a map.
 pub const MAGIC: [u8; 8] = *b"HMTTPMAP";
-/// Version of the format. Any change that a reader must know of increments it.
-pub const VERSION: u32 = 1;
+/// Version of the format. Version 1 has no marks of snapshots, and can be read, too.
+pub const VERSION: u32 = 2;
+/// The first version that can be read.
+const OLDEST_VERSION: u32 = 1;
 /// Bytes before the first chunk.
 pub const HEADER_BYTES: usize = 16;
 /// All numbers of pages and frames are lower: those of addresses with 64 bits, if a page has 4 KiB.
@@ -43,7 +47,7 @@ pub enum MapError {
     #[error("it is no map of pages")]
     NotAMap,
     /// The version of the format is not supported.
-    #[error("its version is {0}, and this hmtt reads version {VERSION}")]
+    #[error("its version is {0}, and this hmtt reads versions 1 and {VERSION}")]
     Version(u32),
     /// The CRC-32 of the header is wrong.
     #[error("its header is damaged")]
@@ -80,7 +84,7 @@ pub fn decode_header(bytes: &[u8]) -> Result<(), MapError> {
     }
     let field =
         |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
-    if field(8) != VERSION {
+    if !(OLDEST_VERSION..=VERSION).contains(&field(8)) {
         return Err(MapError::Version(field(8)));
     }
     if field(CRC_AT) == crc32(0, &bytes[..CRC_AT]) { Ok(()) } else { Err(MapError::Header) }

@@ -2,14 +2,16 @@
 //!
 //! ```text
 //! file -> reader: chunks -> history: who had which frames, from which snapshot to which -> owners: frame -> Owner
-//! accesses of frames -> attribution: accesses by process and by mapping
+//! accesses, marks of snapshots among them -> attributor -> attribution: accesses by process and by mapping
 //! HMTT's 13-byte records <-> table_records
 //! ```
 //!
-//! Invariant: nothing is guessed. A frame is resolved if every snapshot says the same of it ([`Owner`]). Memory and time are
-//! linear in the file, besides sorting.
+//! Invariant: nothing is guessed. A frame is resolved if every snapshot says the same of it ([`Owner`]), or, where marks in a
+//! capture relate its clock to the map, every snapshot around the access. Memory and time are linear in the file, besides
+//! sorting.
 
 mod attribution;
+mod attributor;
 mod history;
 mod label;
 mod layer;
@@ -23,10 +25,11 @@ use std::path::Path;
 
 use hmtt_format::page_map::{Clock, Ending, Machine, MapError, Mapping, Process, Snapshot};
 
-pub use attribution::{Attribution, MappingAccesses, ProcessAccesses};
+pub use attribution::{Attribution, MappingAccesses, ProcessAccesses, Rule};
+pub use attributor::Attributor;
 pub use history::Held;
 pub use label::label;
-pub use owners::{MOST_OWNERS, Owner, Owners};
+pub use owners::{Between, MOST_OWNERS, Owner, Owners};
 
 /// Why a map cannot be used.
 #[derive(Debug, thiserror::Error)]

@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use anyhow::{Context, Result};
-use hmtt::analysis::frames::Frames;
 use hmtt::analysis::source::{Ending, Part, Source};
 use hmtt::analysis::{Analysis, Fold};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -89,7 +88,7 @@ pub fn read(
     with_functions: bool,
     pass_on: &mut dyn FnMut(usize, Part<'_>),
 ) -> Result<Files> {
-    let resolver = pagemap.map(Resolver::open).transpose()?;
+    let mut resolver = pagemap.map(Resolver::open).transpose()?;
     if resolver.is_some() {
         sources.iter().try_for_each(|(name, source)| Resolver::check(name, source))?;
     }
@@ -99,7 +98,6 @@ pub fn read(
     if let Ok(style) = ProgressStyle::with_template(SPINNER) {
         progress.set_style(style);
     }
-    let mut frames = Fold::new(resolver.as_ref().map(|of| Frames::new(of.page_log2())));
     let (mut first, mut unseen) = (0, 0);
     let mut reads = Vec::new();
     for (name, source) in sources {
@@ -116,8 +114,8 @@ pub fn read(
                     progress.inc(std::mem::take(&mut unseen));
                 }
             }
-            if resolver.is_some() {
-                frames.part(first + memory, part);
+            if let Some(resolver) = &mut resolver {
+                resolver.part(first + memory, &part);
             }
             pass_on(first + memory, part);
         });
@@ -126,13 +124,8 @@ pub fn read(
         reads.push(Read { name, kind, ending });
     }
     progress.finish_and_clear();
-    let resolution = match (resolver, frames.finish()) {
-        (Some(resolver), Some(frames)) => {
-            let memories = reads.iter().flat_map(|read: &Read| &read.ending.memories);
-            Some(Rc::new(resolver.resolve(&frames, memories)?))
-        }
-        _ => None,
-    };
+    let memories = reads.iter().flat_map(|read: &Read| &read.ending.memories);
+    let resolution = resolver.map(|resolver| resolver.resolve(memories)).transpose()?.map(Rc::new);
     Ok(Files { reads, resolution })
 }
 

@@ -1,7 +1,8 @@
 //! Resolves physical pages to processes, mappings and virtual addresses by a map of pages.
 //!
-//! A card's clock is not related to that of the map. So a page is resolved by all snapshots of the map, and ambiguous if they
-//! differ.
+//! Where the trace of a card has the marks of snapshots, an access is resolved by those around it. Otherwise a card's clock is
+//! not related to that of the map, so a page is resolved by all snapshots, and ambiguous if they differ. Pages themselves,
+//! which have accesses at many times, are described by all snapshots.
 
 mod described;
 
@@ -9,10 +10,9 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
-use hmtt::analysis::frames::Frames;
-use hmtt::analysis::source::{Kind, Source};
+use hmtt::analysis::source::{Kind, Part, Source};
 use hmtt::analysis::{AddressSpace, Known};
-use hmtt::page_map::{Attribution, Owner, Owners, PageMap, ProcessAccesses};
+use hmtt::page_map::{Attribution, Attributor, Owner, Owners, PageMap, ProcessAccesses, Rule};
 use hmtt_format::escape;
 use serde_json::{Value, json};
 
@@ -25,16 +25,21 @@ use super::figures::{counted, share};
 pub const CSV_COLUMNS: &str = "owner,pid,comm,mapping,virtual_address";
 
 /// A map of pages.
-pub struct Resolver {
+struct Map {
     name: String,
     map: PageMap,
     owners: Owners,
 }
 
+/// A map of pages, and the accesses so far.
+pub struct Resolver {
+    map: Map,
+    attributor: Attributor,
+}
+
 /// A map of pages, and accesses by who owns their pages.
 pub struct Resolution {
-    resolver: Resolver,
-    accesses: u64,
+    map: Map,
     attribution: Attribution,
 }
 
@@ -43,13 +48,8 @@ impl Resolver {
     pub fn open(path: &Path) -> Result<Resolver> {
         let name = path.display().to_string();
         let map = PageMap::open(path).with_context(|| name.clone())?;
-        let owners = Owners::new(&map);
-        Ok(Resolver { name, map, owners })
-    }
-
-    /// log2 of the bytes of a page.
-    pub fn page_log2(&self) -> u32 {
-        self.map.machine.page_log2.into()
+        let (owners, attributor) = (Owners::new(&map), Attributor::new(&map));
+        Ok(Resolver { map: Map { name, map, owners }, attributor })
     }
 
     /// Refuses a trace of a program before it is read. What a table has is known only from its rows.
@@ -72,31 +72,32 @@ impl Resolver {
         Ok(())
     }
 
-    /// Attributes accesses to memories of which this is known.
-    pub fn resolve<'a>(
-        self,
-        frames: &Frames,
-        memories: impl Iterator<Item = &'a Known>,
-    ) -> Result<Resolution> {
+    /// Takes a part of a source.
+    pub fn part(&mut self, memory: usize, part: &Part<'_>) {
+        self.attributor.part(&self.map.map, &self.map.owners, memory, part);
+    }
+
+    /// Attributes the accesses, to memories of which this is known.
+    pub fn resolve<'a>(self, memories: impl Iterator<Item = &'a Known>) -> Result<Resolution> {
+        let Resolver { map, attributor } = self;
         for capacity in memories.filter_map(|known| known.capacity_bytes) {
-            self.map.check_capacity(capacity).with_context(|| self.name.clone())?;
+            map.map.check_capacity(capacity).with_context(|| map.name.clone())?;
         }
-        let accesses = frames.iter().fold(0, |sum: u64, (_, one)| sum.saturating_add(one));
-        let attribution = Attribution::new(&self.map, &self.owners, frames.iter());
-        Ok(Resolution { resolver: self, accesses, attribution })
+        let attribution = attributor.finish(&map.map, &map.owners);
+        Ok(Resolution { map, attribution })
     }
 }
 
 impl Resolution {
     /// What is missing in the map.
     pub fn missing(&self) -> impl Iterator<Item = String> {
-        let name = &self.resolver.name;
-        self.resolver.map.missing.iter().map(move |what| format!("{name}: {what}"))
+        let name = &self.map.name;
+        self.map.map.missing.iter().map(move |what| format!("{name}: {what}"))
     }
 
     /// The map, what is missing in it, and the shares of accesses that are resolved and that are not: names and values.
     pub fn lines(&self) -> Vec<(&'static str, String)> {
-        let Resolver { name, map, .. } = &self.resolver;
+        let Map { name, map, .. } = &self.map;
         let missing = |what: String| ("missing", escape::message(&what).to_string());
         let mut lines: Vec<_> = self.missing().map(missing).collect();
         let of = format!(
@@ -106,12 +107,34 @@ impl Resolution {
             counted(map.processes.len() as u64, "process")
         );
         let [resolved, shared, ambiguous, unresolved] =
-            self.shares().map(|accesses| share(accesses as f64, self.accesses));
+            self.shares().map(|accesses| share(accesses as f64, self.accesses()));
         let all = format!(
             "{resolved} of accesses; shared {shared}, ambiguous {ambiguous}, unresolved {unresolved}"
         );
-        lines.extend([("map of pages", of), ("resolved", all)]);
+        lines.extend([("map of pages", of), ("resolved", all), ("resolved by", self.rule())]);
         lines
+    }
+
+    /// Accesses, resolved or not.
+    fn accesses(&self) -> u64 {
+        self.shares().into_iter().fold(0, u64::saturating_add)
+    }
+
+    /// Which snapshots decide, in words.
+    pub fn rule(&self) -> String {
+        let Attribution { owner_rule, marked_snapshots, outside_accesses, .. } = self.attribution;
+        let marked = || {
+            format!(
+                "the snapshots around each access ({} in the trace; {} of accesses before the first or after the last one)",
+                counted(marked_snapshots, "marked snapshot"),
+                share(outside_accesses as f64, self.accesses())
+            )
+        };
+        match owner_rule {
+            Rule::AllSnapshots => "all snapshots: their marks are not in the trace".to_owned(),
+            Rule::Time => marked(),
+            Rule::Both => format!("{}; by all snapshots in memories without marks", marked()),
+        }
     }
 
     /// Resolved, shared, ambiguous and unresolved accesses.
@@ -122,11 +145,11 @@ impl Resolution {
 
     /// The map and the attribution.
     pub fn to_json(&self) -> Value {
-        let Resolver { name, map, .. } = &self.resolver;
+        let Map { name, map, .. } = &self.map;
         let mut object = json!(self.attribution);
         if let Value::Object(object) = &mut object {
             object.insert("file".to_owned(), json!(name));
-            object.insert("accesses".to_owned(), json!(self.accesses));
+            object.insert("accesses".to_owned(), json!(self.accesses()));
             object.insert("snapshot_count".to_owned(), json!(map.snapshots.len()));
             object.insert("longest_stale_ns".to_owned(), json!(map.longest_stale_ns()));
         }
@@ -135,8 +158,8 @@ impl Resolution {
 
     /// Who owns the page of a physical address.
     pub fn describe(&self, address: u64) -> Described {
-        let Resolver { map, owners, .. } = &self.resolver;
-        let log2 = self.resolver.page_log2();
+        let Map { map, owners, .. } = &self.map;
+        let log2 = u32::from(map.machine.page_log2);
         let process =
             |number: u32| map.process(number).map(|of| (of.process.pid, of.process.comm.clone()));
         let nothing = |owner| Described {
@@ -190,8 +213,8 @@ impl Resolution {
 
     /// Prints accesses by process and by mapping, at most `most` of each.
     pub fn write_tables(&self, most: usize, output: &mut dyn Write) -> io::Result<()> {
-        write_table("process", self.by_process(), most, self.accesses, output)?;
-        write_table("mapping", self.by_mapping(), most, self.accesses, output)
+        write_table("process", self.by_process(), most, self.accesses(), output)?;
+        write_table("mapping", self.by_mapping(), most, self.accesses(), output)
     }
 
     /// Prints accesses by process and by mapping, as rows of pages are printed.

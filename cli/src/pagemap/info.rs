@@ -62,6 +62,11 @@ fn covered_ns(map: &PageMap) -> u64 {
     }
 }
 
+/// Snapshots whose begins and ends were marked in the capture of a card.
+fn marked(map: &PageMap) -> usize {
+    map.snapshots.iter().filter(|one| one.mark.is_some()).count()
+}
+
 fn boot_id(map: &PageMap) -> Option<String> {
     let id = u128::from_be_bytes(map.machine.boot_id);
     (id != 0).then(|| format!("{id:032x}"))
@@ -110,6 +115,7 @@ fn to_json(map: &PageMap) -> Value {
         "longest_snapshot_ns": timed(snapshot_times.max()),
         "longest_scan_ns": timed(Some(longest(map, |one| one.longest_scan_ns))),
         "longest_stale_ns": map.longest_stale_ns(),
+        "marked_snapshots": marked(map),
         "unread_processes": last.map(|one| one.unread_processes),
         "present_pages": sum(map, |one| one.present_pages),
         "mapping_count": map.mappings.len(),
@@ -135,6 +141,9 @@ fn write_text(map: &PageMap, output: &mut dyn Write) -> io::Result<()> {
     }
     line("pages", &format!("of {}", bytes(1 << machine.page_log2)))?;
     line("snapshots", &map.snapshots.len().to_string())?;
+    if marked(map) > 0 {
+        line("marked for a card", &marked(map).to_string())?;
+    }
     if map.is_timed() {
         line("time", &ns(covered_ns(map)))?;
         line(

@@ -1,4 +1,4 @@
-//! `hmtt pagemap record`: snapshots of the pages of processes, once or again and again.
+//! `hmtt pagemap record`: snapshots of the pages of processes, once or again and again, with marks to a card on request.
 
 use std::fs::File;
 use std::io::BufWriter;
@@ -11,6 +11,7 @@ use hmtt_probe::pages::{Figures, PagesError, Recorder, all_processes, shows_fram
 use hmtt_probe::ptrace::{block_signals, wait_for_signal};
 use nix::unistd::Pid;
 
+use super::marks::{MarkOptions, Marks};
 use super::output::{Unnamed, open};
 use crate::accesses::figures::{counted, seconds};
 use crate::tag::values::duration;
@@ -43,17 +44,21 @@ pub struct Arguments {
     /// Overwrite the map
     #[arg(long)]
     overwrite: bool,
+    #[command(flatten)]
+    marks: MarkOptions,
 }
 
 /// Runs the command. Returns whether processes could not be read.
 pub fn run(arguments: &Arguments) -> Result<bool> {
     ensure!(shows_frames().context("/proc/self/pagemap")?, PagesError::NoFrames);
     let (file, mut unnamed) = open(&arguments.output, arguments.overwrite, "--overwrite")?;
+    let mut marks = Marks::new(&arguments.marks)?;
     let mut recorder = Recorder::new(BufWriter::new(file))?;
-    let ending = record(arguments, &mut recorder, &mut unnamed);
+    let ending = record(arguments, &mut recorder, &mut unnamed, &mut marks);
     let figures = recorder.figures();
     recorder.finish(*ending.as_ref().unwrap_or(&Ending::Requested))?;
     ending?;
+    marks.finish(&arguments.marks)?;
     report(&figures);
     Ok(figures.most_unread_processes > 0)
 }
@@ -63,6 +68,7 @@ fn record(
     arguments: &Arguments,
     recorder: &mut Recorder<BufWriter<File>>,
     unnamed: &mut Unnamed,
+    marks: &mut Marks,
 ) -> Result<Ending> {
     let signals = block_signals()?;
     let chosen: Vec<Pid> = arguments.pid.iter().map(|pid| Pid::from_raw(*pid)).collect();
@@ -71,7 +77,7 @@ fn record(
         let round = Instant::now();
         let all = if arguments.all { all_processes().context("/proc")? } else { Vec::new() };
         let pids = if arguments.all { &all } else { &chosen };
-        let processes = recorder.snapshot(pids, !arguments.all)?;
+        let processes = marks.with_next(|marks| recorder.snapshot(pids, !arguments.all, marks))?;
         // A map without snapshots could not be used.
         unnamed.name()?;
         let Some(every) = arguments.every else { return Ok(Ending::Requested) };

@@ -121,6 +121,8 @@ pub struct Snapshot {
     pub processes: u64,
     /// Processes that could not be read.
     pub unread_processes: u64,
+    /// The number that marks to the card stated at its begin and at its end; `None` if no marks were made.
+    pub mark: Option<u32>,
 }
 
 /// Why a map ends.
@@ -249,14 +251,19 @@ impl Scan {
 
 impl Snapshot {
     pub(super) fn encode(self, to: &mut Vec<u8>) {
-        let Snapshot { begin_ns, end_ns, processes, unread_processes } = self;
-        [begin_ns, end_ns, processes, unread_processes].into_iter().for_each(|one| push(one, to));
+        let Snapshot { begin_ns, end_ns, processes, unread_processes, mark } = self;
+        let mark = mark.map_or(0, |number| u64::from(number) + 1);
+        let numbers = [begin_ns, end_ns, processes, unread_processes, mark];
+        numbers.into_iter().for_each(|one| push(one, to));
     }
 
     pub(super) fn decode(fields: &mut Fields<'_>) -> Option<Self> {
         let (begin_ns, end_ns) = (fields.number()?, fields.number()?);
         let (processes, unread_processes) = (fields.number()?, fields.number()?);
-        let snapshot = Snapshot { begin_ns, end_ns, processes, unread_processes };
+        // Version 1 ends here.
+        let mark = if fields.0.is_empty() { 0 } else { fields.number()? };
+        let mark = mark.checked_sub(1).map(u32::try_from).transpose().ok()?;
+        let snapshot = Snapshot { begin_ns, end_ns, processes, unread_processes, mark };
         (begin_ns <= end_ns).then_some(snapshot)
     }
 }

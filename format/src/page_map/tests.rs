@@ -63,11 +63,12 @@ fn chunks() -> impl Strategy<Value = Chunk> {
             memory: [c, d].map(|start| start.into()..u64::from(start) + 1).into(),
         },
     );
-    let snapshot = any::<[u32; 4]>().prop_map(|[a, b, c, d]| Snapshot {
+    let snapshot = any::<([u32; 4], Option<u32>)>().prop_map(|([a, b, c, d], mark)| Snapshot {
         begin_ns: a.into(),
         end_ns: u64::from(a) + u64::from(b),
         processes: c.into(),
         unread_processes: d.into(),
+        mark,
     });
     prop_oneof![
         machine.prop_map(Chunk::Machine),
@@ -186,4 +187,50 @@ fn long_texts_are_cut_at_a_character() {
         panic!()
     };
     assert_eq!(mappings[0].name, "ü".repeat(8192));
+}
+
+#[test]
+fn snapshots_of_version_1_have_no_mark() {
+    let snapshot = Snapshot { begin_ns: 5, end_ns: 9, processes: 3, ..Snapshot::default() };
+    let mut payload = Vec::new();
+    [5, 9, 3, 0].into_iter().for_each(|number| fields::push(number, &mut payload));
+    let mut chunk = Chunk::Snapshot(snapshot).encode();
+    assert_eq!(chunk.pop(), Some(0), "version 2 has one number more");
+    assert_eq!(chunk[CHUNK_HEADER_BYTES..], payload);
+    chunk[4] -= 1;
+    let crc = crc32(crc32(0, &chunk[..8]), &payload);
+    chunk[8..12].copy_from_slice(&crc.to_le_bytes());
+    assert_eq!(Chunk::decode(&chunk).unwrap().unwrap().0, Chunk::Snapshot(snapshot));
+    for (version, is_read) in [(0, false), (1, true), (2, true), (3, false)] {
+        let mut header = header();
+        header[8] = version;
+        let crc = crc32(0, &header[..12]);
+        header[12..].copy_from_slice(&crc.to_le_bytes());
+        assert_eq!(decode_header(&header).is_ok(), is_read, "{version}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn snapshots_are_found_among_other_marks(
+        marks in prop::collection::vec((any::<u32>(), any::<bool>(), prop::collection::vec(0..0xe0u8, 0..3)), 0..20),
+        lost in any::<prop::sample::Index>(),
+    ) {
+        let mut reader = SnapshotMarks::default();
+        let mut found = Vec::new();
+        for (number, is_end, others) in &marks {
+            let all = others.iter().copied().chain(SnapshotMark { number: *number, is_end: *is_end }.marks());
+            found.extend(all.filter_map(|mark| reader.mark(mark)));
+        }
+        let expected: Vec<_> =
+            marks.iter().map(|(number, is_end, _)| SnapshotMark { number: *number, is_end: *is_end }).collect();
+        prop_assert_eq!(found, expected.clone());
+        // Without one of its marks, none or one with other digits is found, and never one too many.
+        if let Some(first) = expected.first() {
+            let mut all: Vec<u8> = first.marks().collect();
+            all.remove(lost.index(all.len()));
+            let mut reader = SnapshotMarks::default();
+            prop_assert!(all.into_iter().all(|mark| reader.mark(mark).is_none()));
+        }
+    }
 }

@@ -5,8 +5,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use hmtt::analysis::Batch;
+use hmtt::analysis::source::Part;
 use hmtt::page_map::table_records::{from_map, to_map};
-use hmtt::page_map::{Attribution, Owner, Owners, PageMap};
+use hmtt::page_map::{Attributor, Owner, Owners, PageMap};
 use hmtt_format::page_map::{
     Ending, Entry, Machine, Mapping, Place, Process, Scan, Snapshot, Writer,
 };
@@ -155,7 +157,12 @@ fn compare(map: &PageMap, snapshots: &[Pages]) {
             Owner::Ambiguous => assert!(!is_stable),
         }
     }
-    let sums = Attribution::new(map, &owners, (0..PAGES).map(|frame| (frame, 1)));
+    let page_log2 = u32::from(map.machine.page_log2).clamp(1, 63);
+    let addresses: Vec<u64> = (0..PAGES).map(|frame| frame << page_log2).collect();
+    let directions = vec![false; addresses.len()];
+    let mut attributor = Attributor::new(map);
+    attributor.part(map, &owners, 0, &Part::Batch(Batch::new(&addresses, &directions)));
+    let sums = attributor.finish(map, &owners);
     let all = [
         sums.resolved_accesses,
         sums.shared_accesses,

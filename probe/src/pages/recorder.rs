@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind, Write};
 
-use hmtt_format::page_map::{Ending, Mapping, Process, Run, Scan, Snapshot, Writer, changes};
+use hmtt_format::page_map::{
+    Ending, Mapping, Process, Run, Scan, Snapshot, SnapshotMark, Writer, changes,
+};
 use nix::unistd::Pid;
 
 use super::process::{described, identity};
@@ -99,11 +101,21 @@ impl<W: Write> Recorder<W> {
 
     /// Reads processes once. Returns how many had pages.
     ///
-    /// `must`: whether a process that cannot be read is an error, in the first snapshot also one that is not there.
+    /// `must`: whether a process that cannot be read is an error, in the first snapshot also one that is not there. `marks`:
+    /// the number of the snapshot for the card, and what makes a mark for free use, before the first process is read and after
+    /// the last one.
     ///
     /// # Errors
     /// [`PagesError::NoProcess`], [`PagesError::Denied`] or [`PagesError::Write`].
-    pub fn snapshot(&mut self, pids: &[Pid], must: bool) -> Result<u64, PagesError> {
+    pub fn snapshot(
+        &mut self,
+        pids: &[Pid],
+        must: bool,
+        mut marks: Option<(u32, &mut dyn FnMut(u8))>,
+    ) -> Result<u64, PagesError> {
+        if let Some((number, make)) = &mut marks {
+            SnapshotMark::begin(*number).marks().for_each(make);
+        }
         let (begin_ns, snapshot) = (now_ns(), self.figures.snapshots + 1);
         let (mut processes, mut unread_processes, mut present_pages) = (0, 0, 0);
         for pid in pids {
@@ -123,7 +135,11 @@ impl<W: Write> Recorder<W> {
         }
         self.forget(snapshot).map_err(PagesError::Write)?;
         let end_ns = now_ns();
-        let of = Snapshot { begin_ns, end_ns, processes, unread_processes };
+        if let Some((number, make)) = &mut marks {
+            SnapshotMark::end(*number).marks().for_each(make);
+        }
+        let mark = marks.map(|(number, _)| number);
+        let of = Snapshot { begin_ns, end_ns, processes, unread_processes, mark };
         self.writer.snapshot(of).map_err(PagesError::Write)?;
         self.figures.add(&of, present_pages);
         Ok(processes)

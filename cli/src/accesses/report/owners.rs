@@ -11,9 +11,9 @@ const LISTED: usize = 100;
 /// What is known of the owners, in words.
 fn meaning(owner: &str) -> &'static str {
     match owner {
-        "resolved" => "one page of one process in all snapshots",
-        "shared" => "the same several pages in all snapshots",
-        "ambiguous" => "others in different snapshots",
+        "resolved" => "one page of one process",
+        "shared" => "the same several pages",
+        "ambiguous" => "others in different snapshots, or at a time that is not known",
         _ => "no recorded process",
     }
 }
@@ -26,9 +26,9 @@ pub fn shares(of: &Resolution) -> Part {
         let accesses = accesses as f64;
         vec![name.to_owned(), exact(accesses), share(accesses, sum), meaning(name).to_owned()]
     };
-    let about = "What all snapshots of the map of pages agree on, because its clock is not that of the trace.";
+    let about = format!("Resolved by {}.", of.rule());
     let heads = ["owner", "accesses", "of all", "physical pages of"];
-    Part::Table(Table::new("Owners of pages", about, &heads, all.into_iter().map(row).collect()))
+    Part::Table(Table::new("Owners of pages", &about, &heads, all.into_iter().map(row).collect()))
 }
 
 /// Accesses by process, and by mapping.

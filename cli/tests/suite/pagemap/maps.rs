@@ -98,9 +98,9 @@ fn maps_that_do_not_fit_are_refused() {
         "{shown}"
     );
     let mut newer = whole.clone();
-    newer[8] = 2;
+    newer[8] = 3;
     let (code, error, _) = stats("pagemap-newer.map", &newer);
-    assert!(code == 1 && error.contains("version is 2"), "{error}");
+    assert!(code == 1 && error.contains("version is 3"), "{error}");
     let mut damaged = whole;
     let last = damaged.len() - 1;
     damaged[last] ^= 1;

@@ -1,0 +1,213 @@
+//! Attributes the accesses of sources to the owners of their frames, by the snapshots around each access where marks in the
+//! capture show these, and otherwise by all snapshots of the map.
+//!
+//! ```text
+//! snapshots   |  0  |       |  1  |           |  2  |          the marks of a card: begins and ends
+//! accesses  a   b      c       d        e        f     g
+//! ```
+//!
+//! `c` is resolved if snapshots 0 and 1 agree on its frame, and `e` by 1 and 2. An access during a snapshot was made before
+//! or after the snapshot read that page: `d` is resolved if 0, 1 and 2 agree. `a`, `b`, `f` and `g` are not between two
+//! snapshots. Where marks are missing, more snapshots have to agree. So only the order of accesses and marks in the trace of a
+//! card counts, which no loss and no restart changes.
+//!
+//! Each memory with marks of two snapshots is resolved by time. Its accesses are counted by frame from one mark to the next,
+//! so memory is that of the frames of such a stretch; and that of all frames, until it is known that there are marks.
+
+use std::collections::BTreeMap;
+
+use hmtt_format::Event;
+use hmtt_format::config::MARK_FREE_FIRST;
+use hmtt_format::page_map::{SnapshotMark, SnapshotMarks};
+
+use super::attribution::Tally;
+use super::{Attribution, Between, Owners, PageMap, Rule};
+use crate::analysis::frames::Frames;
+use crate::analysis::hash::Table;
+use crate::analysis::source::Part;
+use crate::analysis::{Analysis, Batch};
+use crate::decode::Item;
+
+/// Snapshots whose marks a memory must have.
+const LEAST_SNAPSHOTS: u64 = 2;
+
+/// Accesses of sources, and the marks among them.
+#[derive(Debug)]
+pub struct Attributor {
+    /// The snapshot with each number.
+    numbers: BTreeMap<u32, u32>,
+    page_log2: u32,
+    memories: Vec<Memory>,
+}
+
+/// Accesses from one mark to the next, by frame.
+#[derive(Debug, Default)]
+struct Stretch {
+    /// The last snapshot that was whole before.
+    after: Option<u32>,
+    accesses: Table<u64>,
+}
+
+/// Accesses of a memory.
+#[derive(Debug)]
+struct Memory {
+    frames: Frames,
+    marks: SnapshotMarks,
+    /// The snapshot that began last.
+    begun: Option<u32>,
+    /// The snapshot that ended last.
+    ended: Option<u32>,
+    /// Since the last mark.
+    now: Stretch,
+    /// Earlier ones, after which no snapshot has begun yet.
+    waiting: Vec<Stretch>,
+    /// What has an owner by time.
+    tally: Tally,
+}
+
+impl Attributor {
+    /// Prepares for a map.
+    pub fn new(map: &PageMap) -> Self {
+        let numbered = map.snapshots.iter().zip(0..);
+        let numbers = numbered.filter_map(|(snapshot, at)| Some((snapshot.mark?, at))).collect();
+        let page_log2 = u32::from(map.machine.page_log2).clamp(1, 63);
+        Attributor { numbers, page_log2, memories: Vec::new() }
+    }
+
+    /// Takes a part of a source.
+    pub fn part(&mut self, map: &PageMap, owners: &Owners, memory: usize, part: &Part<'_>) {
+        let log2 = self.page_log2;
+        while self.memories.len() <= memory {
+            self.memories.push(Memory::new(log2));
+        }
+        let memory = &mut self.memories[memory];
+        match part {
+            Part::Batch(batch) => {
+                memory.frames.add(batch);
+                if !self.numbers.is_empty() {
+                    memory.now.add(batch, log2);
+                }
+            }
+            Part::Gap(_) | Part::Restart => memory.marks.lose(),
+            Part::Item(Item::Event(Event::Mark { register, .. })) => {
+                let free = register.0.checked_sub(MARK_FREE_FIRST.into());
+                let mark = free.and_then(|mark| u8::try_from(mark).ok());
+                let Some(SnapshotMark { number, is_end }) =
+                    mark.and_then(|mark| memory.marks.mark(mark))
+                else {
+                    return;
+                };
+                match self.numbers.get(&number) {
+                    Some(snapshot) if is_end => memory.end(*snapshot),
+                    Some(snapshot) => memory.begin(*snapshot, map, owners),
+                    // Of another recording.
+                    None => {}
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// All accesses by owner.
+    pub fn finish(self, map: &PageMap, owners: &Owners) -> Attribution {
+        let mut sum = Tally::default();
+        let (mut timed, mut all) = (0, 0);
+        for memory in self.memories {
+            all += 1;
+            if memory.tally.sums.marked_snapshots >= LEAST_SNAPSHOTS {
+                timed += 1;
+                sum.merge(memory.finish(map, owners));
+                continue;
+            }
+            for (frame, accesses) in memory.frames.iter() {
+                sum.add(map, owners.find(map, frame), accesses);
+            }
+        }
+        sum.sums.owner_rule = match timed {
+            0 => Rule::AllSnapshots,
+            timed if timed == all => Rule::Time,
+            _ => Rule::Both,
+        };
+        sum.finish(map)
+    }
+}
+
+impl Stretch {
+    fn add(&mut self, batch: &Batch<'_>, page_log2: u32) {
+        for address in batch.addresses() {
+            let sum = self.accesses.entry(address >> page_log2);
+            *sum = sum.saturating_add(1);
+        }
+    }
+}
+
+impl Memory {
+    fn new(page_log2: u32) -> Self {
+        Memory {
+            frames: Frames::new(page_log2),
+            marks: SnapshotMarks::default(),
+            begun: None,
+            ended: None,
+            now: Stretch::default(),
+            waiting: Vec::new(),
+            tally: Tally::default(),
+        }
+    }
+
+    /// A snapshot begins: what was before is between snapshots now.
+    fn begin(&mut self, snapshot: u32, map: &PageMap, owners: &Owners) {
+        // Snapshots do not overlap. A mark that is not in order is none of this recording.
+        if self.begun.is_some_and(|begun| snapshot <= begun)
+            || self.ended.is_some_and(|ended| snapshot <= ended)
+        {
+            return;
+        }
+        self.next_stretch();
+        self.attribute(Some(snapshot), map, owners);
+        self.begun = Some(snapshot);
+        // The snapshot before was whole, even if that is not in the trace.
+        self.now.after = snapshot.checked_sub(1);
+    }
+
+    /// A snapshot is whole.
+    fn end(&mut self, snapshot: u32) {
+        if self.begun.is_some_and(|begun| snapshot < begun)
+            || self.ended.is_some_and(|ended| snapshot <= ended)
+        {
+            return;
+        }
+        self.next_stretch();
+        self.ended = Some(snapshot);
+        self.tally.sums.marked_snapshots += 1;
+        self.now.after = Some(snapshot);
+    }
+
+    fn next_stretch(&mut self) {
+        let last = std::mem::take(&mut self.now);
+        if !last.accesses.is_empty() {
+            self.waiting.push(last);
+        }
+    }
+
+    /// Attributes all that was before a snapshot, or at the end.
+    fn attribute(&mut self, before: Option<u32>, map: &PageMap, owners: &Owners) {
+        for Stretch { after, accesses } in self.waiting.drain(..) {
+            let between = Between { after, before };
+            let is_outside = after.is_none() || before.is_none();
+            for (frame, accesses) in accesses.iter() {
+                if is_outside {
+                    let sum = &mut self.tally.sums.outside_accesses;
+                    *sum = sum.saturating_add(accesses);
+                }
+                let owner = owners.find_between(map, frame, between);
+                self.tally.add(map, owner, accesses);
+            }
+        }
+    }
+
+    fn finish(mut self, map: &PageMap, owners: &Owners) -> Tally {
+        self.next_stretch();
+        self.attribute(None, map, owners);
+        self.tally
+    }
+}
