@@ -79,26 +79,34 @@ impl OrderedBits {
         }
     }
 
-    /// Clears a bit that is 1. Returns the number of set bits behind it.
+    /// Clears a bit that is 1, and sets a later one, behind which none is set. Returns the number of set bits between them.
     #[inline]
-    pub fn clear(&mut self, bit: usize) -> u64 {
+    pub fn advance(&mut self, bit: usize, to: usize) -> u64 {
         let (word, shift) = place(bit);
-        let mut element = bit >> BLOCK_LOG2;
+        let (mut element, mut new) = (bit >> BLOCK_LOG2, to >> BLOCK_LOG2);
         let block = &mut self.blocks[element].0;
         block[word] &= !(1 << shift);
         let mut behind = u64::from(ones_behind(block, word, shift));
+        let (word, shift) = place(to);
+        self.blocks[new].0[word] |= 1 << shift;
         for level in &mut self.levels {
+            // What has both bits keeps its count, and nothing is behind it.
+            if element == new {
+                break;
+            }
             let counts = &mut level[element >> COUNTS_LOG2].0;
             let own = element & (COUNTS - 1);
             let sum = (0..).zip(&*counts).map(|(at, count)| if at > own { *count } else { 0 });
             behind += u64::from(sum.fold(0u32, u32::wrapping_add));
             counts[own] = counts[own].wrapping_sub(1);
-            element >>= COUNTS_LOG2;
+            let count = &mut level[new >> COUNTS_LOG2].0[new & (COUNTS - 1)];
+            *count = count.wrapping_add(1);
+            (element, new) = (element >> COUNTS_LOG2, new >> COUNTS_LOG2);
         }
         behind
     }
 
-    /// Loads what [`OrderedBits::clear`] needs for some bits, so that the loads are made at once.
+    /// Loads what [`OrderedBits::advance`] needs for some bits, so that the loads are made at once.
     #[inline]
     pub fn load(&self, bits: impl Iterator<Item = usize>) {
         let lines = bits.map(|bit| {

@@ -101,8 +101,10 @@ impl Stack {
         if old.is_some_and(|old| old + 1 == self.next) {
             return Some(0);
         }
-        let distance = old.map(|old| self.bits.clear(old));
-        self.bits.set(self.next);
+        let distance = old.map(|old| self.bits.advance(old, self.next));
+        if distance.is_none() {
+            self.bits.set(self.next);
+        }
         self.next += 1;
         distance
     }
