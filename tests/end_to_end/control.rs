@@ -11,10 +11,11 @@ use serde_json::{Value, json};
 use crate::captures::{comments, decode, lines, path, replay_file};
 
 /// The memory description, in TOML.
-const MEMORY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../gateware/memories/ddr1-512m.toml");
+pub const MEMORY: &str =
+    concat!(env!("CARGO_MANIFEST_DIR"), "/../gateware/memories/ddr1-512m.toml");
 
 /// Appends the commands of `hmtt ctl` to a recording.
-fn control(recording: &Path, words: &str) {
+pub fn control(recording: &Path, words: &str) {
     let mut arguments = vec!["ctl", "--memory", MEMORY, "--record", path(recording)];
     arguments.extend(words.split(' '));
     succeed("hmtt", &arguments);
@@ -26,7 +27,7 @@ fn last_clock(text: &str) -> u64 {
 }
 
 /// Appends traffic that begins with closed banks. Returns its accesses, as `decode` prints them.
-fn append(recording: &Path, memory: &MemoryDescription, traffic: &Traffic) -> Vec<String> {
+pub fn append(recording: &Path, memory: &MemoryDescription, traffic: &Traffic) -> Vec<String> {
     let text = std::fs::read_to_string(recording).unwrap();
     let from = last_clock(&text) + 1;
     let body = text.split_once("---\n").unwrap().1;

@@ -18,6 +18,7 @@ mod models;
 mod modes;
 mod names;
 mod oracle;
+mod pages_by_time;
 mod readers;
 mod recording;
 mod rows;

@@ -2,12 +2,19 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use hmtt_format::config::MARK_FREE_FIRST;
+use hmtt_format::event::MarkRegister;
+use hmtt_format::page_map::SnapshotMark;
 use hmtt_format::page_map::{
     Ending, Entry, Machine, Mapping, Place, Process, Run, Scan, Snapshot, Writer, changes,
 };
+use hmtt_format::{Cycles, Event};
 use proptest::prelude::*;
 
 use super::*;
+use crate::analysis::Batch;
+use crate::analysis::source::Part;
+use crate::decode::Item;
 
 /// The state of each process in each snapshot.
 type States = Vec<Vec<Vec<Run>>>;
@@ -33,9 +40,15 @@ fn written(states: &States) -> Vec<u8> {
             writer.scan(Scan { process, begin_ns, end_ns, ..Scan::default() }).unwrap();
             before.clone_from(runs);
         }
-        writer.snapshot(Snapshot { processes: 2, ..Snapshot::default() }).unwrap();
+        let mark = Some(number(at as usize - 1));
+        writer.snapshot(Snapshot { processes: 2, mark, ..Snapshot::default() }).unwrap();
     }
     writer.finish(Ending::Requested).unwrap()
+}
+
+/// The number of a snapshot in marks, which exceeds 32 bits behind the second one.
+fn number(snapshot: usize) -> u32 {
+    (snapshot as u32).wrapping_sub(2)
 }
 
 fn states() -> impl Strategy<Value = States> {
@@ -70,7 +83,99 @@ fn plain(state: &[Vec<Run>], frame: u64) -> BTreeSet<(u32, u64)> {
     owners
 }
 
+/// Whether all snapshots have the same owners of a frame.
+fn owners_agree(states: &States, frame: u64) -> bool {
+    let all: Vec<_> = states.iter().map(|state| plain(state, frame)).collect();
+    !all[0].is_empty() && all.iter().all(|one| *one == all[0])
+}
+
+/// Where an access is among snapshots: 0 is before the first one, 1 during it, 2 between it and the second one, and so on.
+type Position = usize;
+
+/// Attributes an access to a frame, in a trace with the marks of so many snapshots. `lost`: which mark is missing of those of
+/// each begin and end, if one is.
+fn attributed(map: &PageMap, at: Position, frame: u64, lost: &[Option<usize>]) -> Attribution {
+    let owners = Owners::new(map);
+    let mut attributor = Attributor::new(map);
+    for position in 0..=2 * map.snapshots.len() {
+        if position == at {
+            let addresses = [frame << 12 | 8];
+            let part = Part::Batch(Batch::new(&addresses, &[false]));
+            attributor.part(map, &owners, 0, &part);
+        }
+        let (snapshot, is_end) = (position / 2, position % 2 == 1);
+        if snapshot == map.snapshots.len() {
+            continue;
+        }
+        let missing = lost.get(position).copied().flatten();
+        let marks = SnapshotMark { number: number(snapshot), is_end }.marks().enumerate();
+        for (_, mark) in marks.filter(|(place, _)| missing != Some(*place)) {
+            let register = MarkRegister(u32::from(MARK_FREE_FIRST) + u32::from(mark));
+            let item = Item::Event(Event::Mark { clock: Cycles(0), register });
+            attributor.part(map, &owners, 0, &Part::Item(&item));
+        }
+    }
+    attributor.finish(map, &owners)
+}
+
+/// Snapshots that decide on an access, and whether it is between two of them.
+fn deciding(at: Position, snapshots: usize) -> (std::ops::Range<usize>, bool) {
+    // During a snapshot, the one before, it, and the one behind; otherwise the ones before and behind.
+    let (first, last) = ((at / 2).checked_sub(1), at.div_ceil(2));
+    let is_between = first.is_some() && last < snapshots;
+    (first.unwrap_or(0)..snapshots.min(last + 1), is_between)
+}
+
 proptest! {
+    #[test]
+    fn accesses_are_resolved_by_the_snapshots_around_them(
+        states in states(),
+        lost in prop::collection::vec(prop_oneof![3 => Just(None), 1 => (0..9usize).prop_map(Some)], 10),
+    ) {
+        let map = PageMap::read(&written(&states)[..]).unwrap();
+        for (at, frame) in (0..=2 * states.len()).flat_map(|at| (0..12).map(move |frame| (at, frame))) {
+            let (range, is_between) = deciding(at, states.len());
+            let all: Vec<_> = states[range].iter().map(|state| plain(state, frame)).collect();
+            let is_stable = is_between && all.iter().all(|one| *one == all[0]);
+            let check = |found: &Attribution, must: bool| -> Result<(), TestCaseError> {
+                let pids: BTreeSet<_> = all[0].iter().map(|(process, _)| Some(process + 6)).collect();
+                let pid = found.processes.first().map(|of| of.pid);
+                match (found.resolved_accesses, found.shared_accesses) {
+                    (1, 0) => prop_assert!(is_stable && all[0].len() == 1 && pids.contains(&pid.unwrap())),
+                    (0, 1) => {
+                        prop_assert!(is_stable && all[0].len() > 1);
+                        let one = if pids.len() == 1 { pids.into_iter().next().unwrap() } else { None };
+                        prop_assert_eq!(pid, Some(one));
+                    }
+                    // Where marks are missing, less is known.
+                    _ if found.unresolved_accesses == 1 => prop_assert!(all.iter().all(BTreeSet::is_empty)),
+                    _ => prop_assert!(!must || (!is_stable && !all.iter().all(BTreeSet::is_empty))),
+                }
+                Ok(())
+            };
+            if states.len() > 1 {
+                let found = attributed(&map, at, frame, &[None; 10]);
+                prop_assert_eq!((found.owner_rule, found.marked_snapshots), (Rule::Time, states.len() as u64));
+                prop_assert_eq!(found.outside_accesses, u64::from(!is_between));
+                check(&found, true)?;
+            }
+            let found = attributed(&map, at, frame, &lost);
+            match found.owner_rule {
+                Rule::Time => check(&found, false)?,
+                // Fewer than two snapshots have ended in the trace.
+                rule => {
+                    prop_assert_eq!(rule, Rule::AllSnapshots);
+                    // Without the last mark of a begin, its digits and those of the end are too many.
+                    let is_found = |at: &usize| lost[2 * at] != Some(8) && lost[2 * at + 1].is_none();
+                    let ends = (0..states.len()).filter(is_found);
+                    prop_assert!(ends.count() < 2);
+                    let is_known = owners_agree(&states, frame);
+                    prop_assert_eq!(found.resolved_accesses + found.shared_accesses == 1, is_known);
+                }
+            }
+        }
+    }
+
     #[test]
     fn frames_are_resolved_as_in_a_plain_table(states in states()) {
         let map = PageMap::read(&written(&states)[..]).unwrap();
@@ -187,4 +292,24 @@ fn a_card_with_more_memory_is_of_another_machine() {
     let error = map.check_capacity(4 << 30).unwrap_err().to_string();
     assert!(error.contains("another machine") && error.contains("4096 MiB"), "{error}");
     assert!(PageMap::default().check_capacity(u64::MAX).is_ok());
+}
+
+#[test]
+fn a_frame_may_have_many_owners_one_after_the_other() {
+    let states: States = (0..300)
+        .map(|at| {
+            let place = Place { frame: 5, mapping: 1, is_file: false };
+            vec![vec![Run { page: at / 3, count: 1, place }], Vec::new()]
+        })
+        .collect();
+    let map = PageMap::read(&written(&states)[..]).unwrap();
+    let owners = Owners::new(&map);
+    for at in 1..300 {
+        let between = Between { after: Some(at - 1), before: Some(at) };
+        match owners.find_between(&map, 5, between) {
+            Owner::Resolved { page, .. } => assert!(page == u64::from(at) / 3 && at % 3 != 0),
+            other => assert!(other == Owner::Ambiguous && at % 3 == 0, "{at}: {other:?}"),
+        }
+    }
+    assert_eq!(owners.find(&map, 5), Owner::Ambiguous);
 }
