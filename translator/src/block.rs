@@ -12,6 +12,7 @@ use hmtt_probe::address::RunAddr;
 use iced_x86::Instruction;
 use thiserror::Error;
 
+use crate::extent::Extent;
 use crate::state::Registers;
 pub use uses::{Class, StatusFlags, Uses};
 
@@ -34,8 +35,8 @@ pub struct Block {
     /// Whether its bytes may change without a system call of the process. Such a block ends with its first store, which may
     /// change what follows.
     pub may_change: bool,
-    /// Whether its accesses are recorded, if any are.
-    pub is_recorded: bool,
+    /// How much of its accesses is recorded, if any are.
+    pub extent: Extent,
 }
 
 /// An instruction of a block.

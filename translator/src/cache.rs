@@ -21,6 +21,7 @@ use thiserror::Error;
 use crate::block::{MAX_BYTES, Untranslatable};
 use crate::code::CodeBytes;
 use crate::emit::{Emitted, ExitKind, Form, Path, Points, Section, emit};
+use crate::extent::Extent;
 use crate::layout::{area, lookup};
 use crate::recorded::Choice;
 use crate::state::Point;
@@ -122,8 +123,8 @@ pub struct BlockInfo {
     pub instructions: u16,
     /// Whether its original bytes may change without a system call of the process.
     pub may_change: bool,
-    /// Whether its accesses are recorded, if any are.
-    pub is_recorded: bool,
+    /// How much of its accesses is recorded, if any are.
+    pub extent: Extent,
 }
 
 /// What a number in a ring stands for.

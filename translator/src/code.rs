@@ -2,6 +2,8 @@
 
 use hmtt_probe::address::RunAddr;
 
+use crate::extent::Extent;
+
 /// Code that may be translated.
 pub trait CodeBytes {
     /// Reads bytes from an address on. Returns how many were read: fewer than wanted if what follows
@@ -13,9 +15,9 @@ pub trait CodeBytes {
         false
     }
 
-    /// Whether accesses of the block at an address are recorded, if any are.
-    fn is_recorded(&self, _at: RunAddr) -> bool {
-        true
+    /// How much is recorded of the accesses of the block at an address, if any are.
+    fn extent(&self, _at: RunAddr) -> Extent {
+        Extent::Chosen
     }
 
     /// Blocks that the program is expected to execute soon after it gets to an address, in order, each at most once. They

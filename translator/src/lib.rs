@@ -9,7 +9,7 @@
 //! [`shared`] rings, and [`profile`] is the result. [`report`] analyses it. [`block_lists`] are what the next run
 //! translates ahead.
 //!
-//! [`selection`] chooses the memory accesses of a block that represent the others.
+//! [`selection`] chooses the memory accesses of a block that represent the others; how many, [`extent`] says.
 //!
 //! Invariant: original code is never changed, and the program's own memory and stack have the
 //! contents that they would have without the translator.
@@ -23,6 +23,7 @@ pub mod code;
 pub mod control;
 mod emit;
 pub mod emulation;
+pub mod extent;
 pub mod instructions;
 pub mod layout;
 pub mod monitor;

@@ -25,6 +25,7 @@ use hmtt_format::access_trace::{
 use iced_x86::{Instruction, InstructionInfoFactory, OpAccess, OpKind, Register};
 
 use crate::block::{Block, MAX_INSTRUCTIONS, Operation};
+use crate::extent::Extent;
 use crate::layout::{PAGE_BYTES, ring};
 use crate::selection::{self, Access, Equality, Operand, Selection, Selector, path_accesses};
 use places::{Addressed, Located, Places, register};
@@ -137,12 +138,16 @@ pub struct Chosen {
 impl Chosen {
     /// Chooses accesses of a block.
     pub fn of(block: &Block, accesses: &[Access], choice: &Choice) -> Self {
+        let selector = match block.extent {
+            Extent::By(selector) => selector,
+            Extent::Nothing | Extent::Chosen => choice.selector,
+        };
         let is_meant = |one: &Access| {
-            block.is_recorded && choice.direction.is_none_or(|it| it == one.direction)
+            block.extent != Extent::Nothing && choice.direction.is_none_or(|it| it == one.direction)
         };
         let meant: Vec<usize> =
             (0..accesses.len()).filter(|place| is_meant(&accesses[*place])).collect();
-        let own: Vec<Access> = match (choice.selector, choice.equality) {
+        let own: Vec<Access> = match (selector, choice.equality) {
             // Classes are those of the block alone, whatever is known from blocks before it.
             (Selector::Representatives { .. }, equality) => {
                 let own = selection::accesses(block, equality);
@@ -150,7 +155,7 @@ impl Chosen {
             }
             (Selector::Every, _) => meant.iter().map(|place| accesses[*place]).collect(),
         };
-        Chosen { selection: choice.selector.select(&own), meant }
+        Chosen { selection: selector.select(&own), meant }
     }
 
     /// Places of the chosen accesses in the block, in program order, and how many each represents.

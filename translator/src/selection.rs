@@ -28,7 +28,9 @@ mod selector;
 mod tests;
 
 pub use accesses::{Access, Operand, accesses, path_accesses};
-pub use distance::{Average, Chunk, Distance};
+pub use distance::{Average, Distance};
 pub use expression::{Address, Expression, Index, Template, Versioned};
 pub use registers::{Equality, Moved, general, stack_effect};
-pub use selector::{Coverage, Omega, OutOfRange, Representative, Score, Selection, Selector};
+pub use selector::{Coverage, Representative, Score, Selection};
+
+pub use crate::extent::{Chunk, Omega, OutOfRange, Selector};

@@ -179,6 +179,7 @@ impl MonitorOptions {
             cpu,
             lists,
             selected: None,
+            extents: None,
             perf_map,
         };
         Ok(Prepared { options, outputs })

@@ -16,6 +16,7 @@ use super::{
     liveness, uses,
 };
 use crate::code::CodeBytes;
+use crate::extent::Extent;
 use crate::state::Registers;
 
 thread_local! {
@@ -32,7 +33,7 @@ impl Block {
         let mut bytes = [0; MAX_BYTES];
         let length = code.read(at, &mut bytes).min(MAX_BYTES);
         let block = Block::from_code(at, &bytes[..length], code.may_change(at))?;
-        Ok(Block { is_recorded: code.is_recorded(at), ..block })
+        Ok(Block { extent: code.extent(at), ..block })
     }
 
     /// Decodes the block that starts at an address, from bytes.
@@ -93,7 +94,7 @@ impl Block {
             operations,
             end,
             may_change,
-            is_recorded: true,
+            extent: Extent::Chosen,
         })
     }
 

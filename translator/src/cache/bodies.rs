@@ -21,7 +21,7 @@ impl<M: CacheMemory> Cache<M> {
             instructions: block.operations.len() as u16,
             bytes: std::mem::take(&mut block.bytes),
             may_change: block.may_change,
-            is_recorded: block.is_recorded,
+            extent: block.extent,
         };
         self.by_address.insert(info.start.0, number);
         self.blocks.push(Record::new(info, None));
@@ -88,7 +88,7 @@ impl<M: CacheMemory> Cache<M> {
         let blocks = numbers.iter().map(|number| {
             let info = &record(number).info;
             let block = Block::from_code(info.start, &info.bytes, info.may_change)?;
-            Ok(Block { is_recorded: info.is_recorded, ..block })
+            Ok(Block { extent: info.extent, ..block })
         });
         Ok((blocks.collect::<Result<_, _>>()?, numbers))
     }

@@ -9,6 +9,7 @@ use super::record::{Body, PathRecord, Record};
 use super::{BlockInfo, Cache, CacheError, CacheMemory};
 use crate::block::{Block, End, Untranslatable, Why};
 use crate::emit::Leave;
+use crate::extent::Extent;
 use crate::recorded::{Recorded, Silence, Turn};
 
 /// Most blocks of a superblock.
@@ -49,7 +50,7 @@ impl<M: CacheMemory> Cache<M> {
             infos.filter(|all| (2..=MAX_BLOCKS).contains(&all.len())).ok_or_else(refused)?;
         let decode = |info: &BlockInfo| {
             let block = Block::from_bytes(info.start, &info.bytes)?;
-            Ok::<_, Untranslatable>(Block { is_recorded: info.is_recorded, ..block })
+            Ok::<_, Untranslatable>(Block { extent: info.extent, ..block })
         };
         let mut path = vec![decode(infos[0])?];
         for pair in infos.windows(2) {
@@ -129,8 +130,8 @@ impl<M: CacheMemory> Cache<M> {
         let start = self.blocks[blocks[0] as usize - 1].info.start;
         for length in 1..=blocks.len() {
             let (bytes, may_change) = (Box::default(), false);
-            let is_recorded = true;
-            let info = BlockInfo { start, bytes, instructions: 0, may_change, is_recorded };
+            let extent = Extent::Chosen;
+            let info = BlockInfo { start, bytes, instructions: 0, may_change, extent };
             let path = PathRecord { blocks: Arc::clone(blocks), length, turn, repeated: None };
             self.blocks.push(Record::new(info, Some(path)));
         }

@@ -16,8 +16,10 @@ use hmtt_probe::selection::Selection;
 use nix::unistd::Pid;
 
 use super::expected::ExpectedBlocks;
+use super::extents::Extents;
 use crate::block_lists::BlockLists;
 use crate::code::{CodeBytes, Expected};
+use crate::extent::Extent;
 use crate::layout::PAGE_BYTES;
 use crate::profile::{BlockCount, CodeFiles, Names};
 
@@ -31,8 +33,9 @@ pub struct ProcessCode {
     /// The files of all executable mappings that there were.
     files: CodeFiles,
     expected: RefCell<ExpectedBlocks>,
-    /// Finds functions whose accesses are recorded; without it those of all are.
-    selected: Option<RefCell<Names<Arc<Selection>>>>,
+    /// Finds functions, if how much is recorded differs among them.
+    functions: Option<RefCell<Names<Arc<Selection>>>>,
+    extents: Option<Arc<Extents>>,
     /// Code that was read for the current request, by the address of its page.
     pages: RefCell<HashMap<RunAddr, Page>>,
 }
@@ -54,7 +57,7 @@ struct Maps {
 
 impl ProcessCode {
     /// The code of a process that this one traces. `files`: receives its files. `lists`: what earlier runs have executed.
-    /// `selected`: functions whose accesses are recorded.
+    /// `selected`: functions whose accesses are recorded. `extents`: how much is recorded of those.
     ///
     /// # Errors
     /// The error of opening its memory.
@@ -63,12 +66,15 @@ impl ProcessCode {
         files: CodeFiles,
         lists: Option<Arc<BlockLists>>,
         selected: Option<Arc<Selection>>,
+        extents: Option<Arc<Extents>>,
     ) -> io::Result<Self> {
         let maps = RefCell::new(Maps { current: None, states: Vec::new() });
         let memory = RunningMemory::open(pid)?;
         let expected = RefCell::new(ExpectedBlocks::new(lists));
-        let selected = selected.map(|rules| RefCell::new(Names::new(files.clone(), Some(rules))));
-        Ok(ProcessCode { memory, maps, files, expected, selected, pages: RefCell::default() })
+        let differs = selected.is_some() || extents.is_some();
+        let functions = differs.then(|| RefCell::new(Names::new(files.clone(), selected)));
+        let pages = RefCell::default();
+        Ok(ProcessCode { memory, maps, files, expected, functions, extents, pages })
     }
 
     /// The files of all executable mappings that there were when code was read.
@@ -171,15 +177,23 @@ impl CodeBytes for ProcessCode {
         self.with_page(at, |_, may_change| may_change).unwrap_or(false)
     }
 
-    fn is_recorded(&self, at: RunAddr) -> bool {
-        let Some(names) = &self.selected else { return true };
+    fn extent(&self, at: RunAddr) -> Extent {
+        let Some(names) = &self.functions else { return Extent::Chosen };
         let current = self.current();
         let mut names = names.borrow_mut();
-        let place = match current.iter().find(|one| (one.start..one.end).contains(&at)) {
+        let found = current.iter().find(|one| (one.start..one.end).contains(&at));
+        let place = match found {
             Some(mapping) => names.find(mapping, at),
             None => names.nowhere(),
         };
-        place.is_selected
+        match (&self.extents, found) {
+            _ if !place.is_selected => Extent::Nothing,
+            (Some(extents), Some(mapping)) => {
+                let start = place.function.map_or(0, |(_, offset)| at.0.wrapping_sub(offset));
+                extents.of(&mapping.original_path(), start)
+            }
+            _ => Extent::Chosen,
+        }
     }
 
     fn expected(&self, at: RunAddr) -> Vec<Expected> {

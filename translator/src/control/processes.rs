@@ -34,6 +34,7 @@ use nix::sys::ptrace;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::signal::Signal;
 use nix::sys::wait::WaitPidFlag;
+use nix::time::{ClockId, clock_getcpuclockid};
 use nix::unistd::Pid;
 
 use super::Outcome;
@@ -79,8 +80,17 @@ pub struct FirstEnd {
     pub goes_on: bool,
     /// Whether it goes on natively because the time is over for which it was to be followed.
     pub is_time_over: bool,
-    /// Since when it runs natively, if it was left.
-    pub left_at: Option<Instant>,
+    /// When it was left, if it was.
+    pub left: Option<Left>,
+}
+
+/// When a process was left, which runs natively since then.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Left {
+    /// The time.
+    pub at: Instant,
+    /// Processor time that the process had used.
+    pub used: Duration,
 }
 
 /// A process that is followed.
@@ -121,7 +131,7 @@ struct Processes<'o> {
     ended: Option<Ending>,
     is_leaving: bool,
     is_time_over: bool,
-    left_at: Option<Instant>,
+    left: Option<Left>,
     writer: Writer,
 }
 
@@ -159,6 +169,12 @@ pub fn attach(
     }
 }
 
+/// Processor time that a process has used; none if it is gone.
+pub fn processor_time(pid: Pid) -> Duration {
+    let time = clock_getcpuclockid(pid).and_then(ClockId::now);
+    time.map_or(Duration::ZERO, Duration::from)
+}
+
 /// Allows as many open files as possible: a followed process takes four. Programs that this process starts later would
 /// inherit that, but the first one runs already.
 fn raise_file_limit() {
@@ -182,7 +198,7 @@ impl<'o> Processes<'o> {
             ended: None,
             is_leaving: false,
             is_time_over: false,
-            left_at: None,
+            left: None,
             writer: Writer::start(),
         }
     }
@@ -195,14 +211,15 @@ impl<'o> Processes<'o> {
     ) -> Result<FirstEnd, ControlError> {
         let followed = start(&mut self).and_then(|()| self.handle_events());
         let followed = followed.and_then(|is_over| if is_over { Ok(()) } else { self.leave_all() });
-        self.left_at = self.is_leaving.then(Instant::now);
+        let used = || processor_time(self.first);
+        self.left = self.is_leaving.then(|| Left { at: Instant::now(), used: used() });
         self.writer.finish();
         followed?;
         let ending = self.ended.unwrap_or(Ending::Detached);
         let has_ended = matches!(ending, Ending::Exited(_) | Ending::Signaled(_));
         let is_time_over = self.is_time_over && ending == Ending::Detached;
-        let (goes_on, left_at) = (!has_ended && !self.is_leaving, self.left_at);
-        Ok(FirstEnd { ending, goes_on, is_time_over, left_at })
+        let (goes_on, left) = (!has_ended && !self.is_leaving, self.left);
+        Ok(FirstEnd { ending, goes_on, is_time_over, left })
     }
 
     /// Handles events until all processes have ended. Returns whether they have; otherwise the controller was asked to

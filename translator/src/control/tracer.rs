@@ -20,6 +20,7 @@ use nix::unistd::Pid;
 
 use super::code::ProcessCode;
 use super::error::ControlError;
+use super::extents::Extents;
 use super::progress::Progress;
 use super::translator::Translation;
 use super::{Shared, calls, setup};
@@ -71,6 +72,8 @@ pub struct Options {
     pub lists: Option<Arc<BlockLists>>,
     /// Functions whose accesses are recorded; `None` for all.
     pub selected: Option<Arc<Selection>>,
+    /// How much is recorded of the accesses of functions, if it differs among them.
+    pub extents: Option<Arc<Extents>>,
     /// Whether the results have symbols of the code cache, as perf(1) reads them.
     pub perf_map: bool,
 }
@@ -119,8 +122,8 @@ pub(super) fn prepare(
         memory.code.set_call(low as u8, if is_asked { lookup::ASKED } else { lookup::AT_ONCE });
     }
     let failed = |source| ControlError::System { operation: "read the program's memory", source };
-    let code =
-        ProcessCode::open(process.pid, files, options.lists.clone(), options.selected.clone());
+    let (selected, extents) = (options.selected.clone(), options.extents.clone());
+    let code = ProcessCode::open(process.pid, files, options.lists.clone(), selected, extents);
     let code = code.map_err(failed)?;
     let settings = Settings { table: memory.table, instrument: options.instrument, batch: BATCH };
     let cache = Cache::new(memory.code, settings, near)?;

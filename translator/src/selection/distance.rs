@@ -3,13 +3,9 @@
 //! The values, and the decision tree of each template, are those of the paper (see [`selection`](super)).
 
 use std::cmp::Ordering;
-use std::num::NonZeroU64;
 
 use super::expression::{Expression, Template};
-
-/// The size of a chunk in bytes: the granularity at which addresses are of interest, such as 64 for cache lines and
-/// 4096 for pages.
-pub type Chunk = NonZeroU64;
+use crate::extent::Chunk;
 
 /// A distance: 0, 1, 3, 4 or 5. Zero: the two are probably in the same chunk.
 pub type Distance = u32;

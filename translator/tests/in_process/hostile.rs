@@ -3,6 +3,7 @@
 use hmtt_probe::address::RunAddr;
 use hmtt_translator::block::Block;
 use hmtt_translator::cache::{Answer, Instrument};
+use hmtt_translator::extent::Extent;
 
 use super::instructions::Random;
 use super::machine::{Machine, new_cache};
@@ -11,7 +12,12 @@ use super::memory::Code;
 #[test]
 fn any_bytes_can_be_translated_or_are_refused() {
     let machine = Machine::new();
-    let code = Code { range: machine.code, may_change: false, is_expected: true };
+    let code = Code {
+        range: machine.code,
+        may_change: false,
+        is_expected: true,
+        extent: |_| Extent::Chosen,
+    };
     let mut random = Random(1);
     for round in 0..8 {
         let bytes: Vec<u8> = (0..4096).map(|_| random.next() as u8).collect();

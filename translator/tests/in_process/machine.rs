@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use hmtt_probe::address::RunAddr;
 use hmtt_translator::cache::{Answer, Cache, Instrument, Settings};
+use hmtt_translator::extent::Extent;
 use hmtt_translator::layout::{area, header, ring};
 
 use super::memory::{Code, Direct, Range, Shared, futex_wait, futex_wake};
@@ -25,6 +26,8 @@ pub struct Machine {
     pub code_may_change: bool,
     /// Whether blocks are translated because they are expected.
     pub code_is_expected: bool,
+    /// How much is recorded of a block, by its address.
+    pub extent: fn(u64) -> Extent,
 }
 
 /// What a program has left behind.
@@ -79,6 +82,7 @@ impl Machine {
             processor: Processor::new(all.start),
             code_may_change: false,
             code_is_expected: false,
+            extent: |_| Extent::Chosen,
         }
     }
 
@@ -131,7 +135,8 @@ impl Machine {
     ) -> CachedRun {
         self.prepare(data);
         let (may_change, is_expected) = (self.code_may_change, self.code_is_expected);
-        let code = Code { range: self.code, may_change, is_expected };
+        let extent = self.extent;
+        let code = Code { range: self.code, may_change, is_expected, extent };
         let entry = cache.entry(&code, RunAddr(start)).expect("the start is translated");
         let mut entered = *registers;
         if cache.settings().instrument.has_ring() {

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use hmtt_probe::address::RunAddr;
 use hmtt_translator::cache::{Arena, ArenaNumber, CacheMemory};
 use hmtt_translator::code::{CodeBytes, Expected};
+use hmtt_translator::extent::Extent;
 use hmtt_translator::layout::{PAGE_BYTES, area, header, lookup, ring};
 
 use super::instructions::Random;
@@ -100,6 +101,8 @@ pub struct Code {
     pub may_change: bool,
     /// Whether blocks are expected to be executed, at any addresses.
     pub is_expected: bool,
+    /// How much is recorded of a block, by its address.
+    pub extent: fn(u64) -> Extent,
 }
 
 impl CodeBytes for Code {
@@ -113,6 +116,10 @@ impl CodeBytes for Code {
 
     fn may_change(&self, _at: RunAddr) -> bool {
         self.may_change
+    }
+
+    fn extent(&self, at: RunAddr) -> Extent {
+        (self.extent)(at.0)
     }
 
     fn expected(&self, at: RunAddr) -> Vec<Expected> {

@@ -125,6 +125,7 @@ fn options(signals: SigSet) -> Options {
         cpu: MonitorCpu::Chosen,
         lists: None,
         selected: None,
+        extents: None,
         perf_map: false,
         at_most: None,
     }
