@@ -20,12 +20,13 @@ pub struct Attach {
 
 /// Follows the process until it ends or a signal asks to detach. Returns whether something was lost.
 pub fn run(Attach { options, pid }: &Attach) -> Result<bool> {
-    let Prepared { options, mut outputs, sample } = options.prepare()?;
+    let Prepared { options, mut outputs, mut schedule } = options.prepare()?;
     let pid = Pid::from_raw(*pid);
+    schedule.iter_mut().for_each(|schedule| schedule.begin(pid));
     let process = Process::attach_checked(pid, false)?;
     let first = hmtt_translator::control::attach(process, &options, &mut outputs)?;
-    if let Some(sample) = sample {
-        sampled::go_on(pid, first, sample, &options, &mut outputs)?;
+    if let Some(schedule) = &mut schedule {
+        sampled::go_on(pid, first, schedule, &options, &mut outputs)?;
     }
     let finished = outputs.finish();
     // The status of a process that this command has not started is not its own.

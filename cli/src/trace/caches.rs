@@ -22,6 +22,7 @@ use hmtt_translator::monitor::Losses;
 use hmtt_translator::monitor::accesses::AccessSink;
 use nix::unistd::Pid;
 
+use super::budget::{Counter, CountingSink};
 use super::outputs::Outputs;
 use crate::monitor::Finished;
 use crate::tag::files::{Created, NewFiles};
@@ -150,6 +151,8 @@ impl Caches {
 pub struct TraceOutputs {
     pub file: Option<Outputs>,
     pub caches: Option<Caches>,
+    /// Counts what recording costs, if that is limited.
+    pub counter: Option<Arc<Mutex<Counter>>>,
 }
 
 impl TraceOutputs {
@@ -198,6 +201,9 @@ impl Observer for TraceOutputs {
 
     fn accesses(&mut self, pid: Pid) -> Option<Box<dyn AccessSink>> {
         let of_file = self.file.as_mut().and_then(|file| file.accesses(pid));
+        if let Some(counter) = &self.counter {
+            return Some(Box::new(CountingSink::new(counter.clone(), of_file)));
+        }
         match &self.caches {
             None => of_file,
             Some(caches) => Some(Box::new(CacheSink { state: caches.state.clone(), of_file })),

@@ -14,13 +14,15 @@ use hmtt_translator::monitor::tally::Recording;
 use hmtt_translator::recorded::{Choice, Silence};
 use hmtt_translator::selection::{Chunk, Equality, Omega, Selector};
 
+use super::budget::{Budget, Regulator};
 use super::caches::{CacheOptions, TraceOutputs};
 use super::outputs::Outputs;
-use super::sampled::Sample;
+use super::sampled::{Sample, Schedule};
 use crate::monitor::{Full, selected};
 use crate::tag::options::block_signals;
 
 #[derive(clap::Args)]
+#[command(group = clap::ArgGroup::new("shares").multiple(true))]
 pub struct TraceOptions {
     /// Write the trace to this file
     #[arg(short, long, value_name = "FILE", required_unless_present = "cache")]
@@ -42,13 +44,13 @@ pub struct TraceOptions {
     #[arg(long)]
     writes: bool,
     /// Record this share of each block's accesses with different addresses, those that tell most of the others (1% to 100%)
-    #[arg(long, value_name = "PERCENT", value_parser = omega)]
+    #[arg(long, value_name = "PERCENT", value_parser = omega, group = "shares")]
     omega: Option<Omega>,
     /// Of accesses that are probably in the same piece of memory of this many bytes one is enough
-    #[arg(long, value_name = "BYTES", value_parser = chunk, default_value = "64", requires = "omega")]
+    #[arg(long, value_name = "BYTES", value_parser = chunk, default_value = "64", requires = "shares")]
     chunk: Chunk,
     /// Which accesses of a block have the same address for sure
-    #[arg(long, value_enum, default_value_t = EqualityName::Values, requires = "omega")]
+    #[arg(long, value_enum, default_value_t = EqualityName::Values, requires = "shares")]
     equality: EqualityName,
     /// Record all executions of blocks without chosen accesses too, so that shares of all accesses are exact
     #[arg(long)]
@@ -59,6 +61,10 @@ pub struct TraceOptions {
     /// Record for some time, then let the program run natively for some time, and so on, as 100ms/2s
     #[arg(long, value_name = "ON/OFF", conflicts_with = "cache")]
     sample: Option<Sample>,
+    /// Slow the program down by at most this share of its own time, as 50%: record less of functions with few known accesses for
+    /// what they cost, and let the program run natively from time to time if that does not suffice
+    #[arg(long, value_name = "PERCENT", conflicts_with_all = ["cache", "sample"], group = "shares")]
+    budget: Option<Budget>,
     /// What a thread does when its ring is full
     #[arg(long, value_enum, default_value_t = Full::Wait)]
     full: Full,
@@ -107,7 +113,7 @@ pub struct Prepared {
     /// Where results are written.
     pub outputs: TraceOutputs,
     /// When it is recorded; `None` if always.
-    pub sample: Option<Sample>,
+    pub schedule: Option<Schedule>,
 }
 
 impl TraceOptions {
@@ -124,7 +130,7 @@ impl TraceOptions {
             _ => None,
         };
         let is_whole = selector == Selector::Every && direction.is_none() && !has_rules;
-        let is_loud = is_whole || self.all_blocks || self.no_superblocks;
+        let is_loud = is_whole || self.all_blocks || self.no_superblocks || self.budget.is_some();
         let silence = if is_loud { Silence::Never } else { Silence::Superblocks };
         Choice { selector, equality, direction, silence }
     }
@@ -134,7 +140,7 @@ impl TraceOptions {
         let selected = selected(&self.include, &self.exclude)?.map(Arc::new);
         let choice = self.choice(selected.is_some());
         let chooses = selected.is_some() || choice != Choice::EVERY;
-        let is_chosen = chooses || self.sample.is_some();
+        let is_chosen = chooses || self.sample.is_some() || self.budget.is_some();
         if chooses && self.caches.are_wanted() {
             bail!(
                 "caches are simulated with all accesses: leave out --cache, or what chooses accesses"
@@ -158,20 +164,34 @@ impl TraceOptions {
             .as_ref()
             .map(|path| Outputs::new(path, self.overwrite, is_chosen))
             .transpose()?;
+        let schedule = match (self.sample, self.budget) {
+            (Some(sample), _) => Some(Schedule::Fixed(sample)),
+            (_, Some(budget)) => {
+                Some(Schedule::Budget(Box::new(Regulator::new(budget, choice, self.chunk))))
+            }
+            _ => None,
+        };
+        let regulator = match &schedule {
+            Some(Schedule::Budget(regulator)) => Some(&**regulator),
+            _ => None,
+        };
+        let counter = regulator.map(Regulator::counter);
+        let extents = regulator.map(|one| one.extents.clone());
         let superblocks = (!self.no_superblocks).then_some(Thresholds::OF_SOME_CHUNKS);
         let options = Options {
             instrument: Instrument::Accesses(choice),
             drops: self.full == Full::Drop,
             recording: Recording { superblocks, ..Recording::default() },
             signals,
-            at_most: self.sample.map(|sample| sample.on),
+            at_most: schedule.as_ref().map(Schedule::on),
             progress: None,
             follow: false,
             cpu,
             lists: None,
             selected,
+            extents,
             perf_map: false,
         };
-        Ok(Prepared { options, outputs: TraceOutputs { file, caches }, sample: self.sample })
+        Ok(Prepared { options, outputs: TraceOutputs { file, caches, counter }, schedule })
     }
 }

@@ -26,9 +26,9 @@ pub struct Run {
 
 /// Runs the program until it ends, and ends as the program has ended. Returns whether something was lost.
 pub fn run(Run { options, program }: &Run) -> Result<bool> {
-    let Prepared { options, mut outputs, sample } = options.prepare()?;
-    let go_on = |pid, first, outputs: &mut TraceOutputs| match sample {
-        Some(sample) => sampled::go_on(pid, first, sample, &options, outputs),
+    let Prepared { options, mut outputs, mut schedule } = options.prepare()?;
+    let go_on = |pid, first, outputs: &mut TraceOutputs| match &mut schedule {
+        Some(schedule) => sampled::go_on(pid, first, schedule, &options, outputs),
         None => Ok(first),
     };
     run_to_end(program, &options, &mut outputs, go_on, TraceOutputs::finish)

@@ -1,4 +1,4 @@
-//! Records a program from time to time: in between it runs natively.
+//! Records a program from time to time: in between it runs natively. How long each lasts is given, or follows from a budget.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -6,10 +6,11 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Error, Result, ensure};
 use hmtt_format::escape;
 use hmtt_probe::ptrace::{Process, detach, wait_for_signal};
-use hmtt_translator::control::{self, ControlError, FirstEnd, Options};
+use hmtt_translator::control::{self, ControlError, FirstEnd, Left, Options};
 use nix::sys::signal::Signal;
 use nix::unistd::Pid;
 
+use super::budget::Regulator;
 use super::caches::TraceOutputs;
 use crate::tag::values::duration;
 use crate::tag::warnings::chain;
@@ -40,6 +41,39 @@ fn time(text: &str) -> Result<Duration> {
     let time = duration(text).map_err(Error::msg)?;
     ensure!(time >= Duration::from_millis(1), "{text}: at least 1 ms is expected");
     Ok(time)
+}
+
+/// When a program is recorded.
+pub enum Schedule {
+    /// For times that were given.
+    Fixed(Sample),
+    /// As a budget allows.
+    Budget(Box<Regulator>),
+}
+
+impl Schedule {
+    /// For how long it is recorded next.
+    pub fn on(&self) -> Duration {
+        match self {
+            Schedule::Fixed(sample) => sample.on,
+            Schedule::Budget(regulator) => regulator.on(),
+        }
+    }
+
+    /// Recording has ended. Returns for how long it runs natively.
+    fn off(&mut self, left: Left) -> Duration {
+        match self {
+            Schedule::Fixed(sample) => sample.off,
+            Schedule::Budget(regulator) => regulator.pause(left),
+        }
+    }
+
+    /// It is about to be recorded.
+    pub fn begin(&mut self, pid: Pid) {
+        if let Schedule::Budget(regulator) = self {
+            regulator.begin(pid);
+        }
+    }
 }
 
 /// A process, told apart from a later one with the same number.
@@ -122,22 +156,39 @@ fn run_natively(running: &Running, off: Duration, options: &Options) -> io::Resu
 pub fn go_on(
     pid: Pid,
     first: FirstEnd,
-    sample: Sample,
+    schedule: &mut Schedule,
+    options: &Options,
+    outputs: &mut TraceOutputs,
+) -> Result<FirstEnd> {
+    let end = go_on_until(pid, first, schedule, options, outputs)?;
+    if let Schedule::Budget(regulator) = schedule {
+        report!("hmtt: {}", regulator.summary());
+    }
+    Ok(end)
+}
+
+fn go_on_until(
+    pid: Pid,
+    first: FirstEnd,
+    schedule: &mut Schedule,
     options: &Options,
     outputs: &mut TraceOutputs,
 ) -> Result<FirstEnd> {
     let running = Running::new(pid);
     let mut end = first;
-    while end.is_time_over {
-        outputs.set_native_since(end.left_at);
+    while let (true, Some(left)) = (end.is_time_over, end.left) {
+        outputs.set_native_since(Some(left.at));
+        let off = schedule.off(left);
         let gone = FirstEnd { goes_on: true, is_time_over: false, ..end };
-        match run_natively(&running, sample.off, options).context("cannot wait for the program")? {
+        match run_natively(&running, off, options).context("cannot wait for the program")? {
             Native::Over => {}
             Native::Ended => return Ok(gone),
             Native::Signalled => return Ok(FirstEnd { goes_on: false, ..gone }),
         }
+        schedule.begin(pid);
+        let options = Options { at_most: Some(schedule.on()), ..options.clone() };
         let followed = Process::attach_checked(pid, false).map_err(ControlError::from);
-        match followed.and_then(|process| control::attach(process, options, outputs)) {
+        match followed.and_then(|process| control::attach(process, &options, outputs)) {
             Ok(next) => end = next,
             Err(_) if running.has_ended() => end = gone,
             Err(error) => {

@@ -1,5 +1,6 @@
-//! Tests `hmtt trace --sample`: what is recorded between gaps is exact, and the program behaves as without it.
+//! Tests `hmtt trace --sample` and `--budget`: what is recorded between gaps is exact, and the program behaves as without it.
 
+use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
@@ -8,9 +9,11 @@ use crate::trace::number;
 use crate::trace_selected::info;
 use crate::{hmtt, scratch};
 
-/// Writes one value behind the other to a memory of a power of two of bytes, again and again.
+/// Writes one value behind the other to a memory of a power of two of bytes, again and again: in 4,000 turns, or as many as its
+/// argument says.
 const FILLS: &str = "
 #include <stdio.h>
+#include <stdlib.h>
 
 #define COUNT 65536
 static volatile int filled[COUNT];
@@ -20,8 +23,9 @@ __attribute__((noinline, noclone)) static void fills(unsigned from, unsigned tim
         filled[i % COUNT] = (int)i;
 }
 
-int main(void) {
-    for (unsigned turn = 0; turn < 4000; turn++)
+int main(int count, char **words) {
+    unsigned turns = count > 1 ? atoi(words[1]) : 4000;
+    for (unsigned turn = 0; turn < turns; turn++)
         fills(turn * 250000, 250000);
     printf(\"%d\\n\", filled[7]);
     return 7;
@@ -32,11 +36,12 @@ const BYTES: u64 = 4 * 65536;
 /// Checks that addresses of the writes in `fills` follow each other, except behind gaps. Returns how many gaps are before
 /// writes.
 fn check(file: &Path) -> usize {
-    let output = hmtt(&["decode", file.to_str().unwrap()]);
-    assert_eq!(output.status.code(), Some(0));
-    let text = String::from_utf8(output.stdout).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_hmtt"));
+    let mut decode = command.arg("decode").arg(file).stdout(Stdio::piped()).spawn().unwrap();
     let (mut last, mut gaps, mut writes) = (None, 0, 0);
-    for line in text.lines() {
+    // The text of a trace may be larger than the memory.
+    for line in BufReader::new(decode.stdout.take().unwrap()).lines() {
+        let line = line.unwrap();
         if line.starts_with("# the program ran natively here for ") {
             last = None;
             gaps += 1;
@@ -49,6 +54,7 @@ fn check(file: &Path) -> usize {
             writes += 1;
         }
     }
+    assert_eq!(decode.wait().unwrap().code(), Some(0));
     assert!(writes > 1000, "{writes}");
     gaps
 }
@@ -82,4 +88,33 @@ fn a_running_process_is_sampled_until_it_ends() {
     let error = std::io::read_to_string(tracer.stderr.take().unwrap()).unwrap();
     assert_eq!((tracer.wait().unwrap().code(), &*error), (Some(0), ""));
     assert!(check(&file) > 1);
+}
+
+#[test]
+fn a_budget_makes_a_program_run_natively_from_time_to_time() {
+    let Some(program) = build("trace-fills", FILLS, &["-no-pie"]) else { return };
+    let file = scratch("trace-budget.acc");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_hmtt"));
+    command.args(["trace", "run", "--budget", "20%", "--overwrite", "-o"]).arg(&file);
+    let command = command.arg("--").arg(&program).arg("16000");
+    let Output { status, stdout, stderr } = command.output().unwrap();
+    let error = String::from_utf8_lossy(&stderr);
+    assert_eq!((status.code(), &stdout[..]), (Some(7), &b"-294977529\n"[..]), "{error}");
+    let pattern = "hmtt: the program was recorded ";
+    assert!(error.starts_with(pattern) && error.lines().count() == 1, "{error}");
+    assert!(check(&file) > 0);
+    // A program that only computes goes on natively for more than six times the time for which it is recorded.
+    let info = info(&file);
+    assert!(info["native_ns"].as_u64().unwrap() >= 100_000_000, "{info}");
+    assert_eq!(info["cut"], false, "{info}");
+}
+
+#[test]
+fn a_budget_is_a_share() {
+    for budget in ["0%", "x", "20000%"] {
+        let output = hmtt(&["trace", "run", "--budget", budget, "-o", "never.acc", "true"]);
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{error}");
+        assert!(error.contains("--budget") && error.contains(budget), "{error}");
+    }
 }

@@ -14,7 +14,7 @@ use hmtt_tests::slowdown::programs::{self, Build, Program};
 use hmtt_tests::slowdown::{Bench, Way};
 
 const PROGRAMS: [&str; 3] = ["lua", "bzip2", "sqlite3"];
-const WAYS: [(&str, &[&str]); 7] = [
+const WAYS: [(&str, &[&str]); 8] = [
     ("all accesses", &[]),
     ("`--omega 100%`", &["--omega", "100%"]),
     ("50 %", &["--omega", "50%"]),
@@ -22,6 +22,7 @@ const WAYS: [(&str, &[&str]); 7] = [
     ("10 %", &["--omega", "10%"]),
     ("`--full drop`", &["--full", "drop"]),
     ("`--sample 100ms/900ms`", &["--sample", "100ms/900ms"]),
+    ("`--budget 50%`", &["--budget", "50%"]),
 ];
 /// Indices of amounts of work.
 const SMALL: usize = 2;
