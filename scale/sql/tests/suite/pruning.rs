@@ -50,18 +50,19 @@ fn counts_are_those_of_the_footers() {
     assert!(count * 10 < total, "{count} bytes of {total}");
 }
 
-/// A day of one board, in which an hour has 33 s of traffic: less than one percent is read for one second.
+/// A day of one board with 12 million accesses. An hour has four pages of each column, of which one is read.
 #[test]
 fn one_second_of_a_day_is_less_than_a_percent() {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().join("data");
     let path = folder.path().join("day.pcapng");
-    // 24 hours, in steps of 43.2 s.
-    capture(&path, 2, 2000, Duration::from_millis(43_200), 3);
+    // 24 hours, in steps of 1.44 s.
+    capture(&path, 2, 60_000, Duration::from_millis(1440), 3);
     add(&data, &path);
     let sql = "select page, count(*) from accesses where board = 'eth2' \
-               and arrival >= '2023-11-15T07:00:00Z' and arrival < '2023-11-15T07:00:44Z' group by page";
+               and arrival >= '2023-11-15T07:00:00Z' and arrival < '2023-11-15T07:00:02Z' group by page";
     let [bytes, total, chosen, all] = read(sql, &data);
     assert!(chosen == 1 && all > 40, "{chosen} of {all} parts");
-    assert!(bytes * 25 < total, "{bytes} bytes of {total}");
+    assert!(bytes > 0 && bytes * 100 < total, "{bytes} bytes of {total}");
+    println!("{bytes} of {total} bytes, {chosen} of {all} parts");
 }
