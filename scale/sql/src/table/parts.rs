@@ -125,11 +125,13 @@ impl PartScan<'_> {
         let mut parts = Vec::new();
         for (((_, path), place), keep) in all.into_iter().zip(places).zip(keeps) {
             let path = dataset.root().join(path);
-            let path = std::path::absolute(&path).unwrap_or(path);
-            let about = path.metadata().map_err(|error| {
+            let failed = |error: std::io::Error| {
                 let message = format!("{}: cannot open", path.display());
                 DataFusionError::Context(message, Box::new(error.into()))
-            })?;
+            };
+            // The engine accepts no `..` in a path.
+            let path = path.canonicalize().map_err(failed)?;
+            let about = path.metadata().map_err(failed)?;
             self.shared.note(path.clone(), about.len(), keep);
             if keep {
                 let location = object_store::path::Path::from_absolute_path(&path)

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use crate::samples::{captures, dataset};
-use crate::succeed;
+use crate::{hmtt_sql, succeed};
 
 /// Conditions of which some are tested while a capture is decoded.
 const CONDITIONS: [&str; 12] = [
@@ -90,4 +90,21 @@ fn a_limit_ends_the_decoding_of_a_capture() {
     let line = metrics.lines().find(|line| line.starts_with("bytes read")).unwrap();
     let numbers: Vec<u64> = line.split(' ').filter_map(|word| word.parse().ok()).collect();
     assert!(numbers[0] < numbers[1], "{line}");
+}
+
+#[test]
+fn paths_of_data_sets_are_relative_and_have_any_characters() {
+    let folder = tempfile::tempdir().unwrap();
+    let inner = folder.path().join("two words %20 #1");
+    std::fs::create_dir(&inner).unwrap();
+    let data = dataset(&inner);
+    let way = inner.join("..").join(inner.file_name().unwrap()).join("data");
+    let count = |path: &Path| {
+        let output =
+            hmtt_sql(&["--format", "csv", "select count(*) from accesses", path.to_str().unwrap()]);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        output.stdout
+    };
+    assert_eq!(count(&data), count(&way));
+    assert_ne!(count(&data), b"count(*)\n0\n");
 }
