@@ -1,8 +1,6 @@
 //! Errors in how options are combined, which end with the status of wrong usage as those do that clap finds.
 
-use anyhow::Result;
-use clap::error::{Error, ErrorKind};
-use hmtt_format::escape;
+use clap::error::Error;
 
 /// Exit status of wrong usage.
 pub const EXIT_USAGE: u8 = 2;
@@ -11,12 +9,13 @@ pub const EXIT_USAGE: u8 = 2;
 ///
 /// # Errors
 /// It does not hold. `message` says what is wrong; it may have names that come from outside.
-pub fn ensure_usage(condition: bool, message: impl FnOnce() -> String) -> Result<()> {
+#[cfg(feature = "analysis")]
+pub fn ensure_usage(condition: bool, message: impl FnOnce() -> String) -> anyhow::Result<()> {
     if condition {
         return Ok(());
     }
-    let text = format!("{}\n", escape::message(&message()));
-    let error: Error = Error::raw(ErrorKind::ArgumentConflict, text);
+    let text = format!("{}\n", hmtt_format::escape::message(&message()));
+    let error: Error = Error::raw(clap::error::ErrorKind::ArgumentConflict, text);
     Err(error.into())
 }
 
