@@ -26,6 +26,7 @@ mod pagemap;
 mod python;
 #[cfg(feature = "analysis")]
 mod report;
+mod sql;
 mod standard;
 mod tag;
 mod tag_auto;

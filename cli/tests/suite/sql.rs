@@ -1,0 +1,29 @@
+//! Tests `hmtt sql`: which program it executes. The program itself is tested in `scale/sql`.
+
+use std::os::unix::fs::PermissionsExt;
+use std::process::Command;
+
+#[test]
+fn the_program_in_the_path_gets_all_arguments_and_its_status_is_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = folder.path().join("hmtt-sql");
+    std::fs::write(&program, "#!/bin/sh\nprintf '%s\\n' \"$@\"\nexit 7\n").unwrap();
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_hmtt"));
+    command.args(["sql", "select 1 as \"a b\"", "--format", "csv", "data"]);
+    let output = command.env("PATH", folder.path()).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(&*text, "select 1 as \"a b\"\n--format\ncsv\ndata\n");
+    assert_eq!(output.status.code(), Some(7));
+}
+
+#[test]
+fn without_the_program_it_is_said_how_it_is_built() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_hmtt"));
+    let output = command.args(["sql", "select 1"]).env("PATH", folder.path()).output().unwrap();
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{error}");
+    assert!(error.contains("hmtt-sql is neither beside hmtt nor in PATH"), "{error}");
+    assert!(error.contains("cargo build --release --manifest-path scale/Cargo.toml"), "{error}");
+}
