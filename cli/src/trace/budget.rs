@@ -39,7 +39,7 @@ use costs::Costs;
 pub use costs::{Counter, CountingSink};
 use levels::{Level, choose};
 
-/// Processor time of a program while all accesses are recorded, as a multiple of that of a native run: 2.1 to 2.4 for Lua, bzip2
+/// Processor time of a program while all accesses are recorded, as a multiple of that of a native run: 2.1 to 2.4 for LuaJIT, bzip2
 /// and fib.
 const RECORDED: f64 = 2.5;
 /// The part of the budget that is used: the rest is for what cannot be made up for, at the end and by estimates.
