@@ -9,7 +9,7 @@ use datafusion::common::DataFusionError;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::config::ConfigOptions;
 use datafusion::execution::context::{SQLOptions, SessionContext};
-use datafusion::execution::memory_pool::{FairSpillPool, TrackConsumersPool};
+use datafusion::execution::memory_pool::TrackConsumersPool;
 use datafusion::execution::object_store::ObjectStoreUrl;
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
@@ -23,6 +23,7 @@ use object_store::ObjectStore;
 
 use crate::damage;
 use crate::functions::{self, AddressMaps, OF_MAPS, OF_TIMELINES, TagSource, Timelines};
+use crate::memory::DividedPool;
 use crate::order;
 use crate::shared::Shared;
 use crate::sources::Sources;
@@ -35,6 +36,8 @@ const MOST_BYTES: usize = 1 << 15;
 /// Memory of a thread below which batches are smaller, and their rows.
 const SMALL_MEMORY_BYTES: usize = 128 << 20;
 const SMALL_BATCH_ROWS: usize = 1024;
+/// Memory of a thread below which there are fewer threads: each has the batches of a sort.
+const LEAST_BYTES_OF_THREAD: usize = 16 << 20;
 /// Consumers of memory that an error names.
 const NAMED_CONSUMERS: std::num::NonZeroUsize = std::num::NonZeroUsize::new(5).unwrap();
 /// Least memory that a sort keeps to merge what it has written to disk, and the part of all memory.
@@ -145,7 +148,7 @@ impl Engine {
     /// The folder of temporary files cannot be used.
     pub fn new(sources: Sources, options: &EngineOptions) -> Result<Self, EngineError> {
         let shared = Arc::new(Shared::default());
-        let pool = FairSpillPool::new(options.memory_bytes);
+        let pool = DividedPool::new(options.memory_bytes);
         let pool = TrackConsumersPool::new(pool, NAMED_CONSUMERS);
         let mut runtime = RuntimeEnvBuilder::new().with_memory_pool(Arc::new(pool));
         if let Some(folder) = &options.temporary {
@@ -297,7 +300,7 @@ impl Query {
 
 fn config(options: &EngineOptions) -> SessionConfig {
     let mut settings = ConfigOptions::new();
-    let parallel = options.threads.max(1);
+    let parallel = options.threads.min(options.memory_bytes / LEAST_BYTES_OF_THREAD).max(1);
     settings.execution.target_partitions = parallel;
     let reserved = options.memory_bytes / parallel / MERGE_SHARE;
     let usual = settings.execution.sort_spill_reservation_bytes;

@@ -19,6 +19,7 @@
 mod damage;
 mod engine;
 mod functions;
+mod memory;
 mod order;
 pub mod output;
 mod schema;
