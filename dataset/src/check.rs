@@ -4,11 +4,14 @@
 //! ```text
 //! parts    -> part_check  rows, sums, order and bounds of each part
 //! runs     -> counted     what each session and card has according to the captures
+//! threads  -> log_counts  what each thread has according to the logs of tags
 //!          -> Check       problems, where these differ
 //! captures -> recount     counts by summing the records of frames, without decoding them
+//! logs     -> recount     counts of events, without reconstructing calls
 //! ```
 
 mod counted;
+mod log_counts;
 mod part_check;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,9 +24,11 @@ use hmtt::decode::{Counted, Item};
 use crate::dataset::Dataset;
 use crate::error::DatasetError;
 use crate::identity::CaptureHash;
+use crate::log::{self, EXITS};
 use crate::partition::Partition;
 use crate::schema::Table;
 use counted::{CardCounts, SessionCounts};
+use log_counts::ThreadCounts;
 use part_check::Found;
 
 /// Most problems that are listed; further ones are only counted.
@@ -39,9 +44,9 @@ pub struct Check {
     pub parts: u64,
     /// Bytes of the parts.
     pub part_bytes: u64,
-    /// Captures of the data set.
+    /// Captures and logs of tags of the data set.
     pub captures: u64,
-    /// Sessions of cards in these captures.
+    /// Sessions of cards in these captures, and threads of the logs.
     pub sessions: u64,
     /// Rows of the table of accesses.
     pub access_rows: u64,
@@ -49,7 +54,11 @@ pub struct Check {
     pub gap_count: u64,
     /// Accesses that are known to be lost.
     pub lost_accesses: u64,
-    /// Captures that were counted once more.
+    /// Rows of the table of calls.
+    pub call_rows: u64,
+    /// Events of logs that are known to be lost.
+    pub lost_events: u64,
+    /// Captures and logs that were counted once more.
     pub recounted: u64,
     /// Number of problems.
     pub problem_count: u64,
@@ -63,6 +72,24 @@ impl Check {
         if self.problems.len() < MAX_PROBLEMS {
             self.problems.push(problem);
         }
+    }
+
+    /// Compares the threads that a data set has of a log with those of the log.
+    fn compare_log(&mut self, path: &Path, found: Vec<ThreadCounts>) -> Result<(), DatasetError> {
+        let expected = log_counts::recounted(path)?;
+        self.recounted += 1;
+        let what = |name: &str| format!("{}: {name}", path.display());
+        if found.is_empty() && !expected.is_empty() {
+            self.problem(what("not in the data set"));
+            return Ok(());
+        }
+        self.equal(|| what("threads"), found.len() as u64, expected.len() as u64);
+        for ((found, expected), number) in found.iter().zip(&expected).zip(0..) {
+            found.compare(expected, |name, found, expected| {
+                self.equal(|| what(&format!("session {number}: {name}")), found, expected);
+            });
+        }
+        Ok(())
     }
 
     /// Compares two numbers that should be equal.
@@ -93,9 +120,8 @@ impl Dataset {
                     problems.into_iter().for_each(|problem| {
                         check.problem(format!("{}: {problem}", path.display()));
                     });
-                    let runs = table == Table::Runs;
-                    if runs {
-                        counted::read(&self.root().join(&path), &partition, &mut counted)
+                    if table.is_of_sessions() {
+                        counted::read(&self.root().join(&path), table, &mut counted)
                     } else {
                         Ok(())
                     }
@@ -103,7 +129,7 @@ impl Dataset {
                 (Err(error), _) => Err(error),
             };
             if let Err(error) = read {
-                check.problem(in_full(&error));
+                check.problem(error.in_full());
             }
         }
         compare_sessions(&mut check, &found, &counted);
@@ -111,22 +137,27 @@ impl Dataset {
         Ok(check)
     }
 
-    /// Counts captures once more, and adds to a check where the data set has other counts.
+    /// Counts captures and logs once more, and adds to a check where the data set has other counts.
     ///
     /// # Errors
-    /// A capture or the table of runs cannot be read.
+    /// A capture, a log or a table that describes sessions cannot be read.
     pub fn recount(
         &self,
         captures: &[impl AsRef<Path>],
         check: &mut Check,
     ) -> Result<(), DatasetError> {
         let mut counted = BTreeMap::new();
-        for (partition, path) in self.parts_of(Table::Runs)? {
-            counted::read(&self.root().join(path), &partition, &mut counted)?;
+        for (partition, path) in self.parts_of_sessions()? {
+            counted::read(&self.root().join(path), partition.table, &mut counted)?;
         }
         for path in captures.iter().map(AsRef::as_ref) {
             let hash = CaptureHash::of_file(path)?.to_string();
             let sessions = counted.iter().filter(|((capture, _), _)| *capture == hash);
+            if log::is_log(path)? {
+                let threads = sessions.filter_map(|(_, session)| Some(session.thread?.0)).collect();
+                check.compare_log(path, threads)?;
+                continue;
+            }
             let cards: BTreeMap<u64, CardCounts> =
                 sessions.map(|(_, session)| (session.card, session.counts)).collect();
             if cards.is_empty() {
@@ -177,21 +208,29 @@ fn compare_sessions(
         let (capture, session) = key;
         let found = found.get(key).unwrap_or(&none.0);
         let Some(expected) = counted.get(key) else {
-            check.problem(format!("capture {capture}, session {session}: no row in runs"));
+            let table = match found.rows[Table::Calls as usize] {
+                0 => Table::Runs,
+                _ => Table::Threads,
+            };
+            let name = table.name();
+            check.problem(format!("capture {capture}, session {session}: no row in {name}"));
             continue;
         };
-        check.equal(
-            || format!("capture {capture}, session {session}: rows in runs"),
-            found.rows[Table::Runs as usize],
-            1,
-        );
-        for table in Table::ALL.into_iter().filter(|table| *table != Table::Runs) {
+        for table in Table::ALL {
             let what = || format!("capture {capture}, session {session}: rows of {}", table.name());
             check.equal(what, found.rows[table as usize], expected.rows[table as usize]);
         }
         check.access_rows += found.rows[Table::Accesses as usize];
         check.gap_count += found.rows[Table::Gaps as usize];
         check.lost_accesses += found.lost_accesses;
+        if let Some((thread, exits)) = expected.thread {
+            check.call_rows += found.rows[Table::Calls as usize];
+            check.lost_events = check.lost_events.saturating_add(thread.lost_events());
+            for (name, (found, expected)) in EXITS.iter().zip(found.exits.iter().zip(exits)) {
+                let what = || format!("capture {capture}, session {session}: {name}");
+                check.equal(what, *found, expected);
+            }
+        }
     }
 }
 
@@ -202,7 +241,7 @@ fn compare_cards(
     counted: &BTreeMap<SessionKey, SessionCounts>,
 ) {
     let mut cards: BTreeMap<(&str, u64), (Found, CardCounts)> = BTreeMap::new();
-    for (key, session) in counted {
+    for (key, session) in counted.iter().filter(|(_, session)| session.thread.is_none()) {
         let card = cards.entry((&key.0, session.card));
         let (sum, _) = card.or_insert_with(|| (Found::default(), session.counts));
         if let Some(found) = found.get(key) {
@@ -229,17 +268,6 @@ fn compare_cards(
         );
         check.equal(|| what("gap_count"), found.rows[Table::Gaps as usize], counts.gap_count);
     }
-}
-
-/// An error with its causes.
-fn in_full(error: &DatasetError) -> String {
-    let mut text = error.to_string();
-    let mut cause = std::error::Error::source(error);
-    while let Some(error) = cause {
-        text.push_str(&format!(": {error}"));
-        cause = error.source();
-    }
-    text
 }
 
 /// Whether a part's rows are in its hour; see [`Partition`].

@@ -1,7 +1,7 @@
 //! Merges the small parts of each partition into one, and drops runs and boards.
 //!
 //! Files of a capture that are short, such as those of one minute, are many small parts, each of which a query has to
-//! open. The rows of a merged part have the order of the parts by their first arrival, and within a part its own.
+//! open. The rows of a merged part have the order of the parts by their first time, and within a part its own.
 
 use std::path::{Path, PathBuf};
 
@@ -31,7 +31,7 @@ pub struct Compacted {
 /// A part that is small enough to be merged.
 struct Small {
     path: PathBuf,
-    first_arrival: i64,
+    first_time: i64,
 }
 
 impl Dataset {
@@ -62,16 +62,15 @@ impl Dataset {
         for path in paths {
             let reader = PartReader::open(&self.root().join(&path), partition.table)?;
             if reader.row_count() < MAX_ROWS {
-                let first_arrival =
-                    reader.least(arrival_column(partition.table)).unwrap_or(i64::MAX);
-                small.push(Small { path, first_arrival });
+                let first_time = reader.least(partition.table.time()).unwrap_or(i64::MAX);
+                small.push(Small { path, first_time });
             }
         }
         if small.len() < 2 {
             return Ok(0);
         }
         small.sort_by(|one, other| {
-            (one.first_arrival, &one.path).cmp(&(other.first_arrival, &other.path))
+            (one.first_time, &one.path).cmp(&(other.first_time, &other.path))
         });
         let staging = Staging::begin(self.root())?;
         self.merge(partition.table, &small, &staging)?;
@@ -124,14 +123,6 @@ impl Dataset {
             Staging::begin(self.root())?.commit(&commit, &steps)?;
         }
         Ok(steps.len() as u64)
-    }
-}
-
-/// The column of arrivals of a table.
-pub fn arrival_column(table: Table) -> &'static str {
-    match table {
-        Table::Runs => "first_arrival",
-        _ => "arrival",
     }
 }
 

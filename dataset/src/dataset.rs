@@ -13,6 +13,7 @@ use parquet::file::reader::FileReader;
 use crate::capture::{Ingested, Origin, StagedPart, ingest, lock_capture};
 use crate::error::DatasetError;
 use crate::identity::CaptureHash;
+use crate::log::{self, IngestedLog, LogCounts};
 use crate::partition::Partition;
 use crate::schema::Table;
 use crate::staging::{CommitLock, Staging, Step, read_folder};
@@ -60,23 +61,26 @@ pub enum Added {
     Present,
 }
 
-/// What an added capture has.
+/// What an added capture or log of tags has.
 #[derive(Clone, Debug)]
 pub struct Summary {
-    /// Hash of the capture.
+    /// Hash of the capture or log.
     pub hash: CaptureHash,
     /// Paths of its parts, relative to the data set.
     pub parts: Vec<PathBuf>,
     /// Counts of its cards.
     pub counts: LinkCounts,
-    /// Whether it ends within a block.
+    /// What a log of tags has; `None` for a capture.
+    pub log: Option<LogCounts>,
+    /// Whether it ends within a block or chunk.
     pub is_cut: bool,
 }
 
 impl Summary {
     /// Whether anything between the first frame and the last is known to be missing.
     pub fn has_loss(&self) -> bool {
-        self.is_cut || self.counts.sum().has_loss()
+        let has_lost_events = self.log.is_some_and(|log| log.lost_events != 0);
+        self.is_cut || self.counts.sum().has_loss() || has_lost_events
     }
 }
 
@@ -106,10 +110,10 @@ impl Dataset {
         &self.root
     }
 
-    /// Adds a capture. If the data set has one with the same bytes, it is unchanged.
+    /// Adds a capture or a log of tags. If the data set has one with the same bytes, it is unchanged.
     ///
     /// # Errors
-    /// The capture is being written or cannot be read, or a part cannot be written. The data set is unchanged then,
+    /// The file is being written or cannot be read, or a part cannot be written. The data set is unchanged then,
     /// unless parts could be placed only in part; the next command on the data set will place the others.
     pub fn add(&self, path: &Path, options: &AddOptions<'_>) -> Result<Added, DatasetError> {
         let locked = lock_capture(path)?;
@@ -120,7 +124,13 @@ impl Dataset {
         }
         let staging = Staging::begin(&self.root)?;
         let origin = Origin { path, hash, run: options.run, receiver: options.receiver };
-        let Ingested { parts, counts, is_cut } = ingest(&origin, &staging)?;
+        let (parts, counts, log, is_cut) = if log::is_log(path)? {
+            let IngestedLog { parts, counts, is_cut } = log::ingest(&origin, &staging)?;
+            (parts, LinkCounts::default(), Some(counts), is_cut)
+        } else {
+            let Ingested { parts, counts, is_cut } = ingest(&origin, &staging)?;
+            (parts, counts, None, is_cut)
+        };
         drop(locked);
         let steps: Vec<Step> = parts.into_iter().map(place).collect();
         let commit = CommitLock::take(&self.root)?;
@@ -132,7 +142,7 @@ impl Dataset {
         let parts = steps.into_iter().map(|step| match step {
             Step::Place { path, .. } | Step::Remove { path } => path,
         });
-        Ok(Added::New(Box::new(Summary { hash, parts: parts.collect(), counts, is_cut })))
+        Ok(Added::New(Box::new(Summary { hash, parts: parts.collect(), counts, log, is_cut })))
     }
 
     /// All parts with their partitions, in the order of their paths. Paths are relative to the data set.
@@ -176,19 +186,26 @@ impl Dataset {
         Ok(parts)
     }
 
-    /// The captures that the data set has.
+    /// The captures and logs that the data set has.
     ///
     /// # Errors
-    /// A part of the table of runs cannot be read.
+    /// A part of a table that describes sessions cannot be read.
     pub fn captures(&self) -> Result<BTreeSet<CaptureHash>, DatasetError> {
         let mut captures = BTreeSet::new();
-        for (_, path) in self.parts_of(Table::Runs)? {
+        for (_, path) in self.parts_of_sessions()? {
             match hash_in_name(&path) {
                 Some(hash) => drop(captures.insert(hash)),
                 None => captures.extend(captures_in(&self.root.join(path))?),
             }
         }
         Ok(captures)
+    }
+
+    /// The parts that describe the sessions of captures and logs, as [`Dataset::parts`].
+    pub(crate) fn parts_of_sessions(&self) -> Result<Vec<(Partition, PathBuf)>, DatasetError> {
+        let tables = Table::ALL.into_iter().filter(|table| table.is_of_sessions());
+        let parts: Result<Vec<_>, _> = tables.map(|table| self.parts_of(table)).collect();
+        Ok(parts?.concat())
     }
 
     fn has(&self, hash: CaptureHash) -> Result<bool, DatasetError> {

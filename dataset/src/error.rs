@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 
 use hmtt::pcapng::ReadError;
 use hmtt::table::TableError;
+use hmtt::tags::log_reader::TagLogError;
+use hmtt_format::tag_map::TagMapError;
 use parquet::errors::ParquetError;
 
 /// The reason why a data set could not be read or changed.
@@ -28,7 +30,26 @@ pub enum DatasetError {
         /// The reason.
         source: ReadError,
     },
-    /// A capture is still being written.
+    /// A log of tags could not be read.
+    #[error("{}", path.display())]
+    Log {
+        /// The log.
+        path: PathBuf,
+        /// The reason.
+        source: TagLogError,
+    },
+    /// The map of a log of tags, which names the functions, could not be read.
+    #[error("{}: its map, which names the functions, is beside it as LOG.json", path.display())]
+    Map {
+        /// The log.
+        path: PathBuf,
+        /// The reason.
+        source: TagMapError,
+    },
+    /// The map beside a log is that of another one.
+    #[error("{name}: {name}.json is the map of another log", name = .0.display())]
+    OtherMap(PathBuf),
+    /// A capture or log is still being written.
     #[error("{} is being written; add it when it is finished", .0.display())]
     Unfinished(PathBuf),
     /// A frame has no arrival time, by which partitions are divided.
@@ -40,7 +61,7 @@ pub enum DatasetError {
         packet: u64,
     },
     /// A capture has more partitions than a trace needs: its arrival times are not those of a receiver.
-    #[error("{}: its arrival times are in more than {most} hours in turn", path.display())]
+    #[error("{}: its times are in more than {most} hours in turn", path.display())]
     Scattered {
         /// The capture.
         path: PathBuf,
@@ -73,6 +94,22 @@ impl DatasetError {
     /// An error of an operation on a file.
     pub(crate) fn file(operation: &'static str, path: &Path, source: io::Error) -> Self {
         DatasetError::File { operation, path: path.to_owned(), source }
+    }
+
+    /// Makes errors of reading a log.
+    pub(crate) fn log(path: &Path) -> impl Fn(TagLogError) -> DatasetError {
+        move |source| DatasetError::Log { path: path.to_owned(), source }
+    }
+
+    /// The message with those of all causes.
+    pub fn in_full(&self) -> String {
+        let mut text = self.to_string();
+        let mut cause = std::error::Error::source(self);
+        while let Some(error) = cause {
+            text.push_str(&format!(": {error}"));
+            cause = error.source();
+        }
+        text
     }
 
     /// An error of reading a part.

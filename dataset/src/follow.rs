@@ -1,13 +1,13 @@
-//! Follows a receiver: adds the files of a capture as they are finished.
+//! Follows a receiver or `hmtt tag`: adds the files of a capture, or the logs of a program, as they are finished.
 //!
-//! `hmtt-recv` locks the file that it writes, so one without a lock is finished, or its receiver was killed.
+//! Both lock the file that they write, so one without a lock is finished, or its writer was killed.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use crate::dataset::{AddOptions, Added, Dataset};
 use crate::error::DatasetError;
-use crate::partition::default_run;
+use crate::partition::{default_run, is_capture_name, is_log_name};
 use crate::staging::read_folder;
 
 /// What a file has become.
@@ -19,7 +19,7 @@ pub enum Followed {
     Failed(PathBuf, DatasetError),
 }
 
-/// A follower of one capture.
+/// A follower of one capture, or of the logs of one program.
 #[derive(Debug)]
 pub struct Follower {
     dataset: Dataset,
@@ -29,7 +29,8 @@ pub struct Follower {
 }
 
 impl Follower {
-    /// Follows the capture that `hmtt-recv -w FILE` writes, also with `-b`.
+    /// Follows the capture that `hmtt-recv -w FILE` writes, also with `-b`; or the logs that `hmtt tag -o FILE.tags`
+    /// writes, also with `-f`.
     pub fn new(dataset: Dataset, file: &Path) -> Self {
         Follower { dataset, file: file.to_owned(), done: BTreeMap::new() }
     }
@@ -47,7 +48,7 @@ impl Follower {
         let mut is_writing = false;
         for path in self.files()? {
             let Some(size) = path.metadata().ok().map(|file| file.len()) else { continue };
-            // A receiver that has just created a file has not locked it yet.
+            // Who has just created a file has not locked it yet.
             if size == 0 {
                 is_writing = true;
                 continue;
@@ -72,11 +73,8 @@ impl Follower {
     fn files(&self) -> Result<Vec<PathBuf>, DatasetError> {
         let folder = self.file.parent().filter(|folder| !folder.as_os_str().is_empty());
         let run = default_run(&self.file);
-        let is_of_series = |path: &PathBuf| {
-            let name = path.file_name().unwrap_or_default().to_string_lossy();
-            let is_capture = name.ends_with(".pcapng") || name.ends_with(".pcapng.zst");
-            is_capture && default_run(path) == run
-        };
+        let is_of_kind = if is_log_name(&self.file) { is_log_name } else { is_capture_name };
+        let is_of_series = |path: &PathBuf| is_of_kind(path) && default_run(path) == run;
         let files = read_folder(folder.unwrap_or(Path::new(".")))?;
         Ok(files.into_iter().filter(is_of_series).collect())
     }

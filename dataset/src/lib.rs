@@ -6,6 +6,7 @@
 //!         -> capture   decodes it -> accesses, rows -> part   a Parquet file of one partition
 //!                                                  -> staging publishes all parts of a capture
 //!                      or passes on its rows, for queries
+//! tag log -> log       its calls and threads -> part, published in the same way
 //! parts   -> check     counts, order and gaps, compared with what the captures counted
 //!         -> compact   one part for the many of a partition
 //! files   -> follow    adds what a receiver has finished
@@ -29,6 +30,7 @@ mod error;
 mod follow;
 mod hour;
 mod identity;
+mod log;
 mod part;
 mod partition;
 mod reader;
@@ -44,6 +46,7 @@ pub use error::DatasetError;
 pub use follow::{Followed, Follower};
 pub use hour::Hour;
 pub use identity::CaptureHash;
+pub use log::LogCounts;
 pub use partition::{Partition, default_run, escape, unescape};
 pub use rows::Value;
 pub use schema::{Column, Kind, Table};

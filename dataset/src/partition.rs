@@ -4,6 +4,7 @@
 //! become `%XX`, as Hive writes them, which the readers of such folders undo. Invariant: two partitions have two
 //! folders.
 
+use std::borrow::Cow;
 use std::path::{Component, Path, PathBuf};
 
 use crate::hour::Hour;
@@ -44,10 +45,14 @@ impl Partition {
     }
 }
 
-/// The name of the run of a capture, if the user gives none: the name of its file, without extension and without what
-/// `hmtt-recv -b` appends to it (`trace_00001_20261122081500.pcapng`).
+/// The name of the run of a capture or of a log of tags, if the user gives none: the name of its file, without extension
+/// and without what `hmtt-recv -b` (`trace_00001_20261122081500.pcapng`) or `hmtt tag -f` (`prog.tags.4711.2`) appends
+/// to it.
 pub fn default_run(capture: &Path) -> String {
-    let name = capture.file_name().unwrap_or_default().to_string_lossy();
+    let name = file_name(capture);
+    if let Some(stem) = log_stem(&name) {
+        return stem.to_owned();
+    }
     let stem = name.strip_suffix(".zst").unwrap_or(&name);
     let stem = stem.strip_suffix(".pcapng").unwrap_or(stem);
     let mut parts = stem.rsplitn(3, '_');
@@ -61,6 +66,35 @@ pub fn default_run(capture: &Path) -> String {
         Some(series) if is_of_series && !series.is_empty() => series.to_owned(),
         _ => stem.to_owned(),
     }
+}
+
+/// Whether a file has the name of a capture.
+pub(crate) fn is_capture_name(path: &Path) -> bool {
+    let name = file_name(path);
+    name.ends_with(".pcapng") || name.ends_with(".pcapng.zst")
+}
+
+/// Whether a file has the name of a log of tags.
+pub(crate) fn is_log_name(path: &Path) -> bool {
+    log_stem(&file_name(path)).is_some()
+}
+
+fn file_name(path: &Path) -> Cow<'_, str> {
+    path.file_name().unwrap_or_default().to_string_lossy()
+}
+
+/// The name of a log of tags without extension, and without the numbers of the process and of its program.
+fn log_stem(name: &str) -> Option<&str> {
+    let mut stem = name;
+    for _ in 0..2 {
+        let is_number =
+            |end: &str| !end.is_empty() && end.bytes().all(|byte| byte.is_ascii_digit());
+        let Some((before, _)) = stem.rsplit_once('.').filter(|(_, end)| is_number(end)) else {
+            break;
+        };
+        stem = before;
+    }
+    stem.strip_suffix(".tags").filter(|stem| !stem.is_empty())
 }
 
 /// A name as a folder has it.
@@ -128,6 +162,9 @@ mod tests {
         assert_eq!(run("/a/trace_00001_20261122081500.pcapng"), "trace");
         assert_eq!(run("my_trace_00012_20261122081500.pcapng.zst"), "my_trace");
         assert_eq!(run("trace_1.pcapng"), "trace_1");
+        assert_eq!(run("/a/prog.tags"), "prog");
+        assert_eq!(run("prog.tags.4711.2"), "prog");
+        assert_eq!(run("prog.tags.4711.2.json"), "prog.tags.4711.2.json");
         assert_eq!(run("_00001_20261122081500.pcapng"), "_00001_20261122081500");
     }
 

@@ -22,8 +22,12 @@ pub enum Table {
     Tags,
     /// What the other tables do not hold: faults, results of the card's analysis, restarts, the DDR clock.
     Events,
+    /// Calls of functions in a log of tags.
+    Calls,
     /// Sessions of a card in a capture: memory, settings, clocks, and what the card and the decoder counted.
     Runs,
+    /// Threads of a log of tags: what was read and lost.
+    Threads,
 }
 
 /// Type of a column.
@@ -176,14 +180,62 @@ const RUNS: &[Column] = &[
     required("is_cut", Flag),
 ];
 
+const CALLS: &[Column] = &[
+    CAPTURE,
+    SESSION,
+    required("end_time", Time),
+    required("thread", Number),
+    required("function_number", Number),
+    filtered(required("function", Text)),
+    optional("caller", Text),
+    required("depth", Number),
+    optional("start_time_ns", Number),
+    optional("end_time_ns", Number),
+    optional("inclusive_ns", Number),
+    optional("self_ns", Number),
+    required("exit", Text),
+];
+
+const THREADS: &[Column] = &[
+    filtered(CAPTURE),
+    SESSION,
+    required("start_time", Time),
+    required("file", Text),
+    required("program", Text),
+    required("pid", Number),
+    required("thread", Number),
+    optional("name", Text),
+    required("timed", Flag),
+    optional("tsc_hz", Number),
+    required("events", Number),
+    required("call_rows", Number),
+    required("returned", Number),
+    required("abandoned", Number),
+    required("ended", Number),
+    required("open", Number),
+    required("buffer_full", Number),
+    required("interrupted", Number),
+    required("damaged", Number),
+    required("other", Number),
+    required("unmatched_exits", Number),
+    required("shared_exits", Number),
+    optional("ending", Text),
+    required("is_cut", Flag),
+];
+
 /// Encodings of columns that have many values; the others have dictionaries. Whole addresses take twice the time to
 /// compress.
-pub const ENCODINGS: [(&str, Encoding); 5] = [
+pub const ENCODINGS: [(&str, Encoding); 10] = [
     ("clock", Encoding::DELTA_BINARY_PACKED),
     ("arrival", Encoding::DELTA_BINARY_PACKED),
     ("is_write", Encoding::PLAIN),
     ("address", Encoding::BYTE_STREAM_SPLIT),
     ("page", Encoding::BYTE_STREAM_SPLIT),
+    ("end_time", Encoding::DELTA_BINARY_PACKED),
+    ("start_time_ns", Encoding::DELTA_BINARY_PACKED),
+    ("end_time_ns", Encoding::DELTA_BINARY_PACKED),
+    ("inclusive_ns", Encoding::DELTA_BINARY_PACKED),
+    ("self_ns", Encoding::DELTA_BINARY_PACKED),
 ];
 
 /// Schemas of the tables, in the order of [`Table::ALL`].
@@ -192,14 +244,16 @@ static SCHEMAS: LazyLock<Vec<SchemaDescPtr>> =
 
 impl Table {
     /// All tables. Parts of a capture are published in this order: what describes the others comes last.
-    pub const ALL: [Table; 7] = [
+    pub const ALL: [Table; 9] = [
         Table::Accesses,
         Table::Pages,
         Table::Slices,
         Table::Gaps,
         Table::Tags,
         Table::Events,
+        Table::Calls,
         Table::Runs,
+        Table::Threads,
     ];
 
     /// Name of the table.
@@ -211,7 +265,9 @@ impl Table {
             Table::Gaps => "gaps",
             Table::Tags => "tags",
             Table::Events => "events",
+            Table::Calls => "calls",
             Table::Runs => "runs",
+            Table::Threads => "threads",
         }
     }
 
@@ -229,8 +285,30 @@ impl Table {
             Table::Gaps => GAPS,
             Table::Tags => TAGS,
             Table::Events => EVENTS,
+            Table::Calls => CALLS,
             Table::Runs => RUNS,
+            Table::Threads => THREADS,
         }
+    }
+
+    /// Name of the column of times whose hour is that of the partition.
+    pub const fn time(self) -> &'static str {
+        match self {
+            Table::Calls => "end_time",
+            Table::Runs => "first_arrival",
+            Table::Threads => "start_time",
+            _ => "arrival",
+        }
+    }
+
+    /// Whether the table has rows of captures; the others have those of logs of tags.
+    pub const fn is_of_captures(self) -> bool {
+        !matches!(self, Table::Calls | Table::Threads)
+    }
+
+    /// Whether the table describes the sessions of the other tables: each session has one row in one such table.
+    pub const fn is_of_sessions(self) -> bool {
+        matches!(self, Table::Runs | Table::Threads)
     }
 
     /// The table's schema.

@@ -1,26 +1,26 @@
-//! `hmtt dataset add`: adds captures to a data set.
+//! `hmtt dataset add`: adds captures and logs of tags to a data set.
 
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, ensure};
-use hmtt_dataset::{AddOptions, Added, Dataset, default_run};
+use hmtt_dataset::{AddOptions, Added, Dataset, LogCounts, default_run};
 use serde_json::json;
 
 use super::Folder;
 
-/// Add captures to a data set, which is created if need be
+/// Add captures, and logs of `hmtt tag`, to a data set, which is created if need be
 #[derive(clap::Args)]
 #[command(
-    after_help = "A capture that the data set has already, under whatever name, is left out. Each \
-    capture appears whole: what is interrupted is completed by the next command on the data set."
+    after_help = "A capture or log that the data set has already, under whatever name, is left out. Each \
+    appears whole: what is interrupted is completed by the next command on the data set."
 )]
 pub struct Arguments {
     #[command(flatten)]
     folder: Folder,
     #[command(flatten)]
     names: Names,
-    /// Captures
-    #[arg(value_name = "CAPTURE", required = true)]
+    /// Captures, and logs of tags, each with LOG.json beside it
+    #[arg(value_name = "CAPTURE|LOG", required = true)]
     captures: Vec<PathBuf>,
     /// Print a JSON object for each capture
     #[arg(long)]
@@ -30,10 +30,10 @@ pub struct Arguments {
 /// Names of what is added.
 #[derive(clap::Args)]
 pub struct Names {
-    /// Name of the run; by default that of the capture, without what `hmtt-recv -b` appends
+    /// Name of the run; by default that of the file, without what `hmtt-recv -b` or `hmtt tag -f` appends
     #[arg(long, value_name = "NAME")]
     pub run: Option<String>,
-    /// Name of the receiver, which becomes the first part of its boards' names: NAME-eth1
+    /// Name of the receiver, which becomes the first part of its boards' names: NAME-eth1, NAME-pid4711
     #[arg(long, value_name = "NAME")]
     pub receiver: Option<String>,
 }
@@ -58,7 +58,7 @@ fn add(dataset: &Dataset, capture: &Path, names: &Names, json: bool) -> Result<b
     Ok(matches!(&added, Added::New(summary) if summary.has_loss()))
 }
 
-/// Prints what adding a capture has done.
+/// Prints what adding a capture or log has done.
 pub fn print(capture: &Path, run: &str, added: &Added, json: bool) {
     let path = capture.display().to_string();
     let (name, shown) = (hmtt_format::escape::message(&path), hmtt_format::escape::message(run));
@@ -67,6 +67,29 @@ pub fn print(capture: &Path, run: &str, added: &Added, json: bool) {
         Added::Present => println!("{name}: in the data set already"),
         Added::New(summary) => {
             let (counts, parts) = (summary.counts.sum(), summary.parts.len());
+            if let Some(log) = &summary.log {
+                let LogCounts { threads, calls, lost_events } = log;
+                if json {
+                    let object = json!({
+                        "file": path,
+                        "is_new": true,
+                        "capture": summary.hash.to_string(),
+                        "run": run,
+                        "parts": parts,
+                        "threads": threads,
+                        "calls": calls,
+                        "lost_events": lost_events,
+                        "is_cut": summary.is_cut,
+                    });
+                    println!("{object}");
+                } else {
+                    println!(
+                        "{name}: {calls} calls of {threads} threads, {lost_events} events lost, added to run \
+                         {shown} in {parts} parts"
+                    );
+                }
+                return;
+            }
             let (accesses, lost) = (counts.accesses, counts.lost_accesses);
             if json {
                 let object = json!({

@@ -7,24 +7,25 @@ use hmtt_dataset::Dataset;
 
 use super::Folder;
 
-/// Check that a data set has what its captures counted, in order, with every gap
+/// Check that a data set has what its captures and logs counted, in order, with every gap
 #[derive(clap::Args)]
 #[command(
     after_help = "Reads every part. Rows, accesses, losses and gaps of each session are compared with \
-    the counts in the table of runs; these are compared with the captures themselves, where they are given."
+    the counts in the tables of runs and threads; these are compared with the captures and logs themselves, where they \
+    are given."
 )]
 pub struct Arguments {
     #[command(flatten)]
     folder: Folder,
-    /// Captures to be counted once more, without decoding them
-    #[arg(value_name = "CAPTURE")]
+    /// Captures and logs to be counted once more, without decoding them
+    #[arg(value_name = "CAPTURE|LOG")]
     captures: Vec<PathBuf>,
     /// Print the result as JSON
     #[arg(long)]
     json: bool,
 }
 
-/// Runs the command. Returns whether accesses are lost.
+/// Runs the command. Returns whether accesses or events are lost.
 pub fn run(arguments: &Arguments) -> Result<bool> {
     let dataset = Dataset::open(&arguments.folder.folder)?;
     let mut check = dataset.check()?;
@@ -40,6 +41,9 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
             "{} accesses, {} lost, {} gaps",
             check.access_rows, check.lost_accesses, check.gap_count
         );
+        if check.call_rows != 0 || check.lost_events != 0 {
+            println!("{} calls, {} events lost", check.call_rows, check.lost_events);
+        }
         if !arguments.captures.is_empty() {
             println!("{} captures counted once more", check.recounted);
         }
@@ -48,7 +52,7 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
         report!("hmtt: {}", hmtt_format::escape::message(problem));
     }
     match check.problem_count {
-        0 => Ok(check.lost_accesses != 0),
+        0 => Ok(check.lost_accesses != 0 || check.lost_events != 0),
         count => bail!("{}: {count} problems", arguments.folder.folder.display()),
     }
 }

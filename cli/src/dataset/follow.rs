@@ -1,4 +1,4 @@
-//! `hmtt dataset follow`: adds the files of a running capture as they are finished.
+//! `hmtt dataset follow`: adds the files of a running capture, or logs of tags, as they are finished.
 
 use std::path::PathBuf;
 use std::thread::sleep;
@@ -13,7 +13,7 @@ use super::add::{self, Names};
 /// Time between two looks at the folder.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// Add the files that `hmtt-recv -w FILE -b ...` writes, each when it is finished
+/// Add the files that `hmtt-recv -w FILE -b ...` or `hmtt tag -o FILE.tags` writes, each when it is finished
 #[derive(clap::Args)]
 #[command(
     after_help = "It may be ended at any time, also by kill -9: what it has begun is completed by the \
@@ -24,7 +24,7 @@ pub struct Arguments {
     folder: Folder,
     #[command(flatten)]
     names: Names,
-    /// FILE as `hmtt-recv` has it
+    /// FILE as `hmtt-recv` has it, or FILE.tags as `hmtt tag` has it
     #[arg(value_name = "FILE")]
     file: PathBuf,
     /// End when no file is being written any more

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::process::Output;
 
+use hmtt_test_support::call_log;
 use hmtt_test_support::names::assert_json_documented;
 use serde_json::Value;
 
@@ -64,6 +65,42 @@ fn a_follower_adds_a_capture_and_its_run_is_merged_and_dropped() {
     let (text, status) = hmtt(&["drop", &data, "--run", "trace"]);
     assert!(text.ends_with(" parts removed\n") && status == 0, "{text}");
     assert_eq!(hmtt(&["drop", &data, "--run", "trace"]).1, 1);
+}
+
+#[test]
+fn calls_of_logs_are_added_and_checked() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let (data, log) = (path("data"), path("prog.tags.4711"));
+    let calls = call_log::write(log.as_ref(), 2, 5, 1_700_000_000_000_000_000, 3).len();
+    let hmtt = |arguments: &[&str]| run(folder.path(), arguments);
+    let (text, status) = hmtt(&["add", "--receiver", "r7", &data, &log]);
+    let expected = format!(
+        "prog.tags.4711: {calls} calls of 2 threads, 3 events lost, added to run prog in 2 parts\n"
+    );
+    assert_eq!((text, status), (expected, 3));
+    assert!(folder.path().join("data/kind=calls/run=prog/board=r7-pid4711").is_dir());
+    let (text, status) = hmtt(&["check", &data, &log]);
+    assert!(text.contains(&format!("\n{calls} calls, 3 events lost\n")) && status == 3, "{text}");
+    // `hmtt tag report` counts as many.
+    let report = succeed(&["tag", "report", "--json", &log], 3);
+    let report: Value = serde_json::from_str(&report).unwrap();
+    let functions = report["functions"].as_array().unwrap().iter();
+    let counted: u64 = functions.map(|function| function["calls"].as_u64().unwrap()).sum();
+    assert_eq!(counted, calls as u64);
+    let other = path("other");
+    let (text, _) = hmtt(&["add", "--json", &other, &log]);
+    assert_json_documented("hmtt dataset add --json", &serde_json::from_str(&text).unwrap());
+    std::fs::remove_file(path("prog.tags.4711.json")).unwrap();
+    let (text, status) = hmtt(&["add", &path("third"), &log]);
+    assert!(text.contains("prog.tags.4711.json") && status == 1, "{text}");
+}
+
+/// Standard output of a command that ends with this status.
+fn succeed(arguments: &[&str], expected: i32) -> String {
+    let output = hmtt(arguments);
+    assert_eq!(output.status.code(), Some(expected), "{arguments:?}");
+    String::from_utf8(output.stdout).unwrap()
 }
 
 #[test]

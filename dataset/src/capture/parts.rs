@@ -1,7 +1,6 @@
 //! Distributes the rows of a capture to parts: one file for each table, board and hour.
 
 use std::collections::HashMap;
-use std::collections::hash_map::Entry;
 use std::ops::Range;
 use std::path::Path;
 use std::time::Duration;
@@ -56,8 +55,10 @@ pub struct Parts<'a> {
     staging: &'a Staging,
     capture: String,
     accesses: AccessWriter,
-    /// The open part of each board and table.
-    open: HashMap<(String, Table), Open>,
+    /// The open parts of each board and table.
+    open: HashMap<(String, Table), Vec<Open>>,
+    /// Most of them.
+    open_hours: usize,
     finished: Vec<StagedPart>,
     /// Number of parts of each partition.
     counts: HashMap<Partition, usize>,
@@ -74,11 +75,18 @@ impl<'a> Parts<'a> {
             capture: origin.hash.to_string(),
             accesses: AccessWriter::new(properties(Table::Accesses, Order::Sorted))?,
             open: HashMap::new(),
+            open_hours: 1,
             finished: Vec::new(),
             counts: HashMap::new(),
             created: 0,
             scratch: Scratch::default(),
         })
+    }
+
+    /// Keeps parts of several hours open, for rows that are not in the order of time.
+    pub fn with_open_hours(mut self, hours: usize) -> Self {
+        self.open_hours = hours;
+        self
     }
 
     /// Takes what the sink has collected; at the end of the capture all of it, otherwise whole row groups.
@@ -107,7 +115,7 @@ impl<'a> Parts<'a> {
 
     /// Completes all parts, and returns them in the order in which they are to be published.
     pub fn finish(mut self) -> Result<Vec<StagedPart>, DatasetError> {
-        let open: Vec<Open> = self.open.drain().map(|(_, open)| open).collect();
+        let open: Vec<Open> = self.open.drain().flat_map(|(_, open)| open).collect();
         open.into_iter().try_for_each(|open| self.close(open))?;
         self.finished.sort_by(|one, other| {
             (&one.partition, &one.name).cmp(&(&other.partition, &other.name))
@@ -196,39 +204,49 @@ impl<'a> Parts<'a> {
         };
         self.open(partition.clone())?;
         let Parts { open, accesses: writer, .. } = self;
-        if let Some(open) = open.get_mut(&(partition.board, partition.table)) {
+        let of_board = open.entry((partition.board.clone(), partition.table)).or_default();
+        if let Some(open) = of_board.iter_mut().find(|open| open.partition == partition) {
             open.file.accesses(writer, &group)?;
         }
         self.scratch = Scratch { clocks, arrivals, addresses, writes };
         Ok(())
     }
 
-    /// The open part of a partition. That of another hour, or one that is long enough, is completed.
+    /// The open part of a partition. One that is long enough is completed, and that of the earliest hour if too many
+    /// are open.
     fn open(&mut self, partition: Partition) -> Result<&mut Open, DatasetError> {
         let key = (partition.board.clone(), partition.table);
-        let is_over =
-            |open: &Open| open.partition != partition || open.file.row_count() >= MAX_ROWS;
-        if self.open.get(&key).is_some_and(is_over)
-            && let Some(open) = self.open.remove(&key)
-        {
-            self.close(open)?;
-        }
-        let entry = match self.open.entry(key) {
-            Entry::Occupied(open) => return Ok(open.into_mut()),
-            Entry::Vacant(place) => place,
+        let open = self.open.entry(key.clone()).or_default();
+        let found = open.iter().position(|open| open.partition == partition);
+        let is_long = |place: &usize| open[*place].file.row_count() >= MAX_ROWS;
+        let done = match found {
+            Some(place) => Some(place).filter(is_long),
+            None if open.len() < self.open_hours => None,
+            None => (0..open.len()).min_by_key(|place| open[*place].partition.hour),
         };
+        if let Some(place) = done {
+            let done = open.remove(place);
+            self.close(done)?;
+        }
+        if found.is_none() || done.is_some() {
+            let created = self.create(partition.clone())?;
+            self.open.entry(key.clone()).or_default().push(created);
+        }
+        let open = self.open.get_mut(&key).into_iter().flatten();
+        let open = { open }.find(|open| open.partition == partition);
+        Ok(open.expect("the part was opened"))
+    }
+
+    fn create(&mut self, partition: Partition) -> Result<Open, DatasetError> {
         if self.created >= MAX_PARTS {
             let path = self.origin.path.to_owned();
             return Err(DatasetError::Scattered { path, most: MAX_PARTS });
         }
         let staged = self.created.to_string();
         self.created += 1;
-        let file = PartWriter::create(
-            &self.staging.path(Path::new(&staged)),
-            partition.table,
-            Order::Sorted,
-        )?;
-        Ok(entry.insert(Open { partition, staged, file }))
+        let path = self.staging.path(Path::new(&staged));
+        let file = PartWriter::create(&path, partition.table, Order::Sorted)?;
+        Ok(Open { partition, staged, file })
     }
 
     fn close(&mut self, open: Open) -> Result<(), DatasetError> {

@@ -1,4 +1,4 @@
-//! Reads what the table of runs states of sessions and cards.
+//! Reads what the tables of runs and threads state of sessions: of cards and of logs.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -6,12 +6,13 @@ use std::path::Path;
 use hmtt::decode::Counts;
 
 use super::SessionKey;
+use super::log_counts::{self, ThreadCounts};
 use crate::error::DatasetError;
-use crate::partition::Partition;
+use crate::log::EXITS;
 use crate::reader::PartReader;
 use crate::schema::Table;
 
-/// What a session has according to its row in the table of runs.
+/// What a session has according to its row in the table of runs or of threads.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SessionCounts {
     /// Number of the card in its capture, from 1.
@@ -20,6 +21,8 @@ pub struct SessionCounts {
     pub rows: [u64; Table::ALL.len()],
     /// Counts of the card in the whole capture.
     pub counts: CardCounts,
+    /// Counts of a thread of a log, and its calls by how they ended; `None` for a session of a card.
+    pub thread: Option<(ThreadCounts, [u64; EXITS.len()])>,
 }
 
 /// Counts of a card in a capture.
@@ -68,10 +71,38 @@ impl From<&Counts> for CardCounts {
     }
 }
 
-/// Adds the sessions of a part of the table of runs.
+/// Adds the sessions of a part of the table of runs or of threads.
 pub fn read(
     path: &Path,
-    _partition: &Partition,
+    table: Table,
+    sessions: &mut BTreeMap<SessionKey, SessionCounts>,
+) -> Result<(), DatasetError> {
+    if table == Table::Threads { read_threads(path, sessions) } else { read_runs(path, sessions) }
+}
+
+fn read_threads(
+    path: &Path,
+    sessions: &mut BTreeMap<SessionKey, SessionCounts>,
+) -> Result<(), DatasetError> {
+    let reader = PartReader::open(path, Table::Threads)?;
+    for number in 0..reader.group_count() {
+        let mut group = reader.group(number)?;
+        let captures = group.texts("capture")?;
+        let numbers = group.numbers("session")?;
+        let stated = log_counts::stated(&mut group)?;
+        for ((capture, number), stated) in captures.into_iter().zip(numbers).zip(stated) {
+            let key = (capture.unwrap_or_default(), number.unwrap_or(-1));
+            let session = sessions.entry(key).or_default();
+            session.rows[Table::Calls as usize] = stated.0.calls;
+            session.rows[Table::Threads as usize] = 1;
+            session.thread = Some(stated);
+        }
+    }
+    Ok(())
+}
+
+fn read_runs(
+    path: &Path,
     sessions: &mut BTreeMap<SessionKey, SessionCounts>,
 ) -> Result<(), DatasetError> {
     let reader = PartReader::open(path, Table::Runs)?;
@@ -103,6 +134,7 @@ pub fn read(
             let key = (capture.unwrap_or_default(), number.unwrap_or(-1));
             let session = sessions.entry(key).or_default();
             session.card = cards[at];
+            session.rows[Table::Runs as usize] = 1;
             rows.iter().for_each(|(table, rows)| session.rows[*table as usize] = rows[at]);
             session.counts = CardCounts {
                 accesses: accesses[at],

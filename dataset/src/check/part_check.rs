@@ -5,8 +5,8 @@ use std::path::Path;
 
 use super::{SessionKey, is_in_hour};
 use crate::accesses::PAGE_LOG2;
-use crate::compact::arrival_column;
 use crate::error::DatasetError;
+use crate::log::EXITS;
 use crate::partition::Partition;
 use crate::reader::{GroupReader, PartReader};
 use crate::schema::Table;
@@ -26,6 +26,8 @@ pub struct Found {
     pub accesses_before_start: u64,
     /// Records that the card lost.
     pub card_lost_records: u64,
+    /// Calls by how they ended.
+    pub exits: [u64; EXITS.len()],
 }
 
 impl Found {
@@ -59,15 +61,19 @@ pub fn check(
         let sessions = group.numbers("session")?;
         let keys: Vec<_> = captures.into_iter().zip(sessions).collect();
         let mut problem = |text: &str| problems.push(format!("row group {number}: {text}"));
-        let time = arrival_column(table);
+        let time = table.time();
         let arrivals = group.numbers(time)?;
         if !arrivals.iter().flatten().all(|time| is_in_hour(partition, *time)) {
-            problem("an arrival is not in the hour of the partition");
+            problem("a time is not in the hour of the partition");
         }
         if !group.has_bounds(time, &arrivals) {
-            problem("wrong bounds of arrival");
+            problem(&format!("wrong bounds of {time}"));
         }
         let represented = represented(&mut group, &keys, table, &mut problem)?;
+        let exits = match table {
+            Table::Calls => calls(&mut group, &mut problem)?,
+            _ => Vec::new(),
+        };
         let gaps = if table == Table::Gaps { gap_columns(&mut group)? } else { Vec::new() };
         for (at, key) in keys.into_iter().enumerate() {
             let (Some(capture), Some(session)) = key else {
@@ -82,6 +88,9 @@ pub fn check(
                 _ => &mut found.accesses,
             };
             *sum = sum.saturating_add(count);
+            if let Some(exit) = exits.get(at) {
+                found.exits[*exit] += 1;
+            }
             if let Some(gap) = gaps.get(at) {
                 found.card_lost_records = found
                     .card_lost_records
@@ -145,6 +154,31 @@ fn represented(
             .collect()),
         _ => Ok(Vec::new()),
     }
+}
+
+/// How each call ended, by [`EXITS`]. Checks its times.
+fn calls(
+    group: &mut GroupReader<'_>,
+    problem: &mut impl FnMut(&str),
+) -> Result<Vec<usize>, DatasetError> {
+    let (end_times, ends) = (group.numbers("end_time")?, group.numbers("end_time_ns")?);
+    let is_same = |(time, ns): (&Option<i64>, &Option<i64>)| {
+        ns.is_none_or(|ns| *time == Some(ns.div_euclid(1_000_000)))
+    };
+    if !end_times.iter().zip(&ends).all(is_same) {
+        problem("an end_time is not that of end_time_ns");
+    }
+    let (inclusive, own) = (group.numbers("inclusive_ns")?, group.numbers("self_ns")?);
+    if !inclusive.iter().zip(&own).all(|(inclusive, own)| own <= inclusive) {
+        problem("a self_ns is above inclusive_ns");
+    }
+    let exits = group.texts("exit")?.into_iter();
+    let place = |exit: Option<String>| EXITS.iter().position(|name| Some(*name) == exit.as_deref());
+    let exits: Option<Vec<usize>> = exits.map(place).collect();
+    if exits.is_none() {
+        problem("an exit has no known value");
+    }
+    Ok(exits.unwrap_or_default())
 }
 
 /// What a row of the table of gaps adds to the losses.

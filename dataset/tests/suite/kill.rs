@@ -108,20 +108,32 @@ fn a_killed_process_leaves_whole_parts_and_the_next_one_completes_them() {
     let folder = folder();
     let capture = folder.path().join("capture.pcapng");
     write(&capture, &everything(), BEFORE_THE_HOUR, Duration::from_micros(3));
-    let whole = Dataset::new(folder.path().join("whole"));
-    add(&whole, &capture);
+    kill_adding(folder.path(), &capture);
+}
+
+#[test]
+fn a_process_that_adds_a_log_leaves_whole_parts_too() {
+    let folder = folder();
+    let (log, _) = crate::logs::log(folder.path());
+    kill_adding(folder.path(), &log);
+}
+
+/// Kills a process that adds a capture or log before each of its changes.
+fn kill_adding(folder: &Path, capture: &Path) {
+    let whole = Dataset::new(folder.join("whole"));
+    add(&whole, capture);
     let whole = visible(whole.root());
     let (mut completed, mut interrupted) = (0, 0);
     for change in 0.. {
-        let root = folder.path().join(format!("killed-{change}"));
-        if !killed_before(change, &[Path::new("add"), &root, &capture]) {
+        let root = folder.join(format!("killed-{change}"));
+        if !killed_before(change, &[Path::new("add"), &root, capture]) {
             break;
         }
         let left = visible(&root);
         let is_whole = |(path, bytes): (&_, &_)| whole.get(path) == Some(bytes);
         assert!(left.iter().all(is_whole), "killed before change {change}");
         let dataset = Dataset::new(&root);
-        let added = dataset.add(&capture, &OPTIONS).unwrap();
+        let added = dataset.add(capture, &OPTIONS).unwrap();
         // What had been decided is completed, not made again.
         completed += usize::from(matches!(added, Added::Present) && left.len() < whole.len());
         interrupted += usize::from(!left.is_empty() && left.len() < whole.len());

@@ -6,6 +6,7 @@ mod database;
 mod documented;
 mod full_disk;
 mod kill;
+mod logs;
 mod samples;
 mod truth;
 

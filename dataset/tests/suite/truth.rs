@@ -180,10 +180,6 @@ fn a_check_finds_what_is_missing_or_wrong() {
     let moved = accesses.parent().unwrap().with_file_name("hour=2023111500");
     std::fs::create_dir(&moved).unwrap();
     std::fs::rename(&accesses, moved.join("part.parquet")).unwrap();
-    assert!(
-        problems().contains("an arrival is not in the hour of the partition"),
-        "{}",
-        problems()
-    );
+    assert!(problems().contains("a time is not in the hour of the partition"), "{}", problems());
     assert_eq!(Hour::parse("2023111500"), Some(Hour::of(Duration::from_secs(1_700_006_400))));
 }

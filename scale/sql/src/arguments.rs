@@ -10,7 +10,7 @@ use hmtt_sql::output::Format;
 #[command(
     name = "hmtt sql",
     version,
-    after_help = "The tables are accesses, pages, slices, gaps, tags, events and runs; `describe accesses` lists \
+    after_help = "The tables are accesses, pages, slices, gaps, tags, events, calls, runs and threads; `describe accesses` lists \
     columns. docs/sql.md describes the tables and functions, docs/queries has examples.\n\n\
     Exit codes: 0 done, 1 error, 2 wrong usage, 3 done, but a damaged part was left out or a capture is cut; \
     130 interrupted."

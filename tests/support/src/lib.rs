@@ -1,6 +1,7 @@
 //! Test support that several crates share: frames as a card or a hostile sender sends them, captures of such frames, tag
 //! logs, scratch files, and the programs under test.
 
+pub mod call_log;
 pub mod captures;
 pub mod card;
 pub mod clocks;

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use hmtt_format::tag_log::{
     Chunk, ClockPair, Content, EventEncoder, Full, Header, LossReason, TagEvent,
 };
+use rustix::fs::{FlockOperation, flock};
 
 use super::clock;
 use super::untrusted::Untrusted;
@@ -60,6 +61,9 @@ impl Writer {
     /// # Errors
     /// The header cannot be written.
     pub fn new(mut file: File, header: Header) -> io::Result<Self> {
+        // Who reads a log that must be complete waits for the end of this lock. A pipe, or a file system without locks,
+        // is written without one.
+        let _ = flock(&file, FlockOperation::NonBlockingLockExclusive);
         file.write_all(&header.encode())?;
         let buffer = vec![0; BUFFER_BYTES];
         let (first, clocks) = (clock::pair(), Instant::now());

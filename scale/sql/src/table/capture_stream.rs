@@ -87,7 +87,7 @@ impl CaptureStream {
         let path = &self.capture.path;
         let mut rows = match CaptureRows::open(path, &options) {
             Err(error) if self.skips_damaged => {
-                self.shared.missing(in_full(&error));
+                self.shared.missing(error.in_full());
                 return Ok(());
             }
             opened => opened.map_err(failed)?,
@@ -102,7 +102,7 @@ impl CaptureStream {
                 Ok(true) => {}
                 Ok(false) => break,
                 Err(error) if self.skips_damaged => {
-                    self.shared.missing(format!("{}; read up to there", in_full(&error)));
+                    self.shared.missing(format!("{}; read up to there", error.in_full()));
                     return batches.finish();
                 }
                 Err(error) => return Err(failed(error)),
@@ -114,15 +114,4 @@ impl CaptureStream {
         }
         batches.finish()
     }
-}
-
-/// An error with its causes.
-fn in_full(error: &DatasetError) -> String {
-    let mut text = error.to_string();
-    let mut cause = std::error::Error::source(error);
-    while let Some(error) = cause {
-        text.push_str(&format!(": {error}"));
-        cause = error.source();
-    }
-    text
 }

@@ -118,7 +118,7 @@ impl TraceTable {
         partitions: &PartitionFilter,
         filters: &[Expr],
     ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
-        if self.sources.captures.is_empty() {
+        if self.sources.captures.is_empty() || !self.table.is_of_captures() {
             return Ok(None);
         }
         let stream = |capture: &Arc<crate::sources::Capture>| -> Arc<dyn PartitionStream> {

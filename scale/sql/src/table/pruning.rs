@@ -1,7 +1,7 @@
 //! Decides which partitions can have rows of a result, by the names of their folders.
 //!
 //! Conditions on `run`, `board` and `hour` alone are decided exactly. Others exclude a partition by its hour, within which
-//! all arrivals of its rows are.
+//! all arrivals of its rows are, or the ends of its calls.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -54,6 +54,7 @@ pub struct PartitionFilter {
     exact: Option<Arc<dyn PhysicalExpr>>,
     /// A condition on any columns.
     other: Option<Arc<PruningPredicate>>,
+    time: &'static str,
 }
 
 impl PartitionFilter {
@@ -69,6 +70,7 @@ impl PartitionFilter {
         let exact = conjunction(exact)
             .map(|filter| session.create_physical_expr(filter, &schema))
             .transpose()?;
+        let time = table.time();
         let table = schema::of_table(table).table_schema();
         let pruning = |predicate: &Arc<dyn PhysicalExpr>| {
             let builder = PruningPredicateBuilder::new().with_file_schema(table.clone());
@@ -76,7 +78,7 @@ impl PartitionFilter {
         };
         // A condition that cannot be used to exclude anything is no error.
         let other = predicate.and_then(|predicate| pruning(predicate).ok());
-        Ok(PartitionFilter { exact, other })
+        Ok(PartitionFilter { exact, other, time })
     }
 
     /// Whether each partition can have rows of the result.
@@ -86,7 +88,7 @@ impl PartitionFilter {
             return Ok(keeps);
         }
         if let Some(other) = &self.other {
-            keeps = other.prune(&Places(places))?;
+            keeps = other.prune(&Places { places, time: self.time })?;
         }
         if let Some(exact) = &self.exact {
             let columns = PARTITIONS.map(|name| column(places, name)).into_iter().flatten();
@@ -118,14 +120,18 @@ fn column(places: &[Place], name: &str) -> Option<ArrayRef> {
 }
 
 /// Bounds of the values in partitions.
-struct Places<'a>(&'a [Place]);
+struct Places<'a> {
+    places: &'a [Place],
+    /// Name of the column of times whose hour is that of the partition.
+    time: &'static str,
+}
 
 impl Places<'_> {
     fn bounds(&self, column: &Column, arrival: impl Fn(Duration) -> i64) -> Option<ArrayRef> {
-        if column.name() != "arrival" {
-            return self::column(self.0, column.name());
+        if column.name() != self.time {
+            return self::column(self.places, column.name());
         }
-        let times = self.0.iter().map(|place| arrival(place.hour.begin()));
+        let times = self.places.iter().map(|place| arrival(place.hour.begin()));
         let times = TimestampMillisecondArray::from_iter_values(times);
         Some(Arc::new(times.with_timezone("UTC")))
     }
@@ -145,7 +151,7 @@ impl PruningStatistics for Places<'_> {
     }
 
     fn num_containers(&self) -> usize {
-        self.0.len()
+        self.places.len()
     }
 
     fn null_counts(&self, _: &Column) -> Option<ArrayRef> {

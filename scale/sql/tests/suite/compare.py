@@ -9,7 +9,7 @@ from pathlib import Path
 
 import duckdb
 
-TABLES = ["accesses", "pages", "slices", "gaps", "tags", "events", "runs"]
+TABLES = ["accesses", "pages", "slices", "gaps", "tags", "events", "calls", "runs", "threads"]
 
 
 def coordinate(masks):

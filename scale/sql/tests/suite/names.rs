@@ -19,7 +19,7 @@ fn names_of_results_are_in_the_glossary() {
     assert_documented("approx_stack_distance", keys(&row["distances"]));
     assert_documented("approx_stack_distance", keys(&row["distances"]["distances"][0]));
     assert_documented("histogram", keys(&row["histogram"][0]));
-    for table in ["accesses", "gaps", "runs"] {
+    for table in ["accesses", "gaps", "calls", "runs", "threads"] {
         let text = succeed(&[
             "--format",
             "csv",

@@ -8,6 +8,7 @@ use hmtt_dataset::{AddOptions, Added, Dataset, default_run};
 use hmtt_format::frame::{FrameKind, Heartbeat};
 use hmtt_format::record::{Half, PageRun, TagSource, WordRecord};
 use hmtt_format::{Direction, FaultKind};
+use hmtt_test_support::call_log;
 use hmtt_test_support::card::Card;
 
 /// 2023-11-14 22:59:58 UTC.
@@ -156,9 +157,12 @@ pub fn captures(folder: &Path) -> [PathBuf; 2] {
     paths
 }
 
-/// A data set of [`captures`].
+/// A data set of [`captures`] and of a log of tags.
 pub fn dataset(folder: &Path) -> PathBuf {
     let data = folder.join("data");
     captures(folder).iter().for_each(|capture| add(&data, capture));
+    let log = folder.join("prog.tags");
+    call_log::write(&log, 3, 40, BEGIN.as_nanos() as u64, 11);
+    add(&data, &log);
     data
 }

@@ -1,0 +1,91 @@
+//! Converts the ticks of a log to times.
+//!
+//! The log has readings of the processor's counter and of the wall clock. Between two of them time is interpolated,
+//! before the first and after the last one it goes on with the counter's frequency.
+
+use std::path::Path;
+
+use hmtt::tags::nanoseconds;
+use hmtt_format::tag_log::{ClockPair, Content};
+
+use crate::error::DatasetError;
+
+/// The clocks of a log.
+#[derive(Clone, Debug, Default)]
+pub struct LogClock {
+    /// Begin of the log, in nanoseconds since the Unix epoch.
+    pub start_ns: u64,
+    is_timed: bool,
+    tsc_hz: u64,
+    /// Readings, in the order of the counter.
+    readings: Vec<ClockPair>,
+}
+
+impl LogClock {
+    /// Reads the clocks of a log.
+    ///
+    /// # Errors
+    /// The log cannot be read.
+    pub fn read(path: &Path) -> Result<Self, DatasetError> {
+        let (mut reader, _) = super::open(path)?;
+        let header = *reader.header();
+        let mut readings = Vec::new();
+        while let Some(chunk) = reader.next_chunk().map_err(DatasetError::log(path))? {
+            if let Content::Clocks(clocks) = chunk.content {
+                readings.push(clocks);
+            }
+        }
+        readings.sort_by_key(|clocks| clocks.tsc);
+        readings.dedup_by_key(|clocks| clocks.tsc);
+        let (start_ns, is_timed, tsc_hz) = (header.start_ns, header.is_timed, header.tsc_hz);
+        Ok(LogClock { start_ns, is_timed, tsc_hz, readings })
+    }
+
+    /// Time of a tick, in nanoseconds since the Unix epoch; `None` if the log has no times, or no clocks.
+    pub fn time_ns(&self, tsc: u64) -> Option<u64> {
+        if !self.is_timed || self.tsc_hz == 0 {
+            return None;
+        }
+        let behind = self.readings.partition_point(|clocks| clocks.tsc <= tsc);
+        let before = behind.checked_sub(1).map(|place| &self.readings[place]);
+        let after = |clocks: &ClockPair| nanoseconds(tsc - clocks.tsc, self.tsc_hz);
+        Some(match (before, self.readings.get(behind)) {
+            (Some(one), Some(other)) => {
+                let ticks = i128::from(other.tsc - one.tsc);
+                let ns = i128::from(other.realtime_ns) - i128::from(one.realtime_ns);
+                let since = ns * i128::from(tsc - one.tsc) / ticks;
+                u64::try_from(i128::from(one.realtime_ns) + since).unwrap_or(0)
+            }
+            (Some(one), None) => one.realtime_ns.saturating_add(after(one)),
+            (None, Some(other)) => {
+                let ns = nanoseconds(other.tsc - tsc, self.tsc_hz);
+                other.realtime_ns.saturating_sub(ns)
+            }
+            (None, None) => return None,
+        })
+    }
+
+    /// Nanoseconds of some ticks; `None` if the log has no times, or the frequency is not known.
+    pub fn duration_ns(&self, ticks: u64) -> Option<u64> {
+        (self.is_timed && self.tsc_hz != 0).then(|| nanoseconds(ticks, self.tsc_hz))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_interpolated_between_readings() {
+        let reading = |tsc, realtime_ns| ClockPair { tsc, monotonic_ns: 0, realtime_ns };
+        let readings = vec![reading(1000, 5_000), reading(2000, 6_100), reading(3000, 6_000)];
+        let clock = LogClock { start_ns: 7, is_timed: true, tsc_hz: 1_000_000_000, readings };
+        let times = [900, 1000, 1500, 2000, 2500, 3000, 3200].map(|tsc| clock.time_ns(tsc));
+        let expected = [4_900, 5_000, 5_550, 6_100, 6_050, 6_000, 6_200].map(Some);
+        assert_eq!(times, expected);
+        let untimed = LogClock { is_timed: false, ..clock.clone() };
+        assert_eq!((untimed.time_ns(1000), untimed.duration_ns(5)), (None, None));
+        let none = LogClock { readings: Vec::new(), ..clock };
+        assert_eq!((none.time_ns(1000), none.duration_ns(5)), (None, Some(5)));
+    }
+}
