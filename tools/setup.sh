@@ -20,6 +20,7 @@ if [ "$purpose" = bench ]; then
 fi
 if [ "$purpose" = scale ]; then
     need python3 python3
+    need java default-jre-headless
     python3 -c 'import ensurepip, venv' 2>/dev/null || missing="$missing python3-venv"
 fi
 if [ "$purpose" = all ]; then
@@ -111,20 +112,20 @@ install_tools() {
     fi
 }
 
-# DuckDB alone, in a folder of its own, unless it is among the tools.
-install_duckdb() {
-    if target/tools/bin/python3 -c 'import duckdb' 2>/dev/null ||
-        target/duckdb/bin/python3 -c 'import duckdb' 2>/dev/null; then
-        return
-    fi
-    echo "setup: installing DuckDB into target/duckdb"
-    version=$(grep '^duckdb==' tools/requirements.txt)
-    if ! { python3 -m venv target/duckdb &&
-        target/duckdb/bin/pip install --quiet --disable-pip-version-check "$version"; }; then
-        echo "setup: could not install DuckDB from PyPI; queries are not compared with it" >&2
+# What the query engine is compared with, in a folder of its own.
+install_scale_tools() {
+    stamp=target/scale/requirements.txt
+    cmp -s tools/requirements-scale.txt "$stamp" && return
+    echo "setup: installing DuckDB, Spark and servers of object stores into target/scale"
+    if python3 -m venv target/scale &&
+        target/scale/bin/pip install --quiet --disable-pip-version-check -r tools/requirements-scale.txt; then
+        cp tools/requirements-scale.txt "$stamp"
+    else
+        echo "setup: could not install from PyPI; queries are not compared with other engines, and no object" \
+            "stores are tested" >&2
     fi
 }
 
 [ -z "$missing" ] || install_packages
 [ "$purpose" != all ] || install_tools
-[ "$purpose" != scale ] || install_duckdb
+[ "$purpose" != scale ] || install_scale_tools

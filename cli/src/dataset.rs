@@ -4,6 +4,7 @@ mod add;
 mod check;
 mod compact;
 mod follow;
+mod push;
 mod remove;
 
 use std::path::PathBuf;
@@ -24,6 +25,7 @@ enum Command {
     Check(check::Arguments),
     Compact(compact::Arguments),
     Drop(remove::Arguments),
+    Push(push::Arguments),
 }
 
 /// The data set of a command.
@@ -42,5 +44,6 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
         Command::Check(arguments) => check::run(arguments),
         Command::Compact(arguments) => compact::run(arguments),
         Command::Drop(arguments) => remove::run(arguments),
+        Command::Push(arguments) => push::run(arguments),
     }
 }

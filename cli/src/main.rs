@@ -33,6 +33,7 @@ mod monitor;
 mod output;
 #[cfg(all(feature = "analysis", feature = "tag"))]
 mod pagemap;
+mod scale_program;
 mod sql;
 mod standard_io;
 #[cfg(feature = "tag")]

@@ -1,15 +1,10 @@
-//! `hmtt sql`: executes `hmtt-sql`, which is built apart because its query engine is large.
+//! `hmtt sql`: executes `hmtt-sql`.
 
 use std::ffi::OsString;
-use std::io::{Error, ErrorKind};
-use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
-use std::process::Command;
 
-use anyhow::{Context, Result, bail};
+use anyhow::Result;
 
-/// The program.
-const PROGRAM: &str = "hmtt-sql";
+use super::scale_program;
 
 /// Query data sets and captures with SQL
 #[derive(clap::Args)]
@@ -27,22 +22,5 @@ pub struct Arguments {
 
 /// Runs the command. Returns only with an error.
 pub fn run(arguments: &Arguments) -> Result<bool> {
-    let (program, error) = execute(&arguments.arguments);
-    if error.kind() == ErrorKind::NotFound {
-        bail!(
-            "{PROGRAM} is neither beside hmtt nor in PATH; build it with `cargo build --release --manifest-path \
-             scale/Cargo.toml` and copy scale/target/release/{PROGRAM} there"
-        );
-    }
-    Err(error).with_context(|| format!("cannot execute {}", program.display()))
-}
-
-/// Replaces this process. Returns only if that fails, with what could not be executed.
-fn execute(arguments: &[OsString]) -> (PathBuf, Error) {
-    let beside = std::env::current_exe().ok().map(|own| own.with_file_name(PROGRAM));
-    if let Some(program) = beside.filter(|program| program.is_file()) {
-        let error = Command::new(&program).args(arguments).exec();
-        return (program, error);
-    }
-    (PROGRAM.into(), Command::new(PROGRAM).args(arguments).exec())
+    scale_program::execute("hmtt-sql", &arguments.arguments)
 }

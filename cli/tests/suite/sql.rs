@@ -27,3 +27,16 @@ fn without_the_program_it_is_said_how_it_is_built() {
     assert!(error.contains("hmtt-sql is neither beside hmtt nor in PATH"), "{error}");
     assert!(error.contains("cargo build --release --manifest-path scale/Cargo.toml"), "{error}");
 }
+
+#[test]
+fn a_data_set_is_copied_by_a_program_of_its_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = folder.path().join("hmtt-push");
+    std::fs::write(&program, "#!/bin/sh\nprintf '%s\\n' \"$@\"\n").unwrap();
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_hmtt"));
+    command.args(["dataset", "push", "--verify", "data", "s3://bucket/lab"]);
+    let output = command.env("PATH", folder.path()).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "--verify\ndata\ns3://bucket/lab\n");
+    assert!(output.status.success());
+}

@@ -138,8 +138,8 @@ fn main() {
     let parts = dataset.parts_of(Table::Accesses).unwrap();
     let bytes: u64 = parts.iter().map(|(_, path)| data.join(path).metadata().unwrap().len()).sum();
     println!("{accesses} accesses in {} parts, {bytes} bytes\n", parts.len());
-    let python = ["tools", "duckdb"]
-        .map(|folder| here.join("../../target").join(folder).join("bin/python3"));
+    let python =
+        ["scale", "tools"].map(|folder| here.join("../../target").join(folder).join("bin/python3"));
     let python = python.into_iter().find(|python| {
         Command::new(python)
             .args(["-c", "import duckdb"])

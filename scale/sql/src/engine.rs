@@ -25,9 +25,10 @@ use crate::damage;
 use crate::functions::{self, AddressMaps, OF_MAPS, OF_TIMELINES, TagSource, Timelines};
 use crate::memory::DividedPool;
 use crate::order;
+use crate::remote;
 use crate::shared::Shared;
 use crate::sources::Sources;
-use crate::store::CountedFiles;
+use crate::store::CountedStore;
 use crate::table::TraceTable;
 use crate::tags;
 
@@ -89,6 +90,7 @@ fn message(error: &DataFusionError) -> String {
             }
             text
         }
+        DataFusionError::ObjectStore(error) => remote::reason(&**error),
         _ => error.strip_backtrace(),
     };
     text.trim_end().replace('\n', " ")
@@ -146,7 +148,7 @@ impl Engine {
     ///
     /// # Errors
     /// The folder of temporary files cannot be used.
-    pub fn new(sources: Sources, options: &EngineOptions) -> Result<Self, EngineError> {
+    pub fn new(mut sources: Sources, options: &EngineOptions) -> Result<Self, EngineError> {
         let shared = Arc::new(Shared::default());
         let pool = DividedPool::new(options.memory_bytes);
         let pool = TrackConsumersPool::new(pool, NAMED_CONSUMERS);
@@ -155,13 +157,18 @@ impl Engine {
             runtime = runtime.with_temp_file_path(folder.clone());
         }
         let context = SessionContext::new_with_config_rt(config(options), runtime.build_arc()?);
-        let store: Arc<dyn ObjectStore> = Arc::new(CountedFiles::new(shared.clone()));
-        context.register_object_store(ObjectStoreUrl::local_filesystem().as_ref(), store.clone());
+        let files: Arc<dyn ObjectStore> = Arc::new(CountedStore::of_files(shared.clone()));
+        context.register_object_store(ObjectStoreUrl::local_filesystem().as_ref(), files.clone());
+        for location in sources.remotes.iter_mut().map(|remote| &mut remote.location) {
+            location.store =
+                Arc::new(CountedStore::of_objects(location.store.clone(), shared.clone()));
+            context.register_object_store(location.base.as_ref(), location.store.clone());
+        }
         let sources = Arc::new(sources);
         for table in Table::ALL {
-            let (sources, store, shared) = (sources.clone(), store.clone(), shared.clone());
+            let (sources, files, shared) = (sources.clone(), files.clone(), shared.clone());
             let skips_damaged = options.skips_damaged;
-            let provider = TraceTable { table, sources, store, shared, skips_damaged };
+            let provider = TraceTable { table, sources, files, shared, skips_damaged };
             context.register_table(table.name(), Arc::new(provider))?;
         }
         let (maps, timelines) = (Arc::default(), Arc::default());

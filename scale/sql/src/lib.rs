@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! paths    -> sources    data sets and captures
+//! URLs     -> remote     data sets in object stores; `push` copies data sets there
 //! sources  -> table      tables of the query engine: parts of data sets, pruned; rows of captures, decoded
 //!             functions  pages, lines, banks and rows of addresses; functions of programs; histograms, stack distances
 //! query    -> engine     plan -> batches of rows, with a limit of memory
@@ -22,6 +23,8 @@ mod functions;
 mod memory;
 mod order;
 pub mod output;
+pub mod push;
+pub mod remote;
 mod schema;
 mod shared;
 mod sources;

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use datafusion::common::Result;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::logical_expr::{Expr, LogicalPlan};
-use hmtt_dataset::Table;
+use hmtt_dataset::{Partition, Table};
 
 use crate::sources::Sources;
 
@@ -29,6 +29,10 @@ impl Boards {
             for (partition, _) in dataset.parts_of(Table::Runs).unwrap_or_default() {
                 boards.names.insert((partition.run, partition.board));
             }
+        }
+        for part in sources.remotes.iter().flat_map(|remote| remote.parts_of(Table::Runs)) {
+            let Partition { run, board, .. } = &part.partition;
+            boards.names.insert((run.clone(), board.clone()));
         }
         boards
     }

@@ -91,35 +91,50 @@ fn execute(arguments: &Arguments, sql: &str, paths: &[PathBuf]) -> Result<End> {
     }
     let staged =
         arguments.output.as_deref().map(|path| stage(path, arguments.force)).transpose()?;
-    let engine = Engine::new(Sources::open(paths)?, &options)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(options.threads)
         .thread_stack_size(WORKER_STACK_BYTES)
         .enable_all()
         .build()?;
+    let sources =
+        match runtime.block_on(interruptible(async { Ok(Sources::open(paths).await?) }))? {
+            Ended::Done(sources) => sources,
+            Ended::Signal(signal) => return Ok(End::Signal(signal)),
+        };
+    let engine = Engine::new(sources, &options)?;
     let progress = Progress::start(engine.shared());
-    let ended = runtime.block_on(async {
-        let mut interrupt = signal(SignalKind::interrupt())?;
-        let mut terminate = signal(SignalKind::terminate())?;
-        tokio::select! {
-            biased;
-            _ = interrupt.recv() => Ok(Some(libc_signal(SignalKind::interrupt()))),
-            _ = terminate.recv() => Ok(Some(libc_signal(SignalKind::terminate()))),
-            result = answer(&engine, arguments, sql, staged.as_ref(), &progress) => result.map(|()| None),
-        }
-    });
+    let answer = answer(&engine, arguments, sql, staged.as_ref(), &progress);
+    let ended = runtime.block_on(interruptible(answer));
     progress.end();
     runtime.shutdown_timeout(LAST_READS);
     for message in engine.shared().take_messages() {
         report(&message);
     }
-    if let Some(signal) = ended? {
+    if let Ended::Signal(signal) = ended? {
         return Ok(End::Signal(signal));
     }
     if let (Some(staged), Some(path)) = (staged, &arguments.output) {
         staged.publish().with_context(|| path.display().to_string())?;
     }
     Ok(if engine.shared().is_missing() { End::Missing } else { End::Done })
+}
+
+/// How a part of a run ended.
+enum Ended<T> {
+    Done(T),
+    Signal(u8),
+}
+
+/// Waits for a result or for a signal.
+async fn interruptible<T>(work: impl Future<Output = Result<T>>) -> Result<Ended<T>> {
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut terminate = signal(SignalKind::terminate())?;
+    tokio::select! {
+        biased;
+        _ = interrupt.recv() => Ok(Ended::Signal(libc_signal(SignalKind::interrupt()))),
+        _ = terminate.recv() => Ok(Ended::Signal(libc_signal(SignalKind::terminate()))),
+        result = work => result.map(Ended::Done),
+    }
 }
 
 fn libc_signal(kind: SignalKind) -> u8 {

@@ -39,18 +39,18 @@ impl Shared {
         self.bytes_read.fetch_add(bytes, Relaxed);
     }
 
-    /// Notes a part or a capture of a table, and whether it is chosen.
-    pub fn note(&self, path: PathBuf, bytes: u64, is_chosen: bool) {
+    /// Notes a part or a capture of a table, and whether it is chosen. `path`: of a file.
+    pub fn note(&self, path: Option<PathBuf>, bytes: u64, is_chosen: bool) {
         self.parts_total.fetch_add(1, Relaxed);
         self.bytes_total.fetch_add(bytes, Relaxed);
         if is_chosen {
             self.parts_chosen.fetch_add(1, Relaxed);
             self.bytes_chosen.fetch_add(bytes, Relaxed);
-            self.chosen.lock().unwrap_or_else(PoisonError::into_inner).insert(path);
+            self.chosen.lock().unwrap_or_else(PoisonError::into_inner).extend(path);
         }
     }
 
-    /// The parts and captures that were chosen.
+    /// The files of parts and captures that were chosen.
     pub fn chosen(&self) -> Vec<PathBuf> {
         self.chosen.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
     }

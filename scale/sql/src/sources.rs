@@ -1,4 +1,4 @@
-//! Opens what is queried: data sets and captures.
+//! Opens what is queried: data sets, on disks and in object stores, and captures.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Read};
@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use hmtt_dataset::{CaptureHash, Dataset, DatasetError, default_run};
+
+use crate::remote::{Location, RemoteDataset, RemoteError, is_url};
 
 /// First bytes of a pcapng file, the same in both byte orders.
 const PCAPNG: [u8; 4] = [0x0a, 0x0d, 0x0d, 0x0a];
@@ -24,6 +26,9 @@ pub enum SourceError {
     /// The data set cannot be opened.
     #[error(transparent)]
     Dataset(#[from] DatasetError),
+    /// A data set in an object store cannot be opened.
+    #[error(transparent)]
+    Remote(#[from] RemoteError),
 }
 
 /// A capture that is queried.
@@ -57,18 +62,25 @@ impl Capture {
 pub struct Sources {
     /// Data sets.
     pub(crate) datasets: Vec<Dataset>,
+    /// Data sets in object stores.
+    pub(crate) remotes: Vec<RemoteDataset>,
     /// Captures.
     pub(crate) captures: Vec<Arc<Capture>>,
 }
 
 impl Sources {
-    /// Opens folders as data sets and files as captures.
+    /// Opens folders and URLs as data sets and files as captures.
     ///
     /// # Errors
     /// A path is neither, or cannot be read.
-    pub fn open(paths: &[PathBuf]) -> Result<Self, SourceError> {
+    pub async fn open(paths: &[PathBuf]) -> Result<Self, SourceError> {
         let mut sources = Sources::default();
         for path in paths {
+            if is_url(path) {
+                let location = Location::new(&path.to_string_lossy())?;
+                sources.remotes.push(RemoteDataset::open(location).await?);
+                continue;
+            }
             let about = path.metadata().map_err(|error| SourceError::Open(path.clone(), error))?;
             if about.is_dir() {
                 sources.datasets.push(open_dataset(path)?);

@@ -1,4 +1,4 @@
-//! Reads files, and counts the bytes that are read.
+//! Reads files and objects, and counts the bytes that are read.
 
 use std::fmt;
 use std::ops::Range;
@@ -10,37 +10,44 @@ use futures::stream::BoxStream;
 use object_store::local::LocalFileSystem;
 use object_store::path::Path;
 use object_store::{
-    CopyOptions, GetOptions, GetResult, ListResult, MultipartUpload, ObjectMeta, ObjectStore,
-    PutMultipartOptions, PutOptions, PutPayload, PutResult, Result,
+    CopyOptions, GetOptions, GetResult, ListResult, MultipartUpload, OBJECT_STORE_COALESCE_DEFAULT,
+    ObjectMeta, ObjectStore, ObjectStoreExt, PutMultipartOptions, PutOptions, PutPayload,
+    PutResult, Result, coalesce_ranges,
 };
 
 use crate::shared::Shared;
 
-/// The local file system, whose reads are counted.
+/// A store whose reads are counted.
 #[derive(Debug)]
-pub struct CountedFiles {
-    files: LocalFileSystem,
+pub struct CountedStore {
+    store: Arc<dyn ObjectStore>,
     shared: Arc<Shared>,
+    is_local: bool,
 }
 
-impl CountedFiles {
-    /// Counts the bytes in `shared`.
-    pub fn new(shared: Arc<Shared>) -> Self {
-        CountedFiles { files: LocalFileSystem::new(), shared }
+impl CountedStore {
+    /// The local file system. Counts the bytes in `shared`.
+    pub fn of_files(shared: Arc<Shared>) -> Self {
+        CountedStore { store: Arc::new(LocalFileSystem::new()), shared, is_local: true }
+    }
+
+    /// An object store.
+    pub fn of_objects(store: Arc<dyn ObjectStore>, shared: Arc<Shared>) -> Self {
+        CountedStore { store, shared, is_local: false }
     }
 }
 
-impl fmt::Display for CountedFiles {
+impl fmt::Display for CountedStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.files.fmt(f)
+        self.store.fmt(f)
     }
 }
 
 #[async_trait]
-impl ObjectStore for CountedFiles {
+impl ObjectStore for CountedStore {
     async fn get_opts(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
         let is_read = !options.head;
-        let found = self.files.get_opts(location, options).await?;
+        let found = self.store.get_opts(location, options).await?;
         if is_read {
             self.shared.read(found.range.end - found.range.start);
         }
@@ -48,9 +55,14 @@ impl ObjectStore for CountedFiles {
     }
 
     async fn get_ranges(&self, location: &Path, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
-        let found = self.files.get_ranges(location, ranges).await?;
-        self.shared.read(found.iter().map(|bytes| bytes.len() as u64).sum());
-        Ok(found)
+        if self.is_local {
+            let found = self.store.get_ranges(location, ranges).await?;
+            self.shared.read(found.iter().map(|bytes| bytes.len() as u64).sum());
+            return Ok(found);
+        }
+        // Ranges that are near each other are one request, with what is between them.
+        let get = |range| self.get_range(location, range);
+        coalesce_ranges(ranges, get, OBJECT_STORE_COALESCE_DEFAULT).await
     }
 
     async fn put_opts(
@@ -59,7 +71,7 @@ impl ObjectStore for CountedFiles {
         payload: PutPayload,
         options: PutOptions,
     ) -> Result<PutResult> {
-        self.files.put_opts(location, payload, options).await
+        self.store.put_opts(location, payload, options).await
     }
 
     async fn put_multipart_opts(
@@ -67,25 +79,25 @@ impl ObjectStore for CountedFiles {
         location: &Path,
         options: PutMultipartOptions,
     ) -> Result<Box<dyn MultipartUpload>> {
-        self.files.put_multipart_opts(location, options).await
+        self.store.put_multipart_opts(location, options).await
     }
 
     fn delete_stream(
         &self,
         locations: BoxStream<'static, Result<Path>>,
     ) -> BoxStream<'static, Result<Path>> {
-        self.files.delete_stream(locations)
+        self.store.delete_stream(locations)
     }
 
     fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>> {
-        self.files.list(prefix)
+        self.store.list(prefix)
     }
 
     async fn list_with_delimiter(&self, prefix: Option<&Path>) -> Result<ListResult> {
-        self.files.list_with_delimiter(prefix).await
+        self.store.list_with_delimiter(prefix).await
     }
 
     async fn copy_opts(&self, from: &Path, to: &Path, options: CopyOptions) -> Result<()> {
-        self.files.copy_opts(from, to, options).await
+        self.store.copy_opts(from, to, options).await
     }
 }

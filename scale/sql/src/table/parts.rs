@@ -1,5 +1,6 @@
-//! Scans the parts of a data set.
+//! Scans the parts of a data set, which are files or objects.
 
+use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -18,10 +19,11 @@ use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_plan::ExecutionPlan;
 use futures::stream::{self, StreamExt};
 use hmtt_dataset::{Dataset, Partition, Table};
-use object_store::{ObjectMeta, ObjectStore};
+use object_store::{ObjectMeta, ObjectStore, ObjectStoreExt};
 
 use super::pruning::{PartitionFilter, Place, hour_number};
 use crate::damage;
+use crate::remote::{RemoteDataset, reason};
 use crate::schema;
 use crate::shared::Shared;
 
@@ -36,8 +38,8 @@ pub struct PartScan<'a> {
     pub table: Table,
     /// The session.
     pub session: &'a dyn Session,
-    /// The files.
-    pub store: &'a Arc<dyn ObjectStore>,
+    /// The file system.
+    pub files: &'a Arc<dyn ObjectStore>,
     /// Where parts are counted.
     pub shared: &'a Shared,
     /// Conditions on partitions.
@@ -54,19 +56,43 @@ pub struct PartScan<'a> {
 
 /// A part that is scanned.
 struct Part {
-    path: PathBuf,
+    /// Path of the file, or URL of the object.
+    name: String,
+    /// Path of the file; `None` for an object.
+    path: Option<PathBuf>,
     meta: ObjectMeta,
     place: Place,
 }
 
+/// Where parts are.
+struct Store<'a> {
+    store: &'a Arc<dyn ObjectStore>,
+    url: ObjectStoreUrl,
+}
+
 impl PartScan<'_> {
-    /// Plans the scan of a data set's parts; `None` without any.
-    pub async fn plan(&self, dataset: &Dataset) -> Result<Option<Arc<dyn ExecutionPlan>>> {
-        let parts = self.chosen(dataset)?;
+    /// Plans the scan of a data set on a disk; `None` without parts.
+    pub async fn files(&self, dataset: &Dataset) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+        let store = Store { store: self.files, url: ObjectStoreUrl::local_filesystem() };
+        self.plan(self.chosen_files(dataset)?, &store).await
+    }
+
+    /// Plans the scan of a data set in an object store; `None` without parts.
+    pub async fn objects(&self, remote: &RemoteDataset) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+        let location = &remote.location;
+        let store = Store { store: &location.store, url: location.base.clone() };
+        self.plan(self.chosen_objects(remote)?, &store).await
+    }
+
+    async fn plan(
+        &self,
+        parts: Vec<Part>,
+        store: &Store<'_>,
+    ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
         let file_schema = schema::of_table(self.table).file_schema();
         let read = stream::iter(parts)
             .map(|part| async move {
-                let statistics = self.statistics(&part, file_schema).await;
+                let statistics = self.statistics(&part, store, file_schema).await;
                 (part, statistics)
             })
             .buffered(FOOTERS)
@@ -77,7 +103,7 @@ impl PartScan<'_> {
             match statistics {
                 Ok(statistics) => files.push(file(part, statistics)),
                 Err(error) if self.skips_damaged => {
-                    self.shared.missing(format!("{}: left out: {error}", part.path.display()));
+                    self.shared.missing(format!("{}: left out: {error}", part.name));
                 }
                 Err(error) => return Err(damaged(&part, &error)),
             }
@@ -85,13 +111,17 @@ impl PartScan<'_> {
         if files.is_empty() {
             return Ok(None);
         }
-        self.scan(files).map(Some)
+        self.scan(files, store).map(Some)
     }
 
-    fn scan(&self, files: Vec<PartitionedFile>) -> Result<Arc<dyn ExecutionPlan>> {
+    fn scan(
+        &self,
+        files: Vec<PartitionedFile>,
+        store: &Store<'_>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
         let table = schema::of_table(self.table).clone();
         let cache = self.session.runtime_env().cache_manager.get_file_metadata_cache();
-        let factory = CachedParquetFileReaderFactory::new(self.store.clone(), cache);
+        let factory = CachedParquetFileReaderFactory::new(store.store.clone(), cache);
         let mut source = ParquetSource::new(table.clone())
             .with_table_parquet_options(self.session.table_options().parquet.clone())
             .with_metadata_size_hint(FOOTER_BYTES)
@@ -101,25 +131,35 @@ impl PartScan<'_> {
         }
         let statistics = sum(&files, table.table_schema());
         let groups = FileGroup::new(files).split_files(self.session.config().target_partitions());
-        let config =
-            FileScanConfigBuilder::new(ObjectStoreUrl::local_filesystem(), Arc::new(source))
-                .with_file_groups(groups)
-                .with_statistics(statistics)
-                .with_projection_indices(self.projection.cloned())?
-                .with_limit(self.limit)
-                .build();
+        let config = FileScanConfigBuilder::new(store.url.clone(), Arc::new(source))
+            .with_file_groups(groups)
+            .with_statistics(statistics)
+            .with_projection_indices(self.projection.cloned())?
+            .with_limit(self.limit)
+            .build();
         Ok(DataSourceExec::from_data_source(config))
     }
 
-    /// The parts that can have rows of the result.
-    fn chosen(&self, dataset: &Dataset) -> Result<Vec<Part>> {
+    /// The objects that can have rows of the result.
+    fn chosen_objects(&self, remote: &RemoteDataset) -> Result<Vec<Part>> {
+        let all: Vec<_> = remote.parts_of(self.table).collect();
+        let places: Vec<Place> = all.iter().map(|part| place(&part.partition)).collect();
+        let keeps = self.partitions.keeps(&places)?;
+        let mut parts = Vec::new();
+        for ((part, place), keep) in all.into_iter().zip(places).zip(keeps) {
+            self.shared.note(None, part.meta.size, keep);
+            if keep {
+                let (name, meta) = (remote.location.name(&part.path), part.meta.clone());
+                parts.push(Part { name, path: None, meta, place });
+            }
+        }
+        Ok(parts)
+    }
+
+    /// The files that can have rows of the result.
+    fn chosen_files(&self, dataset: &Dataset) -> Result<Vec<Part>> {
         let external = |error: hmtt_dataset::DatasetError| DataFusionError::External(error.into());
         let all = dataset.parts_of(self.table).map_err(external)?;
-        let place = |partition: &Partition| Place {
-            run: partition.run.clone(),
-            board: partition.board.clone(),
-            hour: partition.hour,
-        };
         let places: Vec<Place> = all.iter().map(|(partition, _)| place(partition)).collect();
         let keeps = self.partitions.keeps(&places)?;
         let mut parts = Vec::new();
@@ -132,7 +172,7 @@ impl PartScan<'_> {
             // The engine accepts no `..` in a path.
             let path = path.canonicalize().map_err(failed)?;
             let about = path.metadata().map_err(failed)?;
-            self.shared.note(path.clone(), about.len(), keep);
+            self.shared.note(Some(path.clone()), about.len(), keep);
             if keep {
                 let location = object_store::path::Path::from_absolute_path(&path)
                     .map_err(|error| DataFusionError::External(error.into()))?;
@@ -143,27 +183,41 @@ impl PartScan<'_> {
                     e_tag: None,
                     version: None,
                 };
-                parts.push(Part { path, meta, place });
+                let name = path.display().to_string();
+                parts.push(Part { name, path: Some(path), meta, place });
             }
         }
         Ok(parts)
     }
 
     /// The numbers and bounds that the part's footer states. If damaged parts are left out, also reads what the query needs.
-    async fn statistics(&self, part: &Part, schema: &SchemaRef) -> Result<Statistics> {
+    async fn statistics(
+        &self,
+        part: &Part,
+        store: &Store<'_>,
+        schema: &SchemaRef,
+    ) -> Result<Statistics> {
         let cache = self.session.runtime_env().cache_manager.get_file_metadata_cache();
-        let statistics = DFParquetMetadata::new(self.store.as_ref(), &part.meta)
+        let statistics = DFParquetMetadata::new(store.store.as_ref(), &part.meta)
             .with_metadata_size_hint(Some(FOOTER_BYTES))
             .with_file_metadata_cache(Some(cache))
             .fetch_statistics(schema)
             .await?;
         if self.skips_damaged {
-            let (path, columns) = (part.path.clone(), self.columns());
+            let (copy, path, columns) = match &part.path {
+                Some(path) => (None, path.clone(), self.columns()),
+                None => {
+                    let copy = copy(store, &part.meta).await?;
+                    let path = copy.path().to_owned();
+                    (Some(copy), path, self.columns())
+                }
+            };
             let check = move || damage::read(&path, columns.as_deref());
             tokio::task::spawn_blocking(check)
                 .await
                 .map_err(|error| DataFusionError::External(error.into()))?
                 .map_err(|error| DataFusionError::External(error.into()))?;
+            drop(copy);
         }
         Ok(statistics)
     }
@@ -181,6 +235,21 @@ impl PartScan<'_> {
         }
         Some(names)
     }
+}
+
+fn place(partition: &Partition) -> Place {
+    let Partition { run, board, hour, .. } = partition;
+    Place { run: run.clone(), board: board.clone(), hour: *hour }
+}
+
+/// Copies an object into a temporary file.
+async fn copy(store: &Store<'_>, meta: &ObjectMeta) -> Result<tempfile::NamedTempFile> {
+    let mut copy = tempfile::NamedTempFile::new()?;
+    let mut bytes = store.store.get(&meta.location).await?.into_stream();
+    while let Some(bytes) = bytes.next().await {
+        copy.write_all(&bytes?)?;
+    }
+    Ok(copy)
 }
 
 fn file(part: Part, statistics: Statistics) -> PartitionedFile {
@@ -202,9 +271,12 @@ fn sum(files: &[PartitionedFile], schema: &SchemaRef) -> Statistics {
 
 /// The error that names a part.
 fn damaged(part: &Part, error: &DataFusionError) -> DataFusionError {
-    let path = part.path.display();
+    let name = &part.name;
+    if let (None, DataFusionError::ObjectStore(error)) = (&part.path, error.find_root()) {
+        return DataFusionError::Execution(format!("{name}: cannot read: {}", reason(error)));
+    }
     DataFusionError::Execution(format!(
-        "{path}: damaged: {}; give --skip-damaged to read the other parts",
+        "{name}: damaged: {}; give --skip-damaged to read the other parts",
         error.strip_backtrace()
     ))
 }

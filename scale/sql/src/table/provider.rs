@@ -30,8 +30,8 @@ pub struct TraceTable {
     pub table: Table,
     /// What is queried.
     pub sources: Arc<Sources>,
-    /// The files.
-    pub store: Arc<dyn ObjectStore>,
+    /// The file system.
+    pub files: Arc<dyn ObjectStore>,
     /// Where reading is counted.
     pub shared: Arc<Shared>,
     /// Whether what cannot be read is left out.
@@ -84,7 +84,7 @@ impl TableProvider for TraceTable {
         let scan = PartScan {
             table: self.table,
             session,
-            store: &self.store,
+            files: &self.files,
             shared: &self.shared,
             partitions: &partitions,
             predicate: predicate.as_ref(),
@@ -95,7 +95,10 @@ impl TableProvider for TraceTable {
         };
         let mut plans = Vec::new();
         for dataset in &self.sources.datasets {
-            plans.extend(scan.plan(dataset).await?);
+            plans.extend(scan.files(dataset).await?);
+        }
+        for remote in &self.sources.remotes {
+            plans.extend(scan.objects(remote).await?);
         }
         let projected = match projection {
             Some(projection) => Arc::new(table_schema.project(projection)?),
@@ -122,7 +125,7 @@ impl TraceTable {
             return Ok(None);
         }
         let stream = |capture: &Arc<crate::sources::Capture>| -> Arc<dyn PartitionStream> {
-            self.shared.note(capture.path.clone(), capture.bytes, true);
+            self.shared.note(Some(capture.path.clone()), capture.bytes, true);
             Arc::new(CaptureStream {
                 capture: capture.clone(),
                 table: self.table,

@@ -11,7 +11,7 @@ use crate::succeed;
 /// Path of the Python with DuckDB that `tools/setup.sh scale` installs.
 fn python() -> Option<PathBuf> {
     let target = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target");
-    ["tools", "duckdb"].into_iter().find_map(|folder| {
+    ["scale", "tools"].into_iter().find_map(|folder| {
         let python = target.join(folder).join("bin/python3");
         let found = Command::new(&python).args(["-c", "import duckdb"]).output();
         found.is_ok_and(|output| output.status.success()).then_some(python)

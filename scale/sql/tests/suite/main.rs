@@ -7,6 +7,7 @@ mod database;
 mod functions;
 mod limits;
 mod names;
+mod objects;
 mod pruning;
 mod samples;
 

@@ -1,0 +1,26 @@
+//! `hmtt dataset push`: executes `hmtt-push`, which copies a data set to an object store.
+
+use std::ffi::OsString;
+
+use anyhow::Result;
+
+use crate::scale_program;
+
+/// Copy a data set to an object store (S3, Google Cloud Storage, Azure)
+#[derive(clap::Args)]
+#[command(disable_help_flag = true, after_help = "`hmtt dataset push --help` has the options.")]
+pub struct Arguments {
+    /// The data set, then the URL of its copy
+    #[arg(
+        value_name = "DIR, URL",
+        num_args = 0..,
+        allow_hyphen_values = true,
+        trailing_var_arg = true
+    )]
+    arguments: Vec<OsString>,
+}
+
+/// Runs the command. Returns only with an error.
+pub fn run(arguments: &Arguments) -> Result<bool> {
+    scale_program::execute("hmtt-push", &arguments.arguments)
+}
