@@ -1,6 +1,6 @@
 # Targets for a fresh Debian machine. Every target first installs the packages and tools that it needs.
 .POSIX:
-.PHONY: setup demo lint test test-scale formal fuzz long synth bitstream bench bench-scale
+.PHONY: setup demo lint test test-scale test-engines formal fuzz long synth bitstream bench bench-scale
 
 setup:
 	@sh tools/setup.sh
@@ -45,6 +45,11 @@ test-scale:
 	cargo deny --log-level error --manifest-path scale/Cargo.toml check --config scale/deny.toml licenses sources; \
 	else echo "skipped: licences of dependencies: cargo deny is not installed"; fi
 	cargo test --locked --manifest-path scale/Cargo.toml --workspace
+
+# Compares the results of docs/queries with those of Spark: with two threads, and as a cluster of two workers.
+test-engines:
+	@sh tools/setup.sh scale
+	cargo test --locked --manifest-path scale/Cargo.toml -p hmtt-sql --test suite -- --ignored engines
 
 # Compares the query engine with DuckDB, on ACCESSES accesses that it generates in target/bench.
 ACCESSES = 100000000

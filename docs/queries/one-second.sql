@@ -2,7 +2,7 @@
 SELECT page, count(*) AS writes
 FROM accesses
 WHERE board = 'eth1' AND is_write
-  AND arrival >= TIMESTAMPTZ '2023-11-14 22:59:59+00' AND arrival < TIMESTAMPTZ '2023-11-14 23:00:00+00'
+  AND arrival >= '2023-11-14T22:59:59Z' AND arrival < '2023-11-14T23:00:00Z'
 GROUP BY page
 ORDER BY writes DESC, page
 LIMIT 10;

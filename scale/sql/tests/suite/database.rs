@@ -27,6 +27,19 @@ fn compare(python: &Path, data: &Path, query: &Path, ours: &Path) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
+/// The documented queries.
+pub fn queries() -> Vec<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/queries");
+    let mut queries: Vec<PathBuf> = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "sql"))
+        .collect();
+    queries.sort();
+    assert!(queries.len() >= 10, "{queries:?}");
+    queries
+}
+
 #[test]
 fn a_database_has_the_same_results_of_all_documented_queries() {
     let Some(python) = python() else { return skipped("no DuckDB; run `sh tools/setup.sh scale`") };
@@ -34,14 +47,7 @@ fn a_database_has_the_same_results_of_all_documented_queries() {
     let data = dataset(folder.path());
     let map = crate::functions::tag_map(folder.path());
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let mut queries: Vec<PathBuf> = std::fs::read_dir(here.join("../../docs/queries"))
-        .unwrap()
-        .map(|entry| entry.unwrap().path())
-        .filter(|path| path.extension().is_some_and(|extension| extension == "sql"))
-        .collect();
-    queries.sort();
-    assert!(queries.len() >= 10, "{queries:?}");
-    for query in queries {
+    for query in queries() {
         let ours = folder.path().join("ours.parquet");
         let text = |path: &Path| path.to_str().unwrap().to_owned();
         let arguments =

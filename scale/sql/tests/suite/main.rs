@@ -4,6 +4,7 @@ mod captures;
 mod command;
 mod damage;
 mod database;
+mod engines;
 mod functions;
 mod limits;
 mod names;
