@@ -7,8 +7,9 @@ use std::time::Duration;
 use hmtt::analysis::source::Source;
 use hmtt::analysis::split::{By, Functions, SplitFold};
 use hmtt::analysis::summary::Summary;
-use hmtt_format::tag_log::FunctionId;
+use hmtt_format::tag_log::{Content, FunctionId, Header, Mark, TagEvent};
 use hmtt_format::tag_map::{Exits, TagMap, TaggedFunction, VERSION};
+use hmtt_test_support::tag_log::Log;
 
 use crate::samples::{capture, captures, dataset};
 use crate::{hmtt_sql, rows, succeed};
@@ -79,6 +80,69 @@ fn functions_at_clocks_are_those_of_the_analyses() {
         .collect();
     assert_eq!(expected.len(), 3, "{expected:?}");
     assert_eq!(found, expected);
+}
+
+/// Writes a log whose ticks are nanoseconds, with the marks of a capture, whose clocks take 10 ns. `calls`: function, clock
+/// and whether it is left.
+fn log_beside(path: &Path, capture: &Path, calls: &[(u32, u64, bool)]) {
+    let tick = |clock: u64| 1_000_000 + 10 * clock;
+    let header = Header { is_timed: true, tsc_hz: 1_000_000_000, pid: 1, ..Header::default() };
+    let mut log = Log::new(&header);
+    let marks = "select clock, register from tags where register is not null order by clock";
+    for mark in rows(marks, capture) {
+        let (clock, register) = mark.split_once(',').unwrap();
+        let at = tick(clock.parse().unwrap());
+        let (tsc_before, tsc_after) = (at - 5, at + 5);
+        let register = register.parse().unwrap();
+        log.chunk(0, Content::Mark(Mark { register, tsc_before, tsc_after }));
+    }
+    let event = |(number, clock, is_exit): &(u32, u64, bool)| TagEvent {
+        tsc: tick(*clock),
+        sp: 4096 - 64 * number,
+        number: FunctionId(*number),
+        is_exit: *is_exit,
+    };
+    let events: Vec<TagEvent> = calls.iter().map(event).collect();
+    log.events(1, &events, true);
+    std::fs::write(path, log.0).unwrap();
+    std::fs::write(path.with_extension("tags.json"), serde_json::to_string(&map()).unwrap()).unwrap();
+}
+
+#[test]
+fn functions_at_clocks_are_those_of_a_log_that_shares_marks() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, log) = (folder.path().join("one.pcapng"), folder.path().join("prog.tags"));
+    capture(&path, 1, 200, Duration::from_millis(5), 77);
+    // Between frames there are no accesses for many clocks, so an error of the relation does not matter.
+    let ends: Vec<u64> = rows("select max(clock) from accesses group by arrival order by 1", &path)
+        .iter()
+        .map(|clock| clock.parse::<u64>().unwrap() + 1000)
+        .collect();
+    let [begin, inner, outer, end] = [20, 40, 70, 100].map(|frame| ends[frame]);
+    let calls = [(0, begin, false), (1, inner, false), (1, outer, true), (0, end, true)];
+    log_beside(&log, &path, &calls);
+    let arguments = |sql: &str| {
+        let words = ["--format", "csv", "--log", log.to_str().unwrap(), sql, path.to_str().unwrap()];
+        succeed(&words).lines().skip(1).map(str::to_owned).collect::<Vec<_>>()
+    };
+    let found =
+        arguments("select function_at(clock) as function, count(*) from accesses group by 1 order by 1");
+    let expected = format!(
+        "select case when clock < {begin} then null when clock < {inner} or clock >= {outer} and clock < {end} then 'outer' \
+         when clock < {outer} then 'inner' else '(no function)' end as function, count(*) from accesses group by 1 order by 1"
+    );
+    let expected = rows(&expected, &path);
+    assert_eq!(expected.len(), 4, "{expected:?}");
+    assert_eq!(found, expected);
+    // A log of another time.
+    let sql = "select function_at(clock) from accesses";
+    log_beside(&log, &path, &calls[..0]);
+    let other = folder.path().join("other.pcapng");
+    capture(&other, 1, 4, Duration::from_millis(5), 3);
+    let output = hmtt_sql(&["--log", log.to_str().unwrap(), sql, other.to_str().unwrap()]);
+    let complaint = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(complaint.contains("no marks in common"), "{complaint}");
 }
 
 #[test]
