@@ -70,7 +70,7 @@ impl Staging {
         let nanos = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
         let id = format!("{}-{nanos}", std::process::id());
         let (folder, lock) = (base.join(&id), base.join(format!("{id}.{LOCK_EXTENSION}")));
-        let locked = lock_file(&lock, FlockOperation::LockExclusive)?;
+        let locked = lock_new(&lock)?;
         fs::create_dir(&folder).map_err(|error| DatasetError::file("create", &folder, error))?;
         Ok(Staging { root: root.to_owned(), folder, lock, is_begun: false, _locked: locked })
     }
@@ -130,6 +130,25 @@ fn lock_file(path: &Path, operation: FlockOperation) -> Result<File, DatasetErro
     Ok(file)
 }
 
+/// Creates and locks the lock of a staging folder. Another process may remove it before it is locked, as that of a dead
+/// one: then it is created again.
+fn lock_new(path: &Path) -> Result<File, DatasetError> {
+    loop {
+        let file = lock_file(path, FlockOperation::LockExclusive)?;
+        if is_at(&file, path) {
+            return Ok(file);
+        }
+    }
+}
+
+/// Whether a path leads to an open file.
+fn is_at(file: &File, path: &Path) -> bool {
+    match (file.metadata(), fs::metadata(path)) {
+        (Ok(one), Ok(other)) => (one.dev(), one.ino()) == (other.dev(), other.ino()),
+        _ => false,
+    }
+}
+
 /// Completes or removes the folders of processes that do not live any more.
 fn recover(root: &Path, base: &Path) -> Result<(), DatasetError> {
     for entry in read_folder(base)? {
@@ -173,11 +192,7 @@ fn lock_of_dead(path: &Path) -> Result<Option<File>, DatasetError> {
         Err(rustix::io::Errno::WOULDBLOCK) => return Ok(None),
         Err(error) => return Err(failed(error.into())),
     }
-    let is_same = match (file.metadata(), fs::metadata(path)) {
-        (Ok(one), Ok(other)) => (one.dev(), one.ino()) == (other.dev(), other.ino()),
-        _ => false,
-    };
-    Ok(is_same.then_some(file))
+    Ok(is_at(&file, path).then_some(file))
 }
 
 /// Whether a journal's paths are within the data set.
@@ -286,4 +301,31 @@ fn rename(from: &Path, to: &Path) -> Result<(), DatasetError> {
 fn sync_folder(folder: &Path) -> Result<(), DatasetError> {
     let synced = File::open(folder).and_then(|folder| folder.sync_all());
     synced.map_err(|error| DatasetError::file("sync", folder, error))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use super::*;
+
+    #[test]
+    fn the_lock_of_a_new_folder_is_not_taken_for_that_of_a_dead_process() {
+        let root = tempfile::tempdir().unwrap();
+        let is_over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !is_over.load(Ordering::Relaxed) {
+                    drop(CommitLock::take(root.path()).unwrap());
+                }
+            });
+            let is_locked = |_: &i32| {
+                let staging = Staging::begin(root.path()).unwrap();
+                is_at(&staging._locked, &staging.lock) && staging.folder.is_dir()
+            };
+            let locked = (0..2000).filter(is_locked).count();
+            is_over.store(true, Ordering::Relaxed);
+            assert_eq!(locked, 2000, "others see that this process lives");
+        });
+    }
 }

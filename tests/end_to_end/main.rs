@@ -9,6 +9,7 @@ mod datasets;
 mod demo;
 mod dissector;
 mod engines;
+mod followed;
 mod frames;
 mod fuzz;
 mod heartbeats;

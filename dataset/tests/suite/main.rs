@@ -8,6 +8,7 @@ mod full_disk;
 mod kill;
 mod logs;
 mod samples;
+mod together;
 mod truth;
 
 use std::collections::BTreeMap;
