@@ -1,4 +1,7 @@
 //! Reads the columns of parts. A damaged part is an error.
+//!
+//! A few bytes can state any number of equal rows, and a long text for each of them. So the rows of a row group, and the bytes
+//! of texts that are copied, are limited to what parts have.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -6,13 +9,16 @@ use std::path::{Path, PathBuf};
 use hmtt::table::TableError;
 use hmtt::table::parquet::{CheckedFile, Values, catch_panic, open};
 use parquet::bloom_filter::Sbbf;
-use parquet::data_type::{BoolType, ByteArrayType, DataType, DoubleType, Int64Type};
+use parquet::data_type::{BoolType, ByteArray, ByteArrayType, DataType, DoubleType, Int64Type};
 use parquet::file::reader::{FileReader, RowGroupReader, SerializedFileReader};
 use parquet::file::statistics::Statistics;
 
 use crate::error::DatasetError;
-use crate::rows::Value;
+use crate::rows::{MAX_ACCESSES, Value};
 use crate::schema::{Column, Kind, Table};
+
+/// Longest text that is copied, in bytes: hashes and names of exits are shorter.
+const MAX_TEXT_BYTES: usize = 256;
 
 /// An open part.
 pub struct PartReader {
@@ -55,6 +61,12 @@ impl PartReader {
     pub fn group(&self, number: usize) -> Result<GroupReader<'_>, DatasetError> {
         let group = catch_panic(|| self.file.get_row_group(number));
         let group = group.map_err(|error| DatasetError::part(&self.path, error))?;
+        let rows = group.metadata().num_rows();
+        if !(0..=MAX_ACCESSES as i64).contains(&rows) {
+            let text =
+                format!("row group {number} has {rows} rows; parts have at most {MAX_ACCESSES}");
+            return Err(DatasetError::part(&self.path, TableError::Schema(text)));
+        }
         Ok(GroupReader { part: self, group, number })
     }
 }
@@ -74,9 +86,13 @@ impl GroupReader<'_> {
 
     /// Values of a column of texts.
     pub fn texts(&mut self, name: &str) -> Result<Vec<Option<String>>, DatasetError> {
-        self.read::<ByteArrayType, _>(name, |text| {
-            String::from_utf8_lossy(text.data()).into_owned()
-        })
+        let texts = self.read::<ByteArrayType, _>(name, Clone::clone)?;
+        if let Some(text) = texts.iter().flatten().find(|text| text.len() > MAX_TEXT_BYTES) {
+            let text = format!("column {name} has a text of {} bytes", text.len());
+            return Err(DatasetError::part(&self.part.path, TableError::Schema(text)));
+        }
+        let copy = |text: ByteArray| String::from_utf8_lossy(text.data()).into_owned();
+        Ok(texts.into_iter().map(|text| text.map(copy)).collect())
     }
 
     /// Values of a column.
@@ -111,10 +127,11 @@ impl GroupReader<'_> {
             || failed(TableError::Schema(format!("no column {name}, which {table} have")));
         let mut column = column.ok_or_else(missing)?;
         let mut values = Vec::new();
-        while column.advance().map_err(failed)? {
+        let rows = self.group.metadata().num_rows();
+        // More than stated are counted, and not kept.
+        while values.len() as i64 <= rows && column.advance().map_err(failed)? {
             values.push(column.get().map(&convert));
         }
-        let rows = self.group.metadata().num_rows();
         match values.len() as i64 == rows {
             true => Ok(values),
             false => Err(failed(TableError::Schema(format!(

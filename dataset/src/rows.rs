@@ -10,7 +10,7 @@ use parquet::file::writer::SerializedFileWriter;
 use crate::schema::{Kind, Table};
 
 /// Most rows of a row group of accesses, and of another table, whose rows are few and need more memory.
-const MAX_ACCESSES: usize = 1 << 20;
+pub const MAX_ACCESSES: usize = 1 << 20;
 const MAX_ROWS: usize = 1 << 17;
 /// Definition levels of a present and of an absent value.
 const PRESENT: i16 = 1;

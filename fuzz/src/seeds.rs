@@ -22,6 +22,7 @@ use hmtt_format::record::WordRecord;
 use hmtt_sim::fuzz::memories;
 use hmtt_test_support::card::Card;
 
+use crate::targets::part;
 use crate::targets::vector::{PIN_MAP, PINS, VCD, VECTOR};
 
 /// Environment variable that names the directory for the seeds.
@@ -62,6 +63,7 @@ fn seeds(target: &str) -> Vec<Vec<u8>> {
         "tag_map" => vec![tag_log::map()],
         "table" => tables::texts(),
         "parquet" => tables::parquets(),
+        "part" => part::parts(&captures()),
         "shared" => shared::scripts(),
         "stubs" => stubs::scripts(),
         "unfinished" => vec![vec![0; 40], vec![7; 40]],

@@ -6,6 +6,7 @@ pub mod elf;
 pub mod frame;
 pub mod page_map;
 pub mod parquet;
+pub mod part;
 pub mod pcapng;
 pub mod profile;
 pub mod record;

@@ -9,7 +9,7 @@ use std::process::{Command, Output};
 use crate::has;
 
 /// Names of the targets.
-pub const TARGETS: [&str; 18] = [
+pub const TARGETS: [&str; 19] = [
     "access_trace",
     "block_list",
     "frame",
@@ -23,6 +23,7 @@ pub const TARGETS: [&str; 18] = [
     "tag_report",
     "table",
     "parquet",
+    "part",
     "unfinished",
     "stubs",
     "shared",
