@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::samples::{add, capture};
-use crate::{hmtt_sql, succeed};
+use crate::{hmtt_sql, rows, succeed};
 
 /// A data set of 1.5 million accesses.
 fn large(folder: &Path) -> String {
@@ -71,6 +71,26 @@ fn groups_that_exceed_the_memory_are_continued_on_disk() {
                order by 1, 2";
     let run = |memory: &str| succeed(&["--format", "csv", "--memory", memory, sql, &data]);
     assert!(run("32M") == run("1G"));
+}
+
+#[test]
+fn stack_distances_count_against_the_memory() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = large(folder.path());
+    // Touches of all groups take 24 MB, and as much while they are merged.
+    let sql = "select board, clock % 8 as part, approx_stack_distance(page, clock) as distances from accesses \
+               group by 1, 2 order by 1, 2";
+    let run = |memory: &str| hmtt_sql(&["--format", "json", "--memory", memory, sql, &data]);
+    let (small, large) = (run("32M"), run("1G"));
+    let errors = String::from_utf8_lossy(&small.stderr);
+    assert_eq!((small.status.code(), &*small.stdout), (Some(1), &b""[..]), "{errors}");
+    assert!(errors.contains("give more memory (--memory)"), "{errors}");
+    assert!(large.status.success(), "{}", String::from_utf8_lossy(&large.stderr));
+    let groups: serde_json::Value = serde_json::from_slice(&large.stdout).unwrap();
+    let groups = groups.as_array().unwrap().iter();
+    let touches: u64 = groups.map(|group| group["distances"]["touches"].as_u64().unwrap()).sum();
+    let count = rows("select count(*) from accesses", data.as_ref());
+    assert_eq!(count, [touches.to_string()]);
 }
 
 #[test]
