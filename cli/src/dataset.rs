@@ -36,6 +36,11 @@ struct Folder {
     folder: PathBuf,
 }
 
+/// The command with the arguments of the programs that it executes, for completions and man pages.
+pub fn described(command: clap::Command) -> clap::Command {
+    command.mut_subcommand("push", |_| push::definition())
+}
+
 /// Runs the command. Returns whether something is missing.
 pub fn run(arguments: &Arguments) -> Result<bool> {
     match &arguments.command {

@@ -135,7 +135,10 @@ fn main() -> ExitCode {
 /// Definitions of the programs for which completions and man pages are generated.
 fn programs() -> Vec<clap::Command> {
     let receiver = hmtt_host::arguments::Arguments::command();
-    vec![Arguments::command().name("hmtt"), receiver]
+    let own = Arguments::command().name("hmtt").mut_subcommand("sql", |_| sql::definition());
+    #[cfg(feature = "dataset")]
+    let own = own.mut_subcommand("dataset", dataset::described);
+    vec![own, receiver]
 }
 
 /// Whether the reader of standard output has closed it, as `head` does. This is not a failure.

@@ -1,8 +1,12 @@
 //! `hmtt dataset push`: executes `hmtt-push`, which copies a data set to an object store.
 
+#[allow(dead_code, reason = "the program reads them")]
+mod options;
+
 use std::ffi::OsString;
 
 use anyhow::Result;
+use clap::CommandFactory;
 
 use crate::scale_program;
 
@@ -23,4 +27,9 @@ pub struct Arguments {
 /// Runs the command. Returns only with an error.
 pub fn run(arguments: &Arguments) -> Result<bool> {
     scale_program::execute("hmtt-push", &arguments.arguments)
+}
+
+/// The definition of the program's arguments, for completions and man pages.
+pub fn definition() -> clap::Command {
+    options::Arguments::command().name("push")
 }

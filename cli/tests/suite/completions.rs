@@ -16,7 +16,7 @@ fn check(shell: &str, option: &str) {
     let output = hmtt(&["completions", shell]);
     assert!(output.status.success());
     let script = String::from_utf8(output.stdout).unwrap();
-    for word in ["convert", "decode", "hole", "hmtt6"] {
+    for word in ["convert", "decode", "hole", "hmtt6", "skip-damaged", "replace"] {
         assert!(script.contains(word), "{shell}: {word}");
     }
     if !is_there(shell) {
@@ -58,6 +58,16 @@ fn bash_completes_a_subcommand() {
         return skipped("no bash");
     };
     assert_eq!(String::from_utf8_lossy(&answer.stdout), "convert\n");
+}
+
+#[test]
+fn programs_that_hmtt_executes_have_man_pages() {
+    let folder = tempfile::tempdir().unwrap();
+    assert!(hmtt(&["man", folder.path().to_str().unwrap()]).status.success());
+    for (page, option) in [("hmtt-sql.1", "skip\\-damaged"), ("hmtt-dataset-push.1", "verify")] {
+        let text = fs::read_to_string(folder.path().join(page)).unwrap();
+        assert!(text.contains(option), "{page}: {text}");
+    }
 }
 
 #[test]

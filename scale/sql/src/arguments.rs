@@ -1,73 +1,12 @@
-//! Defines the arguments of `hmtt sql`.
+//! Converts the arguments of `hmtt sql`, which `hmtt` defines, so that it completes and describes them too.
 
-use std::path::PathBuf;
+#[path = "../../../cli/src/sql/options.rs"]
+mod options;
 
-use clap::{Parser, ValueEnum};
 use hmtt_sql::output::Format;
 
-/// Query data sets and captures with SQL
-#[derive(Debug, Parser)]
-#[command(
-    name = "hmtt sql",
-    version,
-    after_help = "The tables are accesses, pages, slices, gaps, tags, events, calls, runs and threads; `describe accesses` lists \
-    columns. docs/sql.md describes the tables and functions, docs/queries has examples.\n\n\
-    Exit codes: 0 done, 1 error, 2 wrong usage, 3 done, but a damaged part was left out or a capture is cut; \
-    130 interrupted."
-)]
-pub struct Arguments {
-    /// The query, then data sets (folders) and captures; with --file only these
-    #[arg(value_name = "QUERY, SOURCE", required = true)]
-    pub words: Vec<String>,
-    /// Read the query from a file
-    #[arg(long, value_name = "FILE.sql")]
-    pub file: Option<PathBuf>,
-    /// Write to a file, which appears when it is complete
-    #[arg(short, long, value_name = "FILE")]
-    pub output: Option<PathBuf>,
-    /// Overwrite the file
-    #[arg(short, long, requires = "output")]
-    pub force: bool,
-    /// Format of the result; by default that of the output's extension, or a table
-    #[arg(long, value_enum)]
-    pub format: Option<FormatName>,
-    /// Memory for sorting, grouping and joining; what needs more is written to disk
-    #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = size)]
-    pub memory: usize,
-    /// Folder of temporary files; by default that of the system
-    #[arg(long, value_name = "DIR")]
-    pub temp_dir: Option<PathBuf>,
-    /// Threads; by default as many as processors
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
-    pub threads: Option<u16>,
-    /// Map of the tags on the bus, for function_at
-    #[arg(long, value_name = "MAP.json", conflicts_with = "log")]
-    pub map: Option<PathBuf>,
-    /// Log of tags that shares marks with the trace, for function_at
-    #[arg(long, value_name = "LOG")]
-    pub log: Option<PathBuf>,
-    /// Leave out parts that are damaged, and read damaged captures as far as possible
-    #[arg(long)]
-    pub skip_damaged: bool,
-    /// Print on standard error what was read
-    #[arg(long)]
-    pub metrics: bool,
-}
-
-/// Names of formats.
-#[derive(Clone, Copy, Debug, ValueEnum)]
-pub enum FormatName {
-    /// For people
-    Table,
-    /// Comma-separated values
-    Csv,
-    /// An array of objects
-    Json,
-    /// An object in each line
-    Jsonl,
-    /// Parquet
-    Parquet,
-}
+pub use options::Arguments;
+use options::FormatName;
 
 impl From<FormatName> for Format {
     fn from(name: FormatName) -> Format {
@@ -94,35 +33,6 @@ impl Arguments {
             Some("jsonl" | "ndjson") => Format::Jsonl,
             Some("parquet") => Format::Parquet,
             _ => Format::Table,
-        }
-    }
-}
-
-/// Parses a number of bytes, with K, M or G as powers of 1024.
-fn size(text: &str) -> Result<usize, String> {
-    let units = [(['K', 'k'], 10), (['M', 'm'], 20), (['G', 'g'], 30)];
-    let unit = units.iter().find_map(|(names, log2)| Some((text.strip_suffix(*names)?, *log2)));
-    let (digits, log2) = unit.unwrap_or((text, 0));
-    let bytes = digits.parse::<usize>().ok().and_then(|number| number.checked_mul(1 << log2));
-    bytes
-        .filter(|bytes| *bytes >= LEAST_MEMORY)
-        .ok_or_else(|| format!("a size such as 512M or 4G, at least {}M", LEAST_MEMORY >> 20))
-}
-
-/// With less, not even a small sort has memory for its batches.
-const LEAST_MEMORY: usize = 32 << 20;
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn sizes_have_binary_units() {
-        assert_eq!(size("32M"), Ok(32 << 20));
-        assert_eq!(size("4g"), Ok(4 << 30));
-        assert_eq!(size("33554432"), Ok(1 << 25));
-        for text in ["", "G", "16M", "-1G", "99999999999999999999", "1T", "ü"] {
-            assert!(size(text).is_err(), "{text}");
         }
     }
 }

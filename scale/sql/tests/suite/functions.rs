@@ -105,7 +105,8 @@ fn log_beside(path: &Path, capture: &Path, calls: &[(u32, u64, bool)]) {
     let events: Vec<TagEvent> = calls.iter().map(event).collect();
     log.events(1, &events, true);
     std::fs::write(path, log.0).unwrap();
-    std::fs::write(path.with_extension("tags.json"), serde_json::to_string(&map()).unwrap()).unwrap();
+    std::fs::write(path.with_extension("tags.json"), serde_json::to_string(&map()).unwrap())
+        .unwrap();
 }
 
 #[test]
@@ -122,11 +123,13 @@ fn functions_at_clocks_are_those_of_a_log_that_shares_marks() {
     let calls = [(0, begin, false), (1, inner, false), (1, outer, true), (0, end, true)];
     log_beside(&log, &path, &calls);
     let arguments = |sql: &str| {
-        let words = ["--format", "csv", "--log", log.to_str().unwrap(), sql, path.to_str().unwrap()];
+        let words =
+            ["--format", "csv", "--log", log.to_str().unwrap(), sql, path.to_str().unwrap()];
         succeed(&words).lines().skip(1).map(str::to_owned).collect::<Vec<_>>()
     };
-    let found =
-        arguments("select function_at(clock) as function, count(*) from accesses group by 1 order by 1");
+    let found = arguments(
+        "select function_at(clock) as function, count(*) from accesses group by 1 order by 1",
+    );
     let expected = format!(
         "select case when clock < {begin} then null when clock < {inner} or clock >= {outer} and clock < {end} then 'outer' \
          when clock < {outer} then 'inner' else '(no function)' end as function, count(*) from accesses group by 1 order by 1"
