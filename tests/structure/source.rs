@@ -216,7 +216,10 @@ fn deeper(depth: usize) -> Option<usize> {
 fn files(folder: &Path, name: &str, path: Option<String>) -> (PathBuf, PathBuf) {
     let inner = folder.join(name);
     if let Some(path) = path {
-        return (folder.join(path), inner);
+        // It begins at the file that declares the module, which is above its folder unless it is the first one.
+        let within = folder.join(&path);
+        let above = folder.parent().unwrap_or(folder).join(path);
+        return (if within.is_file() { within } else { above }, inner);
     }
     let alone = folder.join(format!("{name}.rs"));
     if alone.is_file() { (alone, inner) } else { (inner.join("mod.rs"), inner) }
