@@ -48,7 +48,7 @@ test-scale:
 
 # Compares the results of docs/queries with those of Spark: with two threads, and as a cluster of two workers.
 test-engines:
-	@sh tools/setup.sh scale
+	@sh tools/setup.sh engines
 	cargo test --locked --manifest-path scale/Cargo.toml -p hmtt-sql --test suite -- --ignored engines
 
 # Compares the query engine with DuckDB, on ACCESSES accesses that it generates in target/bench.

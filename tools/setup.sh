@@ -1,8 +1,8 @@
 #!/bin/sh
 # Installs what building and testing need: packages from Debian, FPGA tools from PyPI into
 # target/tools. `setup.sh demo` installs only what `make demo` needs, `setup.sh scale` what
-# `make test-scale` needs, `setup.sh bench` also what is measured beside this project. Quiet when
-# all is there.
+# `make test-scale` needs, `setup.sh engines` also Spark, `setup.sh bench` also what is measured beside
+# this project. Quiet when all is there.
 set -eu
 purpose=${1:-all}
 cd "$(dirname "$0")/.."
@@ -18,9 +18,14 @@ if [ "$purpose" = bench ]; then
     need qemu-x86_64 qemu-user
     purpose=all
 fi
+engines=
+if [ "$purpose" = engines ]; then
+    need java default-jre-headless
+    engines=yes
+    purpose=scale
+fi
 if [ "$purpose" = scale ]; then
     need python3 python3
-    need java default-jre-headless
     python3 -c 'import ensurepip, venv' 2>/dev/null || missing="$missing python3-venv"
 fi
 if [ "$purpose" = all ]; then
@@ -113,19 +118,21 @@ install_tools() {
 }
 
 # What the query engine is compared with, in a folder of its own.
-install_scale_tools() {
-    stamp=target/scale/requirements.txt
-    cmp -s tools/requirements-scale.txt "$stamp" && return
-    echo "setup: installing DuckDB, Spark and servers of object stores into target/scale"
+install_scale_tools() { # list what without
+    stamp=target/scale/$1
+    cmp -s "tools/$1" "$stamp" && return
+    echo "setup: installing $2 into target/scale"
     if python3 -m venv target/scale &&
-        target/scale/bin/pip install --quiet --disable-pip-version-check -r tools/requirements-scale.txt; then
-        cp tools/requirements-scale.txt "$stamp"
+        target/scale/bin/pip install --quiet --disable-pip-version-check -r "tools/$1"; then
+        cp "tools/$1" "$stamp"
     else
-        echo "setup: could not install from PyPI; queries are not compared with other engines, and no object" \
-            "stores are tested" >&2
+        echo "setup: could not install from PyPI; $3" >&2
     fi
 }
 
 [ -z "$missing" ] || install_packages
 [ "$purpose" != all ] || install_tools
-[ "$purpose" != scale ] || install_scale_tools
+[ "$purpose" != scale ] || install_scale_tools requirements-scale.txt \
+    "DuckDB, Polars and servers of object stores" \
+    "queries are not compared with other engines, and no object stores are tested"
+[ -z "$engines" ] || install_scale_tools requirements-engines.txt Spark "queries are not compared with Spark"

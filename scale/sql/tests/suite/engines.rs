@@ -76,7 +76,7 @@ fn has_spark() -> bool {
     let has_spark =
         is_installed("pyspark") && Command::new("java").arg("-version").output().is_ok();
     if !has_spark {
-        skipped("no Spark or no Java; run `sh tools/setup.sh scale`");
+        skipped("no Spark or no Java; run `sh tools/setup.sh engines`");
     }
     has_spark
 }
