@@ -27,7 +27,7 @@ use crate::accesses::input::{Files, Opened};
 use crate::accesses::output::line;
 use crate::accesses::rows::write_sums as write_rows;
 use crate::accesses::split::{Analysed, Grouping, analyse_groups};
-use crate::accesses::stats::write_sums;
+use crate::accesses::stats::{slice_length, write_sums};
 
 /// Pages, and lines, that are listed.
 const LISTED: usize = 20;
@@ -157,7 +157,14 @@ impl Found {
         if let [rows] = &self.rows[..] {
             write_rows(rows, output)?;
         }
-        let count: usize = self.phases.iter().map(|of| of.phases.len()).sum();
-        line(output, "phases", &count.to_string())
+        self.phases.iter().try_for_each(|of| {
+            let length = slice_length(of.slice_unit, of.slice_length, of.slice_seconds);
+            let source = match self.phases.len() {
+                1 => String::new(),
+                _ => format!("source {}: ", of.source),
+            };
+            let text = format!("{source}{}, of slices of {length}", of.phases.len());
+            line(output, "phases", &text)
+        })
     }
 }
