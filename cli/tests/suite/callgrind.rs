@@ -36,19 +36,35 @@ pub fn instructions(name: &str, program: &Path, words: &[&str]) -> Option<BTreeM
     Some(parse_instructions(&text, program))
 }
 
-/// Returns how often each instruction of a program was executed in each process, with the process's number and command. The
-/// first word starts the program. A child that does not execute a program has its parent's counts at its start too.
+/// Returns how often each instruction of a program was executed in each process, with the process's command, in the order in
+/// which they were started. The first word starts the program. A child that does not execute a program has its parent's counts
+/// at its start too.
 pub fn instructions_of_all(
     name: &str,
     program: &Path,
     words: &[&str],
-) -> Option<BTreeMap<u64, (String, Executions)>> {
+) -> Option<Vec<(String, Executions)>> {
     let parse = |text: &String| {
         let value = |name| text.lines().find_map(|line| line.strip_prefix(name)).unwrap().trim();
         let command = value("cmd:").to_owned();
         (value("pid:").parse().unwrap(), (command, parse_instructions(text, program)))
     };
-    Some(run_all(name, words)?.iter().map(parse).collect())
+    let mut all: Vec<(u64, (String, Executions))> =
+        run_all(name, words)?.iter().map(parse).collect();
+    all.sort_by_key(|(pid, _)| *pid);
+    // Numbers begin again after the greatest one: the first process is the one behind the largest gap.
+    let gap = |place: &usize| match place.checked_sub(1) {
+        Some(before) => all[*place].0 - all[before].0,
+        None => all[0].0 + pid_max() - all[all.len() - 1].0,
+    };
+    let first = (0..all.len()).max_by_key(gap).unwrap_or(0);
+    all.rotate_left(first);
+    Some(all.into_iter().map(|(_, one)| one).collect())
+}
+
+/// The number of processes after which their numbers begin again.
+fn pid_max() -> u64 {
+    std::fs::read_to_string("/proc/sys/kernel/pid_max").unwrap().trim().parse().unwrap()
 }
 
 fn parse_instructions(text: &str, program: &Path) -> BTreeMap<u64, u64> {

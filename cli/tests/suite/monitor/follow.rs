@@ -128,7 +128,7 @@ fn counts_of_each_process_equal_those_of_callgrind() {
     let Some(program) = build(name, FOLLOWS, &["-w", "-no-pie"]) else { return };
     let words = [program.to_str().unwrap(), "counted"];
     let Some(all) = callgrind::instructions_of_all(name, &program, &words) else { return };
-    let mut all = all.into_values();
+    let mut all = all.into_iter();
     let first = all.next().unwrap().1;
     // By exit status. The children that execute no program end with 1, 2 and 3. Of these only what the first process does
     // not execute is known.
