@@ -69,7 +69,10 @@ pub enum FormatName {
 }
 
 /// Parses a number of bytes, with K, M or G as powers of 1024.
-fn size(text: &str) -> Result<usize, String> {
+///
+/// # Errors
+/// The text is no number of bytes, or it is too small.
+pub fn size(text: &str) -> Result<usize, String> {
     let units = [(['K', 'k'], 10), (['M', 'm'], 20), (['G', 'g'], 30)];
     let unit = units.iter().find_map(|(names, log2)| Some((text.strip_suffix(*names)?, *log2)));
     let (digits, log2) = unit.unwrap_or((text, 0));

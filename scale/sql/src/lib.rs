@@ -17,6 +17,7 @@
 
 #![deny(clippy::missing_errors_doc, clippy::missing_panics_doc)]
 
+pub mod command;
 mod damage;
 mod engine;
 mod functions;

@@ -8,13 +8,14 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use futures::StreamExt;
 use hmtt_format::escape;
-use hmtt_sql::output::{Format, OutputError, RowWriter, StagedFile};
-use hmtt_sql::{Engine, EngineOptions, Query, Sources};
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::arguments::Arguments;
-use crate::metrics;
-use crate::progress::Progress;
+use super::QueryEngine;
+use super::arguments::Arguments;
+use super::metrics;
+use super::progress::Progress;
+use crate::output::{Format, OutputError, RowWriter, StagedFile};
+use crate::{EngineOptions, Query, Sources};
 
 const EXIT_ERROR: u8 = 1;
 const EXIT_USAGE: u8 = 2;
@@ -33,13 +34,16 @@ enum End {
     Signal(u8),
 }
 
-/// Runs the command.
-pub fn run(arguments: &Arguments) -> ExitCode {
+/// Runs the command. `open`: makes the engine that answers the query.
+pub fn run<E: QueryEngine>(
+    arguments: &Arguments,
+    open: impl FnOnce(Sources, EngineOptions) -> Result<E>,
+) -> ExitCode {
     let Some((sql, paths)) = query(arguments) else {
         report("give a query and at least one data set or capture, or --file and sources");
         return ExitCode::from(EXIT_USAGE);
     };
-    let ended = sql.and_then(|sql| execute(arguments, &sql, &paths));
+    let ended = sql.and_then(|sql| execute(arguments, &sql, &paths, open));
     match ended {
         Ok(End::Done) => ExitCode::SUCCESS,
         Ok(End::Missing) => ExitCode::from(EXIT_MISSING),
@@ -53,7 +57,7 @@ pub fn run(arguments: &Arguments) -> ExitCode {
 }
 
 /// Prints a line on standard error. One that cannot be written is dropped.
-fn report(message: &str) {
+pub fn report(message: &str) {
     let _ = writeln!(io::stderr(), "hmtt sql: {}", escape::message(message));
 }
 
@@ -73,7 +77,12 @@ fn query(arguments: &Arguments) -> Option<(Result<String>, Vec<PathBuf>)> {
     }
 }
 
-fn execute(arguments: &Arguments, sql: &str, paths: &[PathBuf]) -> Result<End> {
+fn execute<E: QueryEngine>(
+    arguments: &Arguments,
+    sql: &str,
+    paths: &[PathBuf],
+    open: impl FnOnce(Sources, EngineOptions) -> Result<E>,
+) -> Result<End> {
     let format = arguments.format();
     if arguments.output.is_none() && format == Format::Parquet && io::stdout().is_terminal() {
         bail!("Parquet is not for terminals; name a file (--output)");
@@ -91,8 +100,9 @@ fn execute(arguments: &Arguments, sql: &str, paths: &[PathBuf]) -> Result<End> {
     }
     let staged =
         arguments.output.as_deref().map(|path| stage(path, arguments.force)).transpose()?;
+    let threads = options.threads;
     let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(options.threads)
+        .worker_threads(threads)
         .thread_stack_size(WORKER_STACK_BYTES)
         .enable_all()
         .build()?;
@@ -101,7 +111,7 @@ fn execute(arguments: &Arguments, sql: &str, paths: &[PathBuf]) -> Result<End> {
             Ended::Done(sources) => sources,
             Ended::Signal(signal) => return Ok(End::Signal(signal)),
         };
-    let engine = Engine::new(sources, &options)?;
+    let engine = open(sources, options)?;
     let progress = Progress::start(engine.shared());
     let answer = answer(&engine, arguments, sql, staged.as_ref(), &progress);
     let ended = runtime.block_on(interruptible(answer));
@@ -146,8 +156,8 @@ fn stage(path: &Path, force: bool) -> Result<StagedFile> {
 }
 
 /// Plans and executes the query.
-async fn answer(
-    engine: &Engine,
+async fn answer<E: QueryEngine>(
+    engine: &E,
     arguments: &Arguments,
     sql: &str,
     staged: Option<&StagedFile>,

@@ -1,12 +1,12 @@
 //! Converts the arguments of `hmtt sql`, which `hmtt` defines, so that it completes and describes them too.
 
-#[path = "../../../cli/src/sql/options.rs"]
+#[path = "../../../../cli/src/sql/options.rs"]
 mod options;
 
-use hmtt_sql::output::Format;
+use crate::output::Format;
 
-pub use options::Arguments;
 use options::FormatName;
+pub use options::{Arguments, size};
 
 impl From<FormatName> for Format {
     fn from(name: FormatName) -> Format {

@@ -4,7 +4,7 @@ use std::io::IsTerminal;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hmtt_sql::Shared;
+use crate::Shared;
 use indicatif::{HumanBytes, ProgressBar, ProgressStyle};
 
 const STEP: Duration = Duration::from_millis(200);

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 use std::time::Duration;
 
-use hmtt_sql::{Counts, Query};
+use crate::{Counts, Query};
 
 /// Writes the metrics of a query that has ended.
 pub fn write(
