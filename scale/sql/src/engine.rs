@@ -12,6 +12,7 @@ use datafusion::execution::context::{SQLOptions, SessionContext};
 use datafusion::execution::memory_pool::TrackConsumersPool;
 use datafusion::execution::object_store::ObjectStoreUrl;
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
+use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::physical_plan::metrics::MetricValue;
@@ -148,7 +149,19 @@ impl Engine {
     ///
     /// # Errors
     /// The folder of temporary files cannot be used.
-    pub fn new(mut sources: Sources, options: &EngineOptions) -> Result<Self, EngineError> {
+    pub fn new(sources: Sources, options: &EngineOptions) -> Result<Self, EngineError> {
+        Engine::with_session(sources, options, |session| session)
+    }
+
+    /// An engine whose session has other settings: for plans that are executed elsewhere.
+    ///
+    /// # Errors
+    /// The folder of temporary files cannot be used.
+    pub fn with_session(
+        mut sources: Sources,
+        options: &EngineOptions,
+        adapt: impl FnOnce(SessionStateBuilder) -> SessionStateBuilder,
+    ) -> Result<Self, EngineError> {
         let shared = Arc::new(Shared::default());
         let pool = DividedPool::new(options.memory_bytes);
         let pool = TrackConsumersPool::new(pool, NAMED_CONSUMERS);
@@ -156,7 +169,11 @@ impl Engine {
         if let Some(folder) = &options.temporary {
             runtime = runtime.with_temp_file_path(folder.clone());
         }
-        let context = SessionContext::new_with_config_rt(config(options), runtime.build_arc()?);
+        let session = SessionStateBuilder::new()
+            .with_config(config(options))
+            .with_runtime_env(runtime.build_arc()?)
+            .with_default_features();
+        let context = SessionContext::new_with_state(adapt(session).build());
         let files: Arc<dyn ObjectStore> = Arc::new(CountedStore::of_files(shared.clone()));
         context.register_object_store(ObjectStoreUrl::local_filesystem().as_ref(), files.clone());
         for location in sources.remotes.iter_mut().map(|remote| &mut remote.location) {
@@ -257,6 +274,21 @@ impl Engine {
 }
 
 impl Query {
+    /// How the query is executed.
+    pub fn plan(&self) -> &Arc<dyn ExecutionPlan> {
+        &self.plan
+    }
+
+    /// The settings with which the query is executed.
+    pub fn context(&self) -> &Arc<TaskContext> {
+        &self.context
+    }
+
+    /// The same query with another plan, which has the same columns and rows.
+    pub fn with_plan(self, plan: Arc<dyn ExecutionPlan>) -> Self {
+        Query { plan, ..self }
+    }
+
     /// The columns of the result.
     pub fn schema(&self) -> SchemaRef {
         self.plan.schema()

@@ -10,6 +10,7 @@ mod histogram;
 mod order;
 mod places;
 mod stack_distance;
+mod state;
 mod timelines;
 mod units;
 
@@ -18,12 +19,18 @@ use std::sync::Arc;
 use datafusion::execution::context::SessionContext;
 
 pub use address_maps::AddressMaps;
+pub use state::{read_state, write_state};
 pub use timelines::{SessionKey, SessionTags, Tag, TagSource, Timelines};
 
 /// Names of the functions that need the maps of addresses.
 pub const OF_MAPS: [&str; 2] = ["row", "bank"];
 /// Name of the function that needs timelines.
 pub const OF_TIMELINES: &str = "function_at";
+
+/// Adds all functions to a session, with nothing loaded: functions that need more have their state by [`read_state`].
+pub fn register_all(context: &SessionContext) {
+    register(context, &Arc::default(), &Arc::default());
+}
 
 /// Adds all functions to a session.
 pub fn register(context: &SessionContext, maps: &Arc<AddressMaps>, timelines: &Arc<Timelines>) {

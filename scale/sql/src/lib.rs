@@ -34,5 +34,6 @@ mod table;
 mod tags;
 
 pub use engine::{Engine, EngineError, EngineOptions, Query};
+pub use functions::{read_state, register_all, write_state};
 pub use shared::{Counts, Shared};
 pub use sources::{SourceError, Sources};

@@ -90,6 +90,11 @@ impl Sources {
         }
         Ok(sources)
     }
+
+    /// The captures among the sources.
+    pub fn captures(&self) -> impl Iterator<Item = &Path> {
+        self.captures.iter().map(|capture| &*capture.path)
+    }
 }
 
 /// Opens a data set. One that this user cannot write is read as it is.

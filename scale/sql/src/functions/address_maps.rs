@@ -72,11 +72,15 @@ impl Choice {
 /// The maps of all runs, by board and run.
 #[derive(Debug, Default)]
 struct Known {
+    rows: Vec<MapRow>,
     maps: Vec<AddressMap>,
     all: Choice,
     boards: HashMap<String, Choice>,
     runs: HashMap<(String, String), Choice>,
 }
+
+/// A row of `runs`: run, board and memory, a JSON object.
+pub type MapRow = (String, String, String);
 
 /// Maps that are loaded when a query needs them.
 #[derive(Debug, Default)]
@@ -88,12 +92,17 @@ impl AddressMaps {
         self.0.get().is_some()
     }
 
-    /// Loads maps from rows of `runs`: run, board and memory, a JSON object.
+    /// The rows of `runs` that were loaded; `None` if nothing is loaded.
+    pub fn rows(&self) -> Option<&[MapRow]> {
+        self.0.get().map(|known| &known.rows[..])
+    }
+
+    /// Loads maps from rows of `runs`.
     ///
     /// # Errors
     /// The description of a memory is damaged.
-    pub fn load(&self, rows: &[(String, String, String)]) -> Result<()> {
-        let mut known = Known::default();
+    pub fn load(&self, rows: &[MapRow]) -> Result<()> {
+        let mut known = Known { rows: rows.to_vec(), ..Known::default() };
         let mut numbers: HashMap<Vec<String>, usize> = HashMap::new();
         for (run, board, memory) in rows {
             let memory: serde_json::Value = serde_json::from_str(memory).unwrap_or_default();

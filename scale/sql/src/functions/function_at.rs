@@ -27,9 +27,11 @@ pub fn function(timelines: &Arc<Timelines>) -> ScalarUDF {
     ScalarUDF::new_from_impl(FunctionAt { timelines: timelines.clone(), signature })
 }
 
+/// `function_at`.
 #[derive(Debug)]
-struct FunctionAt {
-    timelines: Arc<Timelines>,
+pub struct FunctionAt {
+    /// The functions of all sessions.
+    pub timelines: Arc<Timelines>,
     signature: Signature,
 }
 

@@ -27,11 +27,13 @@ pub fn functions(maps: &Arc<AddressMaps>) -> [ScalarUDF; 2] {
     })
 }
 
+/// `row` or `bank`.
 #[derive(Debug)]
-struct PlaceFunction {
+pub struct PlaceFunction {
     name: &'static str,
     value: fn(&AddressMap, i64) -> i64,
-    maps: Arc<AddressMaps>,
+    /// The maps of the runs.
+    pub maps: Arc<AddressMaps>,
     signature: Signature,
 }
 

@@ -77,6 +77,12 @@ pub struct Known {
     pub sessions: BTreeMap<SessionKey, Timeline>,
 }
 
+impl From<Known> for Timelines {
+    fn from(known: Known) -> Self {
+        Timelines(OnceLock::from(known))
+    }
+}
+
 impl Timelines {
     /// What was loaded, if anything was.
     pub fn get(&self) -> Option<&Known> {
