@@ -5,7 +5,7 @@ use std::process::Command;
 
 use hmtt_test_support::files::skipped;
 
-use crate::samples::dataset;
+use crate::samples::{dataset, tag_map};
 use crate::succeed;
 
 /// Path of the Python with DuckDB that `tools/setup.sh scale` installs.
@@ -45,7 +45,7 @@ fn a_database_has_the_same_results_of_all_documented_queries() {
     let Some(python) = python() else { return skipped("no DuckDB; run `sh tools/setup.sh scale`") };
     let folder = tempfile::tempdir().unwrap();
     let data = dataset(folder.path());
-    let map = crate::functions::tag_map(folder.path());
+    let map = tag_map(folder.path());
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     for query in queries() {
         let ours = folder.path().join("ours.parquet");

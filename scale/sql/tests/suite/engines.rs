@@ -7,7 +7,7 @@ use std::process::Command;
 use hmtt_test_support::files::skipped;
 
 use crate::database::queries;
-use crate::samples::dataset;
+use crate::samples::{dataset, tag_map};
 use crate::succeed;
 
 /// Queries that Spark does not have: `function_at` is a function of ours, and Spark has no join by the nearest clock.
@@ -46,7 +46,7 @@ fn is_installed(module: &str) -> bool {
 
 /// Our results of all queries, each with its query.
 fn results(folder: &Path, data: &Path) -> Vec<(PathBuf, PathBuf)> {
-    let map = crate::functions::tag_map(folder);
+    let map = tag_map(folder);
     let text = |path: &Path| path.to_str().unwrap().to_owned();
     let result = |query: PathBuf| {
         let ours = folder.join(query.file_name().unwrap()).with_extension("parquet");

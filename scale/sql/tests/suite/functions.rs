@@ -1,54 +1,17 @@
 //! Tests the functions in queries.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use hmtt::analysis::source::Source;
 use hmtt::analysis::split::{By, Functions, SplitFold};
 use hmtt::analysis::summary::Summary;
 use hmtt_format::tag_log::{Content, FunctionId, Header, Mark, TagEvent};
-use hmtt_format::tag_map::{Exits, TagMap, TaggedFunction, VERSION};
 use hmtt_test_support::tag_log::Log;
 
-use crate::samples::{capture, captures, dataset};
+use crate::samples::{capture, captures, dataset, map, tag_map};
 use crate::{hmtt_sql, rows, succeed};
-
-/// The map of the tags of the samples: `outer` is number 0, `inner` number 1.
-fn map() -> TagMap {
-    let function = |(number, name): (u32, &str)| TaggedFunction {
-        number: FunctionId(number),
-        name: name.to_owned(),
-        symbols: vec![name.to_owned()],
-        object: "/bin/program".into(),
-        code_address: 0x1000 + u64::from(number),
-        file_address: None,
-        size_bytes: 1,
-        tagged_exits: Exits::All,
-        removed: None,
-    };
-    TagMap {
-        version: VERSION,
-        id: [0; 8],
-        program: "/bin/program".into(),
-        pid: 1,
-        sink: "card".into(),
-        timed: false,
-        tsc_hz: 0,
-        window: None,
-        functions: [(0, "outer"), (1, "inner")].map(function).to_vec(),
-        blocks: Vec::new(),
-        loops: Vec::new(),
-        refused: Vec::new(),
-    }
-}
-
-/// Writes the map.
-pub fn tag_map(folder: &Path) -> PathBuf {
-    let path = folder.join("map.json");
-    std::fs::write(&path, serde_json::to_string(&map()).unwrap()).unwrap();
-    path
-}
 
 #[test]
 fn functions_at_clocks_are_those_of_the_analyses() {

@@ -1,4 +1,4 @@
-//! Builds captures of several boards, and data sets of them.
+//! Builds captures of several boards, and data sets of them. Tests of the cluster use them, too.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -7,6 +7,8 @@ use hmtt::pcapng::{Description, PcapngWriter};
 use hmtt_dataset::{AddOptions, Added, Dataset, default_run};
 use hmtt_format::frame::{FrameKind, Heartbeat};
 use hmtt_format::record::{Half, PageRun, TagSource, WordRecord};
+use hmtt_format::tag_log::FunctionId;
+use hmtt_format::tag_map::{Exits, TagMap, TaggedFunction, VERSION};
 use hmtt_format::{Direction, FaultKind};
 use hmtt_test_support::call_log;
 use hmtt_test_support::card::Card;
@@ -165,4 +167,40 @@ pub fn dataset(folder: &Path) -> PathBuf {
     call_log::write(&log, 3, 40, BEGIN.as_nanos() as u64, 11);
     add(&data, &log);
     data
+}
+
+/// The map of the tags of the samples: `outer` is number 0, `inner` number 1.
+pub fn map() -> TagMap {
+    let function = |(number, name): (u32, &str)| TaggedFunction {
+        number: FunctionId(number),
+        name: name.to_owned(),
+        symbols: vec![name.to_owned()],
+        object: "/bin/program".into(),
+        code_address: 0x1000 + u64::from(number),
+        file_address: None,
+        size_bytes: 1,
+        tagged_exits: Exits::All,
+        removed: None,
+    };
+    TagMap {
+        version: VERSION,
+        id: [0; 8],
+        program: "/bin/program".into(),
+        pid: 1,
+        sink: "card".into(),
+        timed: false,
+        tsc_hz: 0,
+        window: None,
+        functions: [(0, "outer"), (1, "inner")].map(function).to_vec(),
+        blocks: Vec::new(),
+        loops: Vec::new(),
+        refused: Vec::new(),
+    }
+}
+
+/// Writes the map.
+pub fn tag_map(folder: &Path) -> PathBuf {
+    let path = folder.join("map.json");
+    std::fs::write(&path, serde_json::to_string(&map()).unwrap()).unwrap();
+    path
 }
