@@ -8,7 +8,7 @@ use std::path::Path;
 use crate::source::Crate;
 
 /// The first file of each crate.
-const CRATES: [&str; 17] = [
+const CRATES: [&str; 18] = [
     "cli/src/main.rs",
     "dataset/src/lib.rs",
     "format/src/lib.rs",
@@ -18,6 +18,7 @@ const CRATES: [&str; 17] = [
     "host/src/bin/hmtt-recv/main.rs",
     "host/src/lib.rs",
     "probe/src/lib.rs",
+    "scale/cluster/src/lib.rs",
     "scale/sql/src/lib.rs",
     "scale/sql/src/main.rs",
     "sim/src/bin/hmtt-sim/main.rs",

@@ -10,7 +10,8 @@ use clap::{Parser, ValueEnum};
     name = "hmtt sql",
     version,
     after_help = "The tables are accesses, pages, slices, gaps, tags, events, calls, runs and threads; `describe accesses` lists \
-    columns. docs/sql.md describes the tables and functions, docs/queries has examples.\n\n\
+    columns. docs/sql.md describes the tables and functions, docs/queries has examples; docs/scale.md describes \
+    clusters.\n\n\
     Exit codes: 0 done, 1 error, 2 wrong usage, 3 done, but a damaged part was left out or a capture is cut; \
     130 interrupted."
 )]
@@ -51,6 +52,18 @@ pub struct Arguments {
     /// Print on standard error what was read
     #[arg(long)]
     pub metrics: bool,
+    /// Have a cluster execute the query; the address is that of its scheduler
+    #[arg(long, value_name = "HOST:PORT")]
+    pub cluster: Option<String>,
+    /// Tasks of the cluster into which reading and grouping are divided; at least as many as it executes at the same time
+    #[arg(
+        long,
+        value_name = "N",
+        requires = "cluster",
+        default_value_t = 16,
+        value_parser = clap::value_parser!(u16).range(1..=4096)
+    )]
+    pub tasks: u16,
 }
 
 /// Names of formats.

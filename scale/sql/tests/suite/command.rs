@@ -73,6 +73,14 @@ fn errors_say_what_is_wrong() {
 }
 
 #[test]
+fn queries_of_a_cluster_are_for_another_program() {
+    let output = hmtt_sql(&["--cluster", "localhost:1", "select 1", WORKED]);
+    let complaint = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{complaint}");
+    assert!(complaint.contains("`hmtt sql --cluster`"), "{complaint}");
+}
+
+#[test]
 fn deep_queries_are_errors_or_have_results() {
     let status = |sql: &str| hmtt_sql(&[sql, WORKED]).status.code();
     assert_eq!(status(&format!("select {}1{}", "(".repeat(3000), ")".repeat(3000))), Some(1));

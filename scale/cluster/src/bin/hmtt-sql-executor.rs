@@ -1,0 +1,53 @@
+//! The program `hmtt-sql-executor`: executes tasks of queries.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Parser;
+use hmtt_cluster::{Address, ExecutorOptions, run_executor};
+use hmtt_sql::command::size;
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// Execute tasks of queries
+#[derive(Debug, Parser)]
+#[command(
+    version,
+    after_help = "The protocol has no authentication: who reaches the address can read all files that this process can \
+    read. docs/scale.md describes a cluster."
+)]
+struct Arguments {
+    /// Address of the scheduler
+    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:50050")]
+    scheduler: Address,
+    /// Address at which results are read; tasks come to the next port
+    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:50051")]
+    listen: Address,
+    /// Host by which others reach this executor; by default that from which it connects to the scheduler
+    #[arg(long, value_name = "HOST")]
+    advertise: Option<String>,
+    /// Tasks at the same time; by default as many as processors
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    threads: Option<u16>,
+    /// Memory for sorting, grouping and joining, of all tasks; what needs more is written to disk
+    #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = size)]
+    memory: usize,
+    /// Folder of intermediate results; by default that of the system for temporary files
+    #[arg(long, value_name = "DIR")]
+    temp_dir: Option<PathBuf>,
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let processors = || std::thread::available_parallelism().map_or(1, usize::from);
+    let options = ExecutorOptions {
+        scheduler: arguments.scheduler,
+        listen: arguments.listen,
+        advertise: arguments.advertise,
+        tasks: arguments.threads.map_or_else(processors, usize::from),
+        memory_bytes: arguments.memory as u64,
+        temporary: arguments.temp_dir.unwrap_or_else(std::env::temp_dir),
+    };
+    hmtt_cluster::run_service("hmtt-sql-executor", run_executor(options))
+}

@@ -1,0 +1,72 @@
+//! Plans queries as the embedded engine does, and has them executed by a cluster.
+
+mod cluster_exec;
+mod failure;
+mod job;
+mod results;
+
+use std::sync::Arc;
+
+use datafusion::common::DataFusionError;
+use hmtt_sql::command::QueryEngine;
+use hmtt_sql::{Engine, EngineError, EngineOptions, Query, Shared, Sources};
+
+pub use failure::ClusterError;
+
+use crate::address::Address;
+use crate::codec::write_plan;
+use crate::leaves::{Place, place_of, with_restricted_leaves};
+use crate::session;
+use cluster_exec::ClusterExec;
+
+/// An engine whose queries a cluster executes.
+pub struct ClusterEngine {
+    engine: Engine,
+    scheduler: Address,
+}
+
+impl ClusterEngine {
+    /// An engine for data sets. `tasks`: into which reading and grouping are divided.
+    ///
+    /// # Errors
+    /// There is a capture among the sources, or the options are for the embedded engine only.
+    pub fn new(
+        sources: Sources,
+        options: EngineOptions,
+        scheduler: Address,
+        tasks: u16,
+    ) -> Result<Self, EngineError> {
+        if let Some(capture) = sources.captures().next() {
+            return Err(failure::external(ClusterError::Capture(capture.to_owned())).into());
+        }
+        if options.skips_damaged {
+            return Err(failure::external(ClusterError::SkipDamaged).into());
+        }
+        let adapt = |session| session::client_session(session, tasks);
+        let engine = Engine::with_session(sources, &options, adapt)?;
+        Ok(ClusterEngine { engine, scheduler })
+    }
+}
+
+impl QueryEngine for ClusterEngine {
+    fn shared(&self) -> &Arc<Shared> {
+        self.engine.shared()
+    }
+
+    async fn query(&self, sql: &str) -> Result<Query, EngineError> {
+        let query = self.engine.query(sql).await?;
+        match place_of(query.plan()) {
+            Ok(Place::Client) => return Ok(query),
+            Ok(Place::Cluster) => {}
+            Err(leaf) => return Err(failure::external(ClusterError::Leaf(leaf)).into()),
+        }
+        let plan = with_restricted_leaves(query.plan().clone())?;
+        let bytes = write_plan(&plan).map_err(|error| match error {
+            // Of our own functions.
+            DataFusionError::Plan(_) => error,
+            other => failure::external(ClusterError::Encode(other.strip_backtrace())),
+        })?;
+        let exec = ClusterExec::new(&plan, bytes, self.scheduler.clone());
+        Ok(query.with_plan(Arc::new(exec)))
+    }
+}

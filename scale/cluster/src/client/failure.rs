@@ -1,0 +1,103 @@
+//! States why a query on a cluster has no result.
+
+use std::path::PathBuf;
+
+use datafusion::common::DataFusionError;
+
+use crate::address::Address;
+
+/// The reason why a query on a cluster has no result.
+#[derive(Debug, thiserror::Error)]
+pub enum ClusterError {
+    /// A source is a capture.
+    #[error(
+        "{}: a cluster reads data sets only; add the capture to one (`hmtt dataset add`), or execute the query without \
+         --cluster", .0.display()
+    )]
+    Capture(PathBuf),
+    /// Damaged parts cannot be left out.
+    #[error("--skip-damaged is not possible with --cluster; execute the query without --cluster")]
+    SkipDamaged,
+    /// The plan has a leaf that the cluster would read several times.
+    #[error(
+        "the query needs {0}, which a cluster cannot read beside a data set; execute the query without --cluster"
+    )]
+    Leaf(String),
+    /// The plan cannot be sent.
+    #[error("the query cannot be sent to a cluster: {0}; execute it without --cluster")]
+    Encode(String),
+    /// Nothing answers at the address of the scheduler.
+    #[error("{address}: no scheduler answers: {reason}")]
+    NoScheduler {
+        /// The address.
+        address: Address,
+        /// Why.
+        reason: String,
+    },
+    /// The scheduler was lost, and again after the query was sent again.
+    #[error("{address}: the scheduler was lost {times} times: {reason}; the query has no result")]
+    Lost {
+        /// The address.
+        address: Address,
+        /// How often.
+        times: usize,
+        /// Why, at last.
+        reason: String,
+    },
+    /// The scheduler does not execute the query.
+    #[error("{address}: the scheduler rejects the query: {reason}")]
+    Rejected {
+        /// The address.
+        address: Address,
+        /// Why.
+        reason: String,
+    },
+    /// A file is not there for an executor.
+    #[error(
+        "an executor cannot read a part: {0}; the data set must have the same path on all machines of the cluster"
+    )]
+    Unreadable(String),
+    /// An executor found something wrong, perhaps with what it read.
+    #[error("the query failed on the cluster: {0}")]
+    Failed(String),
+    /// The result cannot be read from an executor.
+    #[error(
+        "{address}: the result cannot be read from the executor: {reason}; execute the query again"
+    )]
+    Result {
+        /// The executor.
+        address: Address,
+        /// Why.
+        reason: String,
+    },
+}
+
+/// The error of a cluster for the query engine.
+pub fn external(error: ClusterError) -> DataFusionError {
+    DataFusionError::External(Box::new(error))
+}
+
+/// Parts of messages of files that cannot be opened.
+const UNREADABLE: [&str; 3] = ["not found", "NotFound", "ermission denied"];
+/// Parts of messages of files whose content is wrong.
+const DATA: [&str; 5] =
+    ["Parquet error", "ParquetError", "ArrowError", "Arrow error", "ObjectStore"];
+
+/// The error of a query that failed on the cluster, by Ballista's message.
+pub fn of_message(message: &str) -> DataFusionError {
+    let is_any = |texts: &[&str]| texts.iter().any(|text| message.contains(text));
+    if is_any(&UNREADABLE) && (message.contains("ObjectStore") || message.contains("Object Store"))
+    {
+        return execution(&ClusterError::Unreadable(message.into()));
+    }
+    if is_any(&DATA) {
+        // The engine then looks for the damaged part.
+        return external(ClusterError::Failed(message.into()));
+    }
+    execution(&ClusterError::Failed(message.into()))
+}
+
+/// An error which is not one of the data, so that no damaged part is looked for.
+pub fn execution(error: &ClusterError) -> DataFusionError {
+    DataFusionError::Execution(error.to_string())
+}

@@ -1,0 +1,60 @@
+//! Writes plans as bytes, with what their functions have loaded.
+
+use std::sync::Arc;
+
+use ballista_core::serde::BallistaPhysicalExtensionCodec;
+use datafusion::common::Result;
+use datafusion::execution::TaskContext;
+use datafusion::logical_expr::ScalarUDF;
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion_proto::physical_plan::{
+    AsExecutionPlan, PhysicalExtensionCodec, PhysicalProtoConverterExtension,
+};
+use datafusion_proto::protobuf::PhysicalPlanNode;
+
+/// Ballista's codec, and the states of our functions.
+#[derive(Debug, Default)]
+pub struct Codec {
+    ballista: BallistaPhysicalExtensionCodec,
+}
+
+impl PhysicalExtensionCodec for Codec {
+    fn try_decode(
+        &self,
+        bytes: &[u8],
+        inputs: &[Arc<dyn ExecutionPlan>],
+        context: &TaskContext,
+        converter: &dyn PhysicalProtoConverterExtension,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        self.ballista.try_decode(bytes, inputs, context, converter)
+    }
+
+    fn try_encode(
+        &self,
+        plan: Arc<dyn ExecutionPlan>,
+        bytes: &mut Vec<u8>,
+        converter: &dyn PhysicalProtoConverterExtension,
+    ) -> Result<()> {
+        self.ballista.try_encode(plan, bytes, converter)
+    }
+
+    fn try_decode_udf(&self, name: &str, bytes: &[u8]) -> Result<Arc<ScalarUDF>> {
+        hmtt_sql::read_state(name, bytes).map(Arc::new)
+    }
+
+    fn try_encode_udf(&self, function: &ScalarUDF, bytes: &mut Vec<u8>) -> Result<()> {
+        bytes.extend(hmtt_sql::write_state(function)?.unwrap_or_default());
+        Ok(())
+    }
+}
+
+/// A plan as bytes.
+///
+/// # Errors
+/// An operator of the plan cannot be sent.
+pub fn write_plan(plan: &Arc<dyn ExecutionPlan>) -> Result<Vec<u8>> {
+    let message = PhysicalPlanNode::try_from_physical_plan(plan.clone(), &Codec::default())?;
+    let mut bytes = Vec::new();
+    message.try_encode(&mut bytes)?;
+    Ok(bytes)
+}

@@ -1,0 +1,115 @@
+//! Decides where a plan is executed, by its leaves.
+//!
+//! A task of a cluster executes a part of a plan's partitions. Ballista restricts scans of files to that part; others
+//! are executed whole by each task, which multiplies their rows. So a plan that has such a leaf is not sent.
+//!
+//! Leaves without files that a plan has beside scans (no rows, or one row without columns) become rows in memory, which are
+//! restricted, too: in a union a task without such a leaf would otherwise have other metrics than the plan, and the
+//! scheduler would await its end in vain.
+
+use std::any::Any;
+use std::sync::Arc;
+
+use datafusion::arrow::array::{RecordBatch, RecordBatchOptions, new_null_array};
+use datafusion::arrow::datatypes::Schema;
+use datafusion::common::Result;
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::datasource::memory::MemorySourceConfig;
+use datafusion::datasource::physical_plan::FileScanConfig;
+use datafusion::datasource::source::DataSourceExec;
+use datafusion::execution::object_store::ObjectStoreUrl;
+use datafusion::physical_plan::empty::EmptyExec;
+use datafusion::physical_plan::placeholder_row::PlaceholderRowExec;
+use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
+
+/// Where a plan is executed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// By the client, because the plan reads no part of a data set.
+    Client,
+    /// By the cluster.
+    Cluster,
+}
+
+/// Kind of a leaf.
+enum Leaf {
+    Parquet,
+    /// No rows, or one row without columns in one partition: it is restricted as the files are.
+    Constant,
+    Other(String),
+}
+
+/// Where a plan is executed.
+///
+/// # Errors
+/// The plan reads parts of a data set and something that the cluster cannot read; the name of the latter.
+pub fn place_of(plan: &Arc<dyn ExecutionPlan>) -> std::result::Result<Place, String> {
+    let mut leaves = Vec::new();
+    collect(plan, &mut leaves);
+    if !leaves.iter().any(|leaf| matches!(leaf, Leaf::Parquet)) {
+        return Ok(Place::Client);
+    }
+    let other = leaves.into_iter().find_map(|leaf| match leaf {
+        Leaf::Other(name) => Some(name),
+        _ => None,
+    });
+    other.map_or(Ok(Place::Cluster), Err)
+}
+
+/// The plan with leaves that the cluster restricts.
+///
+/// # Errors
+/// A leaf cannot be replaced.
+pub fn with_restricted_leaves(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
+    let replace = |plan: Arc<dyn ExecutionPlan>| {
+        let mut schema = plan.schema();
+        let leaf: &dyn Any = plan.as_ref();
+        let rows = if leaf.is::<EmptyExec>() {
+            Vec::new()
+        } else if leaf.is::<PlaceholderRowExec>() {
+            let one = RecordBatchOptions::new().with_row_count(Some(1));
+            // Nothing reads the columns. Some are declared as without nulls.
+            let fields = schema.fields().iter().map(|field| (**field).clone().with_nullable(true));
+            schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
+            let nulls = schema.fields().iter().map(|field| new_null_array(field.data_type(), 1));
+            vec![RecordBatch::try_new_with_options(schema.clone(), nulls.collect(), &one)?]
+        } else {
+            return Ok(Transformed::no(plan));
+        };
+        let rows = MemorySourceConfig::try_new(&[rows], schema, None)?;
+        Ok(Transformed::yes(DataSourceExec::from_data_source(rows) as Arc<dyn ExecutionPlan>))
+    };
+    plan.transform_up(replace).data()
+}
+
+fn collect(plan: &Arc<dyn ExecutionPlan>, leaves: &mut Vec<Leaf>) {
+    let children = plan.children();
+    if children.is_empty() {
+        leaves.push(kind(plan));
+    }
+    for child in children {
+        collect(child, leaves);
+    }
+}
+
+fn kind(plan: &Arc<dyn ExecutionPlan>) -> Leaf {
+    let leaf: &dyn Any = plan.as_ref();
+    if let Some(exec) = leaf.downcast_ref::<DataSourceExec>() {
+        let source: &dyn Any = exec.data_source().as_ref();
+        return match source.downcast_ref::<FileScanConfig>() {
+            Some(scan) if scan.file_source().file_type() != "parquet" => {
+                Leaf::Other(format!("files of type {}", scan.file_source().file_type()))
+            }
+            Some(scan) if scan.object_store_url != ObjectStoreUrl::local_filesystem() => {
+                Leaf::Other(format!("files of {}", scan.object_store_url.as_str()))
+            }
+            Some(_) => Leaf::Parquet,
+            None => Leaf::Other("rows that the query itself has (VALUES)".into()),
+        };
+    }
+    let is_constant = leaf.is::<EmptyExec>() || leaf.is::<PlaceholderRowExec>();
+    if is_constant && plan.output_partitioning().partition_count() == 1 {
+        return Leaf::Constant;
+    }
+    Leaf::Other(format!("{} rows", plan.name()))
+}

@@ -1,0 +1,33 @@
+//! Queries of data sets on a cluster.
+//!
+//! ```text
+//! query   -> hmtt_sql::Engine  a plan, as the embedded engine makes it
+//! plan    -> leaves            answered here, sent to the cluster, or rejected
+//! plan    -> codec             bytes, with what the plan's functions have loaded
+//! bytes   -> client            the scheduler gets the plan; results are read from the executors
+//!            scheduler         divides plans into tasks, notices executors that are lost
+//!            executor          executes tasks
+//! ```
+//!
+//! Ballista executes the plans. `docs/scale.md` describes how a cluster is started, and what is promised when parts of it fail.
+//!
+//! Invariants: only scans of Parquet files are sent, because tasks of other scans would read all rows each. A query is sent
+//! again only while no row of it has been returned.
+
+#![deny(clippy::missing_errors_doc, clippy::missing_panics_doc)]
+
+mod address;
+mod client;
+mod codec;
+mod executor;
+mod leaves;
+mod scheduler;
+mod service;
+mod session;
+
+pub use address::Address;
+pub use client::{ClusterEngine, ClusterError};
+pub use executor::{ExecutorOptions, run_executor};
+pub use leaves::{Place, place_of};
+pub use scheduler::{SchedulerOptions, run_scheduler};
+pub use service::run_service;

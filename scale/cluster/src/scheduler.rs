@@ -1,0 +1,71 @@
+//! The scheduler of a cluster.
+
+use std::io::Write;
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
+use ballista_core::ConfigProducer;
+use ballista_scheduler::cluster::BallistaCluster;
+use ballista_scheduler::config::SchedulerConfig;
+use ballista_scheduler::scheduler_process::{create_scheduler, start_grpc_service_with_listener};
+use datafusion_proto::protobuf::{LogicalPlanNode, PhysicalPlanNode};
+use tokio::net::TcpListener;
+
+use crate::address::Address;
+use crate::codec::Codec;
+use crate::session;
+
+/// An executor that has sent no sign of life for so long is lost. Executors send one every 2 s.
+const EXECUTOR_TIMEOUT_S: u64 = 6;
+/// Distance of the searches for lost executors.
+const EXPIRY_INTERVAL_S: u64 = 1;
+/// How long queries wait for an executor when the last one is lost.
+const NO_EXECUTOR_S: u64 = 10;
+
+/// How long the result of a query is kept whose client has not removed it: longer than a slow client reads.
+const RESULT_AGE_S: u64 = 24 * 3600;
+
+/// What a scheduler is told.
+#[derive(Clone, Debug)]
+pub struct SchedulerOptions {
+    /// Address at which it listens. Port 0: any.
+    pub listen: Address,
+}
+
+/// Runs a scheduler until the process ends. Prints the address at which it listens.
+///
+/// # Errors
+/// The address cannot be used.
+pub async fn run_scheduler(options: SchedulerOptions) -> Result<()> {
+    let address = options.listen.to_string();
+    let listener = TcpListener::bind(&address).await;
+    let listener = listener.with_context(|| format!("{address}: cannot listen"))?;
+    let port = listener.local_addr()?.port();
+    let bound = Address { port, ..options.listen };
+    let config_producer: ConfigProducer = Arc::new(session::config);
+    let most_bytes = session::MOST_MESSAGE_BYTES as u32;
+    let config = SchedulerConfig {
+        external_host: bound.host.clone(),
+        bind_host: bound.host.clone(),
+        bind_port: port,
+        executor_timeout_seconds: EXECUTOR_TIMEOUT_S,
+        expire_dead_executor_interval_seconds: EXPIRY_INTERVAL_S,
+        no_executors_grace_period_seconds: NO_EXECUTOR_S,
+        finished_job_data_clean_up_interval_seconds: RESULT_AGE_S,
+        finished_job_state_clean_up_interval_seconds: RESULT_AGE_S,
+        grpc_server_max_decoding_message_size: most_bytes,
+        grpc_server_max_encoding_message_size: most_bytes,
+        grpc_client_max_message_size: most_bytes,
+        override_config_producer: Some(config_producer),
+        override_session_builder: Some(Arc::new(session::state)),
+        override_physical_codec: Some(Arc::new(Codec::default())),
+        override_create_grpc_client_endpoint: Some(session::endpoint_settings()),
+        ..SchedulerConfig::default()
+    };
+    config.validate()?;
+    let cluster = BallistaCluster::new_from_config(&config).await?;
+    let scheduler =
+        create_scheduler::<LogicalPlanNode, PhysicalPlanNode>(cluster, Arc::new(config)).await?;
+    writeln!(std::io::stdout(), "listening on {bound}")?;
+    Ok(start_grpc_service_with_listener(listener, scheduler).await?)
+}

@@ -1,0 +1,80 @@
+//! Settings that client, scheduler and executors have in common.
+
+use std::error::Error;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ballista_core::extension::{
+    EndpointOverrideFn, SessionConfigExt, ballista_aggregate_functions, ballista_scalar_functions,
+    ballista_window_functions,
+};
+use ballista_core::optimizer::with_ballista_optimizer_rules;
+use datafusion::common::Result;
+use datafusion::common::config::ExecutionOptions;
+use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
+use datafusion::prelude::{SessionConfig, SessionContext};
+use tonic::transport::Endpoint;
+
+/// Largest message. A message can have a plan for each of several tasks, each with the states of its functions.
+pub const MOST_MESSAGE_BYTES: usize = 256 << 20;
+/// Longest time to connect.
+const CONNECT: Duration = Duration::from_secs(3);
+/// Distance of the signs of life on a connection, and how long the answer may take: a machine that is switched off closes no
+/// connection.
+const KEEP_ALIVE: Duration = Duration::from_secs(2);
+const KEEP_ALIVE_ANSWER: Duration = Duration::from_secs(6);
+
+/// Settings of the session in which the client plans. `tasks`: into which reading and grouping are divided. What the embedded
+/// engine derives from its own memory is as usual again: executors have another memory.
+pub fn client_session(mut session: SessionStateBuilder, tasks: u16) -> SessionStateBuilder {
+    let mut config = session.config().take().unwrap_or_default();
+    let (own, usual) = (&mut config.options_mut().execution, ExecutionOptions::default());
+    own.target_partitions = tasks.into();
+    own.batch_size = usual.batch_size;
+    own.sort_spill_reservation_bytes = usual.sort_spill_reservation_bytes;
+    // As in the embedded engine. A merge of sorted rows takes time in proportion to the square of the rows of a hot page.
+    let config = with_endpoint(config.upgrade_for_ballista())
+        .set_bool("datafusion.optimizer.prefer_hash_join", true)
+        .with_ballista_grpc_client_max_message_size(MOST_MESSAGE_BYTES);
+    let rules = with_ballista_optimizer_rules(&datafusion::optimizer::Optimizer::default().rules);
+    session.with_config(config).with_optimizer_rules(rules)
+}
+
+/// Settings of scheduler and executors, before those of the query.
+pub fn config() -> SessionConfig {
+    let config = SessionConfig::new_with_ballista();
+    with_endpoint(config).with_ballista_grpc_client_max_message_size(MOST_MESSAGE_BYTES)
+}
+
+fn with_endpoint(config: SessionConfig) -> SessionConfig {
+    config.with_ballista_override_create_grpc_client_endpoint(endpoint_settings())
+}
+
+/// A session of the scheduler or an executor, with all functions.
+pub fn state(config: SessionConfig) -> Result<SessionState> {
+    let state = SessionStateBuilder::new()
+        .with_config(config)
+        .with_default_features()
+        .with_scalar_functions(ballista_scalar_functions())
+        .with_aggregate_functions(ballista_aggregate_functions())
+        .with_window_functions(ballista_window_functions())
+        .build();
+    let context = SessionContext::new_with_state(state);
+    hmtt_sql::register_all(&context);
+    Ok(context.state())
+}
+
+/// What is set for each connection.
+pub fn endpoint_settings() -> EndpointOverrideFn {
+    Arc::new(|endpoint| Ok::<_, Box<dyn Error + Send + Sync>>(watched(endpoint)))
+}
+
+/// An endpoint that notices when the other side is gone.
+pub fn watched(endpoint: Endpoint) -> Endpoint {
+    endpoint
+        .connect_timeout(CONNECT)
+        .http2_keep_alive_interval(KEEP_ALIVE)
+        .keep_alive_timeout(KEEP_ALIVE_ANSWER)
+        .keep_alive_while_idle(true)
+        .tcp_nodelay(true)
+}

@@ -1,0 +1,225 @@
+//! Starts the programs of a cluster, and ends them.
+
+use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
+use std::process::{Child, ChildStdout, Command, Output, Stdio};
+use std::sync::mpsc;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+
+/// Longest time of a query, also if an executor or the scheduler is lost.
+pub const QUERY: Duration = Duration::from_secs(60);
+/// Longest time until a program listens.
+const START: Duration = Duration::from_secs(30);
+
+/// A program, which is killed when it is dropped.
+pub struct Program {
+    child: Child,
+    /// Where it listens.
+    pub address: String,
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+impl Program {
+    /// Starts a program, and waits until it listens.
+    pub fn start(program: &str, arguments: &[&str]) -> Program {
+        let mut command = Command::new(program);
+        command.args(arguments);
+        Program::of_command(command)
+    }
+
+    /// Starts a command that executes a program, and waits until it listens.
+    pub fn of_command(mut command: Command) -> Program {
+        command.stdin(Stdio::null()).stdout(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let output = child.stdout.take().unwrap();
+        // Ended before the first assertion can fail.
+        let mut started = Program { child, address: String::new() };
+        let line = first_line(output);
+        let rest = line.strip_prefix("listening on ").unwrap_or_else(|| panic!("{line:?}"));
+        started.address = rest.split([',', '\n']).next().unwrap().to_owned();
+        started
+    }
+
+    /// Ends the program at once, as a power failure would.
+    pub fn kill(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The first line that a program prints.
+fn first_line(output: ChildStdout) -> String {
+    let (sender, receiver) = mpsc::channel();
+    std::thread::spawn(move || {
+        let mut line = String::new();
+        let _ = BufReader::new(output).read_line(&mut line);
+        let _ = sender.send(line);
+    });
+    receiver.recv_timeout(START).expect("the program prints where it listens")
+}
+
+/// A client, which is killed when it is dropped.
+pub struct Client {
+    child: Child,
+    outputs: Option<[JoinHandle<Vec<u8>>; 2]>,
+}
+
+impl Drop for Client {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Client {
+    /// Starts a client.
+    pub fn start(mut command: Command) -> Client {
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let stdout = reader(child.stdout.take().unwrap());
+        let stderr = reader(child.stderr.take().unwrap());
+        Client { child, outputs: Some([stdout, stderr]) }
+    }
+
+    /// Whether it has not ended.
+    pub fn is_running(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_none()
+    }
+
+    /// Interrupts it, as Ctrl-C does.
+    pub fn interrupt(&self) {
+        let id = self.child.id().to_string();
+        assert!(Command::new("kill").args(["-INT", &id]).status().unwrap().success());
+    }
+
+    /// Waits for its end, which must be in time.
+    pub fn output(mut self) -> Output {
+        let begin = Instant::now();
+        let status = loop {
+            match self.child.try_wait().unwrap() {
+                Some(status) => break status,
+                None => assert!(begin.elapsed() < QUERY, "a query does not end"),
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        };
+        let [stdout, stderr] = self.outputs.take().unwrap().map(|output| output.join().unwrap());
+        Output { status, stdout, stderr }
+    }
+}
+
+fn reader(mut output: impl Read + Send + 'static) -> JoinHandle<Vec<u8>> {
+    std::thread::spawn(move || {
+        let mut bytes = Vec::new();
+        let _ = output.read_to_end(&mut bytes);
+        bytes
+    })
+}
+
+/// A scheduler and executors, which are ended when they are dropped.
+pub struct Cluster {
+    /// The scheduler.
+    pub scheduler: Program,
+    /// The executors.
+    pub executors: Vec<Program>,
+    temporary: TempDir,
+}
+
+impl Cluster {
+    /// Starts a cluster on free ports. Each executor executes two tasks at the same time.
+    pub fn start(executors: usize) -> Cluster {
+        let scheduler = start_scheduler("127.0.0.1:0");
+        let mut cluster = Cluster::of(scheduler);
+        cluster.executors.extend(
+            (0..executors)
+                .map(|_| {
+                    let folder = cluster.temporary.path().to_str().unwrap();
+                    let executor = env!("CARGO_BIN_EXE_hmtt-sql-executor");
+                    Program::start(
+                        executor,
+                        &[
+                            "--scheduler",
+                            &cluster.scheduler.address,
+                            "--listen",
+                            "127.0.0.1:0",
+                            "--threads",
+                            "2",
+                            "--temp-dir",
+                            folder,
+                        ],
+                    )
+                })
+                .collect::<Vec<_>>(),
+        );
+        cluster
+    }
+
+    /// A cluster without executors.
+    pub fn of(scheduler: Program) -> Cluster {
+        Cluster { scheduler, executors: Vec::new(), temporary: tempfile::tempdir().unwrap() }
+    }
+
+    /// Waits until an executor has files of results, or until none has.
+    pub fn wait_for_results(&self, are_there: bool) {
+        let begin = Instant::now();
+        while has_results(self.temporary.path()) != are_there {
+            assert!(begin.elapsed() < QUERY, "results: {are_there} is awaited in vain");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// A command that queries a data set with this cluster.
+    pub fn command(&self, arguments: &[&str], source: &Path) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_hmtt-sql-cluster"));
+        command.args(["--cluster", &self.scheduler.address, "--tasks", "4"]).args(arguments);
+        command.arg(source);
+        command
+    }
+
+    /// Runs a query.
+    pub fn run(&self, arguments: &[&str], source: &Path) -> Output {
+        Client::start(self.command(arguments, source)).output()
+    }
+
+    /// What a query prints. It must succeed.
+    pub fn succeed(&self, arguments: &[&str], source: &Path) -> String {
+        succeeded(&self.run(arguments, source))
+    }
+}
+
+/// Whether a folder has a file of results.
+fn has_results(folder: &Path) -> bool {
+    let Ok(entries) = std::fs::read_dir(folder) else { return false };
+    entries.flatten().any(|entry| match entry.file_type() {
+        Ok(kind) if kind.is_dir() => has_results(&entry.path()),
+        Ok(_) => entry.path().extension().is_some_and(|end| end == "arrow"),
+        Err(_) => false,
+    })
+}
+
+/// Starts a scheduler.
+pub fn start_scheduler(listen: &str) -> Program {
+    Program::start(env!("CARGO_BIN_EXE_hmtt-sql-scheduler"), &["--listen", listen])
+}
+
+/// What a successful run has printed.
+pub fn succeeded(output: &Output) -> String {
+    let complaint = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{complaint}");
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+/// What a failed run has reported. It must have exit status 1 and print no rows.
+pub fn failed(output: &Output) -> String {
+    let complaint = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{complaint}");
+    assert!(output.stdout.is_empty(), "{complaint}");
+    complaint
+}

@@ -1,0 +1,9 @@
+//! Tests a cluster of a scheduler and two executors as processes, on loopback.
+
+mod cluster;
+mod deployment;
+mod faults;
+mod queries;
+mod rejected;
+#[path = "../../../sql/tests/suite/samples.rs"]
+mod samples;
