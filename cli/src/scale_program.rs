@@ -8,13 +8,23 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
+/// A program of the workspace.
+#[derive(Clone, Copy)]
+pub struct Program {
+    /// Its name.
+    pub name: &'static str,
+    /// The package that has it.
+    pub package: &'static str,
+}
+
 /// Replaces this process by a program, beside this one or in `PATH`. Returns only with an error.
-pub fn execute(name: &str, arguments: &[OsString]) -> Result<bool> {
+pub fn execute(program: Program, arguments: &[OsString]) -> Result<bool> {
+    let Program { name, package } = program;
     let (program, error) = replace(name, arguments);
     if error.kind() == ErrorKind::NotFound {
         bail!(
             "{name} is neither beside hmtt nor in PATH; build it with `cargo build --release --manifest-path \
-             scale/Cargo.toml` and copy scale/target/release/{name} there"
+             scale/Cargo.toml -p {package}` and copy scale/target/release/{name} there"
         );
     }
     Err(error).with_context(|| format!("cannot execute {}", program.display()))

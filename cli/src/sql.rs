@@ -1,4 +1,4 @@
-//! `hmtt sql`: executes `hmtt-sql`.
+//! `hmtt sql`: executes `hmtt-sql`, or `hmtt-sql-cluster` if the arguments name a cluster.
 
 #[allow(dead_code, reason = "the program reads them")]
 mod options;
@@ -8,7 +8,12 @@ use std::ffi::OsString;
 use anyhow::Result;
 use clap::CommandFactory;
 
-use super::scale_program;
+use super::scale_program::{self, Program};
+
+/// Executes queries itself.
+const EMBEDDED: Program = Program { name: "hmtt-sql", package: "hmtt-sql" };
+/// Has queries executed by a cluster.
+const CLUSTER: Program = Program { name: "hmtt-sql-cluster", package: "hmtt-cluster" };
 
 /// Query data sets and captures with SQL
 #[derive(clap::Args)]
@@ -26,7 +31,16 @@ pub struct Arguments {
 
 /// Runs the command. Returns only with an error.
 pub fn run(arguments: &Arguments) -> Result<bool> {
-    scale_program::execute("hmtt-sql", &arguments.arguments)
+    scale_program::execute(program(&arguments.arguments), &arguments.arguments)
+}
+
+/// The program for some arguments. After `--` there are no options.
+fn program(arguments: &[OsString]) -> Program {
+    let mut options = arguments.iter().take_while(|argument| *argument != "--");
+    let is_cluster = |argument: &OsString| {
+        argument == "--cluster" || argument.as_encoded_bytes().starts_with(b"--cluster=")
+    };
+    if options.any(is_cluster) { CLUSTER } else { EMBEDDED }
 }
 
 /// The definition of the program's arguments, for completions and man pages.

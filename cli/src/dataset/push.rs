@@ -8,7 +8,9 @@ use std::ffi::OsString;
 use anyhow::Result;
 use clap::CommandFactory;
 
-use crate::scale_program;
+use crate::scale_program::{self, Program};
+
+const PROGRAM: Program = Program { name: "hmtt-push", package: "hmtt-sql" };
 
 /// Copy a data set to an object store (S3, Google Cloud Storage, Azure)
 #[derive(clap::Args)]
@@ -26,7 +28,7 @@ pub struct Arguments {
 
 /// Runs the command. Returns only with an error.
 pub fn run(arguments: &Arguments) -> Result<bool> {
-    scale_program::execute("hmtt-push", &arguments.arguments)
+    scale_program::execute(PROGRAM, &arguments.arguments)
 }
 
 /// The definition of the program's arguments, for completions and man pages.

@@ -16,7 +16,7 @@ fn check(shell: &str, option: &str) {
     let output = hmtt(&["completions", shell]);
     assert!(output.status.success());
     let script = String::from_utf8(output.stdout).unwrap();
-    for word in ["convert", "decode", "hole", "hmtt6", "skip-damaged", "replace"] {
+    for word in ["convert", "decode", "hole", "hmtt6", "skip-damaged", "cluster", "replace"] {
         assert!(script.contains(word), "{shell}: {word}");
     }
     if !is_there(shell) {

@@ -18,6 +18,27 @@ fn the_program_in_the_path_gets_all_arguments_and_its_status_is_kept() {
 }
 
 #[test]
+fn with_a_cluster_another_program_is_executed() {
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["hmtt-sql", "hmtt-sql-cluster"] {
+        let program = folder.path().join(name);
+        std::fs::write(&program, format!("#!/bin/sh\necho {name}\n")).unwrap();
+        std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    for (arguments, expected) in [
+        (&["select 1", "--cluster", "host:1", "data"][..], "hmtt-sql-cluster\n"),
+        (&["--cluster=host:1", "select 1", "data"], "hmtt-sql-cluster\n"),
+        (&["select 1", "--", "--cluster"], "hmtt-sql\n"),
+        (&["select '--cluster'", "data"], "hmtt-sql\n"),
+    ] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_hmtt"));
+        let path = std::env::join_paths([folder.path(), std::path::Path::new("/bin")]).unwrap();
+        let output = command.arg("sql").args(arguments).env("PATH", path).output().unwrap();
+        assert_eq!(String::from_utf8_lossy(&output.stdout), expected, "{arguments:?}");
+    }
+}
+
+#[test]
 fn without_the_program_it_is_said_how_it_is_built() {
     let folder = tempfile::tempdir().unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_hmtt"));
