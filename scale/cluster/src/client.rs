@@ -19,6 +19,10 @@ use crate::leaves::{Place, place_of, with_restricted_leaves};
 use crate::session;
 use cluster_exec::ClusterExec;
 
+/// What helps if a part is damaged.
+const DAMAGE_ADVICE: &str =
+    "execute the query with --skip-damaged and without --cluster to read the other parts";
+
 /// An engine whose queries a cluster executes.
 pub struct ClusterEngine {
     engine: Engine,
@@ -42,6 +46,7 @@ impl ClusterEngine {
         if options.skips_damaged {
             return Err(failure::external(ClusterError::SkipDamaged).into());
         }
+        let options = EngineOptions { damage_advice: DAMAGE_ADVICE, ..options };
         let adapt = |session| session::client_session(session, tasks);
         let engine = Engine::with_session(sources, &options, adapt)?;
         Ok(ClusterEngine { engine, scheduler })

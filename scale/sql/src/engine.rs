@@ -53,12 +53,14 @@ pub enum EngineError {
     #[error("{}", message(.0))]
     Query(DataFusionError),
     /// A part that the query reads is damaged.
-    #[error("{}: damaged: {reason}; give --skip-damaged to read the other parts", path.display())]
+    #[error("{}: damaged: {reason}; {advice}", path.display())]
     Damaged {
         /// The part.
         path: PathBuf,
         /// What is wrong with it.
         reason: String,
+        /// What helps.
+        advice: &'static str,
     },
     /// The query is too long.
     #[error("the query has {0} bytes; at most {MOST_BYTES} are planned")]
@@ -108,6 +110,8 @@ pub struct EngineOptions {
     pub threads: usize,
     /// Whether parts and captures that are damaged are left out.
     pub skips_damaged: bool,
+    /// What messages about damaged parts advise.
+    pub damage_advice: &'static str,
     /// Map of the tags on the bus, for `function_at`.
     pub map: Option<PathBuf>,
     /// Log of tags, for `function_at`.
@@ -121,6 +125,7 @@ impl Default for EngineOptions {
             temporary: None,
             threads: std::thread::available_parallelism().map_or(1, usize::from),
             skips_damaged: false,
+            damage_advice: "give --skip-damaged to read the other parts",
             map: None,
             log: None,
         }
@@ -162,7 +167,7 @@ impl Engine {
         options: &EngineOptions,
         adapt: impl FnOnce(SessionStateBuilder) -> SessionStateBuilder,
     ) -> Result<Self, EngineError> {
-        let shared = Arc::new(Shared::default());
+        let shared = Arc::new(Shared::new(options.damage_advice));
         let pool = DividedPool::new(options.memory_bytes);
         let pool = TrackConsumersPool::new(pool, NAMED_CONSUMERS);
         let mut runtime = RuntimeEnvBuilder::new().with_memory_pool(Arc::new(pool));
@@ -381,7 +386,10 @@ fn explained(error: DataFusionError, shared: &Shared) -> EngineError {
     );
     let damaged = is_of_data.then(|| damage::first_damaged(shared.chosen())).flatten();
     match damaged {
-        Some((path, reason)) => EngineError::Damaged { path, reason: reason.to_string() },
+        Some((path, reason)) => {
+            let (reason, advice) = (reason.to_string(), shared.damage_advice());
+            EngineError::Damaged { path, reason, advice }
+        }
         None => error.into(),
     }
 }

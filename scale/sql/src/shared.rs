@@ -16,6 +16,7 @@ pub struct Shared {
     chosen: Mutex<BTreeSet<PathBuf>>,
     messages: Mutex<Vec<String>>,
     missing: AtomicU64,
+    damage_advice: &'static str,
 }
 
 /// What was read for the queries of an engine.
@@ -34,6 +35,16 @@ pub struct Counts {
 }
 
 impl Shared {
+    /// Without counts and messages. `damage_advice`: what messages about damaged parts advise.
+    pub fn new(damage_advice: &'static str) -> Self {
+        Shared { damage_advice, ..Shared::default() }
+    }
+
+    /// What messages about damaged parts advise.
+    pub fn damage_advice(&self) -> &'static str {
+        self.damage_advice
+    }
+
     /// Counts bytes that were read.
     pub fn read(&self, bytes: u64) {
         self.bytes_read.fetch_add(bytes, Relaxed);

@@ -115,6 +115,7 @@ fn a_damaged_part_is_named() {
     let complaint = failed(&cluster.run(&[sql], &data));
     assert!(complaint.contains(path.to_str().unwrap()), "{complaint}");
     assert!(complaint.contains("damaged"), "{complaint}");
+    assert!(complaint.contains("with --skip-damaged and without --cluster"), "{complaint}");
 }
 
 #[test]

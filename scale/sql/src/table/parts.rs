@@ -84,6 +84,19 @@ impl PartScan<'_> {
         self.plan(self.chosen_objects(remote)?, &store).await
     }
 
+    /// The error that names a part.
+    fn damaged(&self, part: &Part, error: &DataFusionError) -> DataFusionError {
+        let name = &part.name;
+        if let (None, DataFusionError::ObjectStore(error)) = (&part.path, error.find_root()) {
+            return DataFusionError::Execution(format!("{name}: cannot read: {}", reason(error)));
+        }
+        DataFusionError::Execution(format!(
+            "{name}: damaged: {}; {}",
+            error.strip_backtrace(),
+            self.shared.damage_advice()
+        ))
+    }
+
     async fn plan(
         &self,
         parts: Vec<Part>,
@@ -105,7 +118,7 @@ impl PartScan<'_> {
                 Err(error) if self.skips_damaged => {
                     self.shared.missing(format!("{}: left out: {error}", part.name));
                 }
-                Err(error) => return Err(damaged(&part, &error)),
+                Err(error) => return Err(self.damaged(&part, &error)),
             }
         }
         if files.is_empty() {
@@ -267,16 +280,4 @@ fn sum(files: &[PartitionedFile], schema: &SchemaRef) -> Statistics {
     let rows = files.iter().filter_map(|file| file.statistics.as_ref());
     let rows = rows.fold(Precision::Exact(0), |sum: Precision<usize>, one| sum.add(&one.num_rows));
     Statistics { num_rows: rows, ..Statistics::new_unknown(schema) }
-}
-
-/// The error that names a part.
-fn damaged(part: &Part, error: &DataFusionError) -> DataFusionError {
-    let name = &part.name;
-    if let (None, DataFusionError::ObjectStore(error)) = (&part.path, error.find_root()) {
-        return DataFusionError::Execution(format!("{name}: cannot read: {}", reason(error)));
-    }
-    DataFusionError::Execution(format!(
-        "{name}: damaged: {}; give --skip-damaged to read the other parts",
-        error.strip_backtrace()
-    ))
 }
