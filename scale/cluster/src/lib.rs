@@ -6,6 +6,7 @@
 //! plan    -> codec             bytes, with what the plan's functions have loaded
 //! bytes   -> client            the scheduler gets the plan; results are read from the executors
 //!            scheduler         divides plans into tasks, notices executors that are lost
+//!            slots             the executors, how many tasks each can get, jobs that fail when one is lost
 //!            executor          executes tasks
 //! ```
 //!
@@ -24,6 +25,7 @@ mod leaves;
 mod scheduler;
 mod service;
 mod session;
+mod slots;
 
 pub use address::Address;
 pub use client::{ClusterEngine, ClusterError};

@@ -2,6 +2,7 @@
 
 use std::io::Write;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use ballista_core::ConfigProducer;
@@ -14,12 +15,13 @@ use tokio::net::TcpListener;
 use crate::address::Address;
 use crate::codec::Codec;
 use crate::session;
+use crate::slots::Executors;
 
 /// An executor that has sent no sign of life for so long is lost. Executors send one every 2 s.
 const EXECUTOR_TIMEOUT_S: u64 = 6;
 /// Distance of the searches for lost executors.
 const EXPIRY_INTERVAL_S: u64 = 1;
-/// How long queries wait for an executor when the last one is lost.
+/// How long queries wait for an executor when there is none.
 const NO_EXECUTOR_S: u64 = 10;
 
 /// How long the result of a query is kept whose client has not removed it: longer than a slow client reads.
@@ -51,6 +53,8 @@ pub async fn run_scheduler(options: SchedulerOptions) -> Result<()> {
         executor_timeout_seconds: EXECUTOR_TIMEOUT_S,
         expire_dead_executor_interval_seconds: EXPIRY_INTERVAL_S,
         no_executors_grace_period_seconds: NO_EXECUTOR_S,
+        // A task that cannot read results of an executor lets the job fail, as the loss of the executor does.
+        stage_max_failures: 1,
         finished_job_data_clean_up_interval_seconds: RESULT_AGE_S,
         finished_job_state_clean_up_interval_seconds: RESULT_AGE_S,
         grpc_server_max_decoding_message_size: most_bytes,
@@ -63,9 +67,14 @@ pub async fn run_scheduler(options: SchedulerOptions) -> Result<()> {
         ..SchedulerConfig::default()
     };
     config.validate()?;
-    let cluster = BallistaCluster::new_from_config(&config).await?;
+    let jobs = BallistaCluster::new_from_config(&config).await?.job_state();
+    let executors = Arc::new(Executors::default());
+    let cluster = BallistaCluster::new(executors.clone(), jobs);
     let scheduler =
         create_scheduler::<LogicalPlanNode, PhysicalPlanNode>(cluster, Arc::new(config)).await?;
+    let state = scheduler.state.clone();
+    let running = move || state.task_manager.get_running_job_cache();
+    tokio::spawn(executors.watch(Duration::from_secs(NO_EXECUTOR_S), running));
     writeln!(std::io::stdout(), "listening on {bound}")?;
     Ok(start_grpc_service_with_listener(listener, scheduler).await?)
 }

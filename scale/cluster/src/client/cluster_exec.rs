@@ -26,6 +26,8 @@ const MOST_RESUBMISSIONS: usize = 3;
 /// How long a lost scheduler is awaited, and how often it is looked for.
 const RETURN: Duration = Duration::from_secs(60);
 const RETRY: Duration = Duration::from_millis(500);
+/// How long a query waits after the loss of an executor, so that others are noticed too.
+const AFTER_LOSS: Duration = Duration::from_secs(2);
 
 /// Result of a plan on a cluster.
 #[derive(Debug)]
@@ -103,22 +105,34 @@ impl ExecutionPlan for ClusterExec {
     }
 }
 
-/// Executes a plan to its end: what is where. While there is no result, a plan whose scheduler is lost is sent again.
+/// Executes a plan to its end: what is where. While there is no result, a plan whose scheduler or executor is lost is sent
+/// again.
 async fn finish(address: &Address, request: &Request) -> Result<(Job, Vec<Location>)> {
     let mut scheduler = Scheduler::connect(address).await.map_err(|reason| {
         execution(&ClusterError::NoScheduler { address: address.clone(), reason })
     })?;
     let mut times = 0;
     loop {
-        let reason = match scheduler.execute(request).await {
+        let (reason, is_executor) = match scheduler.execute(request).await {
             Ok(ended) => return Ok(ended),
             Err(JobError::Failed(error)) => return Err(error),
-            Err(JobError::Lost(reason)) => reason,
+            Err(JobError::Lost(reason)) => (reason, false),
+            Err(JobError::ExecutorLost(reason)) => (reason, true),
         };
         times += 1;
         if times > MOST_RESUBMISSIONS {
             let address = address.clone();
-            return Err(execution(&ClusterError::Lost { address, times, reason }));
+            return Err(execution(&match is_executor {
+                true => ClusterError::ExecutorsLost { address, times, reason },
+                false => ClusterError::Lost { address, times, reason },
+            }));
+        }
+        if is_executor {
+            report(&format!(
+                "{address}: {reason}; the query is sent again ({times} of at most {MOST_RESUBMISSIONS} times)"
+            ));
+            tokio::time::sleep(AFTER_LOSS).await;
+            continue;
         }
         report(&format!(
             "{address}: the scheduler was lost ({reason}); it is awaited for {} s, then the query is sent again \

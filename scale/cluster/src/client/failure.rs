@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use datafusion::common::DataFusionError;
 
 use crate::address::Address;
+use crate::slots;
 
 /// The reason why a query on a cluster has no result.
 #[derive(Debug, thiserror::Error)]
@@ -38,6 +39,16 @@ pub enum ClusterError {
     #[error("{address}: the scheduler was lost {times} times: {reason}; the query has no result")]
     Lost {
         /// The address.
+        address: Address,
+        /// How often.
+        times: usize,
+        /// Why, at last.
+        reason: String,
+    },
+    /// Executors were lost, and again after the query was sent again.
+    #[error("{address}: {reason}; the query was sent {times} times and has no result")]
+    ExecutorsLost {
+        /// The address of the scheduler.
         address: Address,
         /// How often.
         times: usize,
@@ -82,6 +93,14 @@ const UNREADABLE: [&str; 3] = ["not found", "NotFound", "ermission denied"];
 /// Parts of messages of files whose content is wrong.
 const DATA: [&str; 5] =
     ["Parquet error", "ParquetError", "ArrowError", "Arrow error", "ObjectStore"];
+
+/// Part of Ballista's message that a task could not read results of an executor.
+const UNREADABLE_RESULT: &str = "has failed 1 times, most recent failure reason";
+
+/// Whether a message states that an executor was lost.
+pub fn is_loss(message: &str) -> bool {
+    message.starts_with(slots::LOST) || message.contains(UNREADABLE_RESULT)
+}
 
 /// The error of a query that failed on the cluster, by Ballista's message.
 pub fn of_message(message: &str) -> DataFusionError {

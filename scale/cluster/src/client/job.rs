@@ -16,7 +16,7 @@ use datafusion::execution::TaskContext;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Status};
 
-use super::failure::{ClusterError, execution, of_message};
+use super::failure::{ClusterError, execution, is_loss, of_message};
 use crate::address::Address;
 use crate::session::{MOST_MESSAGE_BYTES, watched};
 
@@ -35,6 +35,8 @@ const REMOVE: Duration = Duration::from_secs(1);
 pub enum JobError {
     /// The scheduler was lost, or has forgotten the query.
     Lost(String),
+    /// An executor was lost that the query has used.
+    ExecutorLost(String),
     /// The query failed.
     Failed(DataFusionError),
 }
@@ -137,6 +139,10 @@ impl Scheduler {
                 Some(job_status::Status::Queued(_) | job_status::Status::Running(_)) => {
                     tokio::time::sleep(wait).await;
                     wait = (2 * wait).min(LAST_POLL);
+                }
+                // The query is cancelled: other executors can have tasks of it.
+                Some(job_status::Status::Failed(failed)) if is_loss(&failed.error) => {
+                    return Err(JobError::ExecutorLost(failed.error));
                 }
                 Some(job_status::Status::Failed(failed)) => {
                     job.state = State::Ended;

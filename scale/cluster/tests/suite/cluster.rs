@@ -11,6 +11,8 @@ use tempfile::TempDir;
 
 /// Longest time of a query, also if an executor or the scheduler is lost.
 pub const QUERY: Duration = Duration::from_secs(60);
+/// Name of the file with the messages of a scheduler.
+const LOG: &str = "scheduler.log";
 /// Longest time until a program listens.
 const START: Duration = Duration::from_secs(30);
 
@@ -135,35 +137,56 @@ pub struct Cluster {
 impl Cluster {
     /// Starts a cluster on free ports. Each executor executes two tasks at the same time.
     pub fn start(executors: usize) -> Cluster {
-        let scheduler = start_scheduler("127.0.0.1:0");
-        let mut cluster = Cluster::of(scheduler);
-        cluster.executors.extend(
-            (0..executors)
-                .map(|_| {
-                    let folder = cluster.temporary.path().to_str().unwrap();
-                    let executor = env!("CARGO_BIN_EXE_hmtt-sql-executor");
-                    Program::start(
-                        executor,
-                        &[
-                            "--scheduler",
-                            &cluster.scheduler.address,
-                            "--listen",
-                            "127.0.0.1:0",
-                            "--threads",
-                            "2",
-                            "--temp-dir",
-                            folder,
-                        ],
-                    )
-                })
-                .collect::<Vec<_>>(),
-        );
+        let mut cluster = Cluster::of(start_scheduler("127.0.0.1:0"));
+        (0..executors).for_each(|_| cluster.add_executor("2", &[]));
         cluster
+    }
+
+    /// Starts two executors, each for a task at a time, and a scheduler that logs which tasks it assigns.
+    pub fn of_single_tasks() -> Cluster {
+        let temporary = tempfile::tempdir().unwrap();
+        let log = std::fs::File::create(temporary.path().join(LOG)).unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_hmtt-sql-scheduler"));
+        command.args(["--listen", "127.0.0.1:0"]).env("RUST_LOG", "warn,hmtt_cluster=debug");
+        command.stderr(log);
+        let scheduler = Program::of_command(command);
+        let mut cluster = Cluster { scheduler, executors: Vec::new(), temporary };
+        (0..2).for_each(|_| cluster.add_executor("1", &[]));
+        cluster
+    }
+
+    /// Starts an executor on free ports. `threads`: tasks that it executes at the same time.
+    pub fn add_executor(&mut self, threads: &str, environment: &[(&str, String)]) {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_hmtt-sql-executor"));
+        command.args(["--scheduler", &self.scheduler.address, "--listen", "127.0.0.1:0"]);
+        command.args(["--threads", threads, "--temp-dir"]).arg(self.temporary.path());
+        command.envs(environment.iter().map(|(name, value)| (name, value)));
+        self.executors.push(Program::of_command(command));
     }
 
     /// A cluster without executors.
     pub fn of(scheduler: Program) -> Cluster {
         Cluster { scheduler, executors: Vec::new(), temporary: tempfile::tempdir().unwrap() }
+    }
+
+    /// Waits until an executor has got a task of a stage; its place in `executors`. For [`Cluster::of_single_tasks`].
+    pub fn wait_for_task(&self, stage: usize) -> usize {
+        let begin = Instant::now();
+        let assigned = format!("stage {stage} of ");
+        loop {
+            let log = std::fs::read_to_string(self.temporary.path().join(LOG)).unwrap();
+            let task = log
+                .lines()
+                .find_map(|line| line.split_once(&assigned)?.1.split_once(" a task of "));
+            if let Some((_, id)) = task {
+                let is_named = |executor: &Program| {
+                    log.contains(&format!("executor {id} at {},", executor.address))
+                };
+                return self.executors.iter().position(is_named).unwrap_or_else(|| panic!("{log}"));
+            }
+            assert!(begin.elapsed() < QUERY, "a task of stage {stage} is awaited in vain: {log}");
+            std::thread::sleep(Duration::from_millis(5));
+        }
     }
 
     /// Waits until an executor has files of results, or until none has.

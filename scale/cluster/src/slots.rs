@@ -1,0 +1,231 @@
+//! Counts the free slots of executors by the tasks that the graphs of jobs have, and lets jobs fail whose executors are lost.
+//!
+//! A slot executes a task at a time. Ballista takes slots when it assigns tasks, and gives them back by the statuses that
+//! executors report. Statuses of tasks that were stopped, because their stage is started anew, are of no task any more: their
+//! slots would be taken until the executor restarts. So what is given back is computed before each assignment: all slots of
+//! an executor, without those of its running tasks.
+//!
+//! A job that has results or tasks on an executor that is lost fails, before Ballista starts its stages anew: with Ballista
+//! 55.0 a query with a join then had wrong rows. The client sends the query again.
+//!
+//! Invariants: an executor has no more tasks than slots, except for tasks that are just being stopped. A slot without a task
+//! is free at the next assignment. No task of a job is assigned after the loss of an executor that the job has used.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+use ballista_core::JobId;
+use ballista_core::error::Result;
+use ballista_core::serde::protobuf::{
+    ExecutorHeartbeat, RunningTask, SuccessfulTask, job_status, task_status,
+};
+use ballista_core::serde::scheduler::{ExecutorData, ExecutorMetadata};
+use ballista_scheduler::cluster::memory::InMemoryClusterState;
+use ballista_scheduler::cluster::{BoundTask, ClusterState, ClusterStateEventStream, ExecutorSlot};
+use ballista_scheduler::config::TaskDistributionPolicy;
+use ballista_scheduler::state::execution_graph::ExecutionGraphBox;
+use ballista_scheduler::state::task_manager::JobInfoCache;
+use tokio::sync::{Mutex, RwLock};
+
+/// What begins the message of a job that fails because of a lost executor.
+pub const LOST: &str = "executors were lost";
+/// Distance of the searches for jobs without executors.
+const SEARCH: Duration = Duration::from_secs(1);
+
+/// A job: its graph.
+type Job = RwLock<ExecutionGraphBox>;
+/// The running jobs.
+type Jobs = Arc<HashMap<JobId, JobInfoCache>>;
+
+/// Slots of an executor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Slots {
+    all: u32,
+    /// Those that Ballista regards as free.
+    free: u32,
+}
+
+impl Slots {
+    /// The number of slots that are to be given back, if running tasks have some of them. They are then free.
+    fn release(&mut self, taken: u32) -> u32 {
+        let free = self.all.saturating_sub(taken);
+        let released = free.saturating_sub(self.free);
+        self.free += released;
+        released
+    }
+
+    fn take(&mut self, count: u32) {
+        self.free = self.free.saturating_sub(count);
+    }
+}
+
+/// Slots by executor, and the jobs that can have tasks.
+#[derive(Default)]
+struct State {
+    slots: HashMap<String, Slots>,
+    jobs: Vec<Weak<Job>>,
+}
+
+/// Lets a job fail, if it is running and something applies to it.
+async fn fail(job: &Job, reason: &str, applies: impl Fn(&ExecutionGraphBox) -> bool) {
+    let mut graph = job.write().await;
+    let is_running = matches!(graph.status().status, Some(job_status::Status::Running(_)));
+    if is_running && applies(&graph) {
+        log::warn!("{} fails: {reason}", graph.job_id());
+        graph.fail_job(reason.to_owned());
+    }
+}
+
+/// Whether a job has tasks or results on an executor.
+fn uses(job: &ExecutionGraphBox, executor: &str) -> bool {
+    let mut tasks = job.stages().values().filter_map(|stage| stage.task_infos()).flatten();
+    tasks.any(|task| match &task.task_status {
+        task_status::Status::Running(RunningTask { executor_id })
+        | task_status::Status::Successful(SuccessfulTask { executor_id, .. }) => {
+            executor_id == executor
+        }
+        task_status::Status::Failed(_) => false,
+    })
+}
+
+/// The executors of a cluster, in memory.
+#[derive(Default)]
+pub struct Executors {
+    known: InMemoryClusterState,
+    state: Mutex<State>,
+}
+
+impl Executors {
+    /// Lets the running jobs fail when there has been no executor for some time. Does not end.
+    pub async fn watch(self: Arc<Self>, patience: Duration, running: impl Fn() -> Jobs) {
+        let mut since = None;
+        loop {
+            tokio::time::sleep(SEARCH).await;
+            if !self.state.lock().await.slots.is_empty() {
+                since = None;
+            } else if since.get_or_insert_with(Instant::now).elapsed() >= patience {
+                let reason = format!("{LOST}: there has been none for {} s", patience.as_secs());
+                for job in running().values() {
+                    fail(&job.execution_graph, &reason, |_| true).await;
+                }
+            }
+        }
+    }
+}
+
+/// Slots that the running tasks of jobs have, by executor.
+async fn taken(jobs: &Jobs) -> HashMap<String, u32> {
+    let mut taken = HashMap::new();
+    for job in jobs.values() {
+        let graph = job.execution_graph.read().await;
+        for task in graph.running_tasks() {
+            let count = graph.task_vcores(task.stage_id, task.task_id).unwrap_or_default();
+            *taken.entry(task.executor_id).or_default() += count;
+        }
+    }
+    taken
+}
+
+#[async_trait]
+impl ClusterState for Executors {
+    async fn bind_schedulable_tasks(
+        &self,
+        distribution: TaskDistributionPolicy,
+        active_jobs: Jobs,
+        executors: Option<HashSet<String>>,
+    ) -> Result<Vec<BoundTask>> {
+        let mut state = self.state.lock().await;
+        state.jobs = active_jobs.values().map(|job| Arc::downgrade(&job.execution_graph)).collect();
+        let taken = taken(&active_jobs).await;
+        let released = state.slots.iter_mut().map(|(executor, slots)| {
+            (executor.clone(), slots.release(taken.get(executor).copied().unwrap_or_default()))
+        });
+        self.known.unbind_tasks(released.collect()).await?;
+        let bound = self.known.bind_schedulable_tasks(distribution, active_jobs, executors).await?;
+        for (executor, task) in &bound {
+            log::debug!("stage {} of {}: a task of {executor}", task.key.stage_id, task.key.job_id);
+            if let Some(slots) = state.slots.get_mut(executor) {
+                slots.take(task.vcores_consumed);
+            }
+        }
+        Ok(bound)
+    }
+
+    /// Nothing: the next assignment computes which slots are free.
+    async fn unbind_tasks(&self, _: Vec<ExecutorSlot>) -> Result<()> {
+        Ok(())
+    }
+
+    async fn register_executor(
+        &self,
+        metadata: ExecutorMetadata,
+        spec: ExecutorData,
+    ) -> Result<()> {
+        let mut state = self.state.lock().await;
+        let (id, all) = (metadata.id.clone(), spec.available_vcores);
+        log::debug!("executor {id} at {}:{}, {all} slots", metadata.host, metadata.port);
+        self.known.register_executor(metadata, spec).await?;
+        state.slots.insert(id, Slots { all, free: all });
+        Ok(())
+    }
+
+    async fn remove_executor(&self, executor_id: &str) -> Result<()> {
+        let mut state = self.state.lock().await;
+        state.slots.remove(executor_id);
+        let reason = format!("{LOST}: {executor_id}");
+        for job in state.jobs.iter().filter_map(Weak::upgrade) {
+            fail(&job, &reason, |job| uses(job, executor_id)).await;
+        }
+        self.known.remove_executor(executor_id).await
+    }
+
+    async fn save_executor_metadata(&self, metadata: ExecutorMetadata) -> Result<()> {
+        self.known.save_executor_metadata(metadata).await
+    }
+
+    async fn get_executor_metadata(&self, executor_id: &str) -> Result<ExecutorMetadata> {
+        self.known.get_executor_metadata(executor_id).await
+    }
+
+    async fn registered_executor_metadata(&self) -> Vec<ExecutorMetadata> {
+        self.known.registered_executor_metadata().await
+    }
+
+    async fn save_executor_heartbeat(&self, heartbeat: ExecutorHeartbeat) -> Result<()> {
+        self.known.save_executor_heartbeat(heartbeat).await
+    }
+
+    fn executor_heartbeats(&self) -> HashMap<String, ExecutorHeartbeat> {
+        self.known.executor_heartbeats()
+    }
+
+    fn get_executor_heartbeat(&self, executor_id: &str) -> Option<ExecutorHeartbeat> {
+        self.known.get_executor_heartbeat(executor_id)
+    }
+
+    async fn cluster_state_events(&self) -> Result<ClusterStateEventStream> {
+        self.known.cluster_state_events().await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slots_without_a_task_are_given_back_once() {
+        let mut slots = Slots { all: 4, free: 4 };
+        slots.take(3);
+        assert_eq!(slots.release(3), 0);
+        // Two tasks were stopped.
+        assert_eq!(slots.release(1), 2);
+        assert_eq!(slots.release(1), 0);
+        assert_eq!(slots, Slots { all: 4, free: 3 });
+        // A task that is not known as running, or has more than all slots, gives nothing back.
+        slots.take(3);
+        assert_eq!(slots.release(9), 0);
+        assert_eq!(slots, Slots { all: 4, free: 0 });
+    }
+}
