@@ -6,13 +6,15 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
-use ballista_core::ConfigProducer;
 use ballista_core::registry::BallistaFunctionRegistry;
+use ballista_core::{ConfigProducer, RuntimeProducer};
 use ballista_executor::executor_process::{ExecutorProcessConfig, start_executor_process};
+use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 
 use crate::address::Address;
 use crate::codec::Codec;
 use crate::session;
+use crate::stores::stores;
 
 /// Distance of the signs of life that an executor sends. The scheduler's timeout is three times as long.
 const HEARTBEAT_S: u64 = 2;
@@ -53,6 +55,13 @@ pub async fn run_executor(options: ExecutorOptions) -> Result<()> {
     let (port, task_port) = ports(&options.listen)?;
     let config_producer: ConfigProducer = Arc::new(session::config);
     let functions = session::state(session::config())?;
+    let temporary = work_dir.to_owned();
+    let runtime_producer: RuntimeProducer = Arc::new(move |_| {
+        RuntimeEnvBuilder::new()
+            .with_temp_file_path(&temporary)
+            .with_object_store_registry(stores())
+            .build_arc()
+    });
     let most_bytes = session::MOST_MESSAGE_BYTES as u32;
     let config = ExecutorProcessConfig {
         bind_host: options.listen.host.clone(),
@@ -72,6 +81,7 @@ pub async fn run_executor(options: ExecutorOptions) -> Result<()> {
         executor_heartbeat_interval_seconds: HEARTBEAT_S,
         memory_pool_size: Some(options.memory_bytes),
         override_function_registry: Some(Arc::new(BallistaFunctionRegistry::from(&functions))),
+        override_runtime_producer: Some(runtime_producer),
         override_config_producer: Some(config_producer),
         override_physical_codec: Some(Arc::new(Codec::default())),
         override_create_grpc_client_endpoint: Some(session::endpoint_settings()),

@@ -21,6 +21,7 @@ use datafusion::execution::object_store::ObjectStoreUrl;
 use datafusion::physical_plan::empty::EmptyExec;
 use datafusion::physical_plan::placeholder_row::PlaceholderRowExec;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
+use hmtt_sql::remote::Location;
 
 /// Where a plan is executed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,6 +93,15 @@ fn collect(plan: &Arc<dyn ExecutionPlan>, leaves: &mut Vec<Leaf>) {
     }
 }
 
+/// Whether executors reach a store by its URL alone, which a plan has. URLs `https` of Amazon and Azure have the bucket in their
+/// path.
+fn is_reached(store: &ObjectStoreUrl) -> bool {
+    let is_whole =
+        |location: Location| !store.as_str().starts_with("https:") || location.is_read_only();
+    *store == ObjectStoreUrl::local_filesystem()
+        || Location::new(store.as_str()).is_ok_and(is_whole)
+}
+
 fn kind(plan: &Arc<dyn ExecutionPlan>) -> Leaf {
     let leaf: &dyn Any = plan.as_ref();
     if let Some(exec) = leaf.downcast_ref::<DataSourceExec>() {
@@ -100,9 +110,10 @@ fn kind(plan: &Arc<dyn ExecutionPlan>) -> Leaf {
             Some(scan) if scan.file_source().file_type() != "parquet" => {
                 Leaf::Other(format!("files of type {}", scan.file_source().file_type()))
             }
-            Some(scan) if scan.object_store_url != ObjectStoreUrl::local_filesystem() => {
-                Leaf::Other(format!("files of {}", scan.object_store_url.as_str()))
-            }
+            Some(scan) if !is_reached(&scan.object_store_url) => Leaf::Other(format!(
+                "objects of {} (use s3:// or az://)",
+                scan.object_store_url.as_str()
+            )),
             Some(_) => Leaf::Parquet,
             None => Leaf::Other("rows that the query itself has (VALUES)".into()),
         };
@@ -112,4 +123,24 @@ fn kind(plan: &Arc<dyn ExecutionPlan>) -> Leaf {
         return Leaf::Constant;
     }
     Leaf::Other(format!("{} rows", plan.name()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stores_are_reached_if_their_url_is_all_of_them() {
+        for (url, expected) in [
+            ("file:///", true),
+            ("s3://bucket/", true),
+            ("http://localhost:1/", true),
+            ("https://localhost:1/", true),
+            // The container, and the bucket, are in the path.
+            ("https://account.blob.core.windows.net/", false),
+            ("https://s3.us-east-1.amazonaws.com/", false),
+        ] {
+            assert_eq!(is_reached(&ObjectStoreUrl::parse(url).unwrap()), expected, "{url}");
+        }
+    }
 }

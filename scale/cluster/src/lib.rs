@@ -8,6 +8,7 @@
 //!            scheduler         divides plans into tasks, notices executors that are lost
 //!            slots             the executors, how many tasks each can get, jobs that fail when one is lost
 //!            executor          executes tasks
+//!            stores            the object stores from which it reads
 //! ```
 //!
 //! Ballista executes the plans. `docs/scale.md` describes how a cluster is started, and what is promised when parts of it fail.
@@ -26,6 +27,7 @@ mod scheduler;
 mod service;
 mod session;
 mod slots;
+mod stores;
 
 pub use address::Address;
 pub use client::{ClusterEngine, ClusterError};

@@ -11,9 +11,12 @@ use ballista_core::extension::{
 use ballista_core::optimizer::with_ballista_optimizer_rules;
 use datafusion::common::Result;
 use datafusion::common::config::ExecutionOptions;
+use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
 use datafusion::prelude::{SessionConfig, SessionContext};
 use tonic::transport::Endpoint;
+
+use crate::stores::EmptyStores;
 
 /// Largest message. A message can have a plan for each of several tasks, each with the states of its functions.
 pub const MOST_MESSAGE_BYTES: usize = 256 << 20;
@@ -50,10 +53,13 @@ fn with_endpoint(config: SessionConfig) -> SessionConfig {
     config.with_ballista_override_create_grpc_client_endpoint(endpoint_settings())
 }
 
-/// A session of the scheduler or an executor, with all functions.
+/// A session that decodes plans, with all functions.
 pub fn state(config: SessionConfig) -> Result<SessionState> {
+    let runtime =
+        RuntimeEnvBuilder::new().with_object_store_registry(Arc::new(EmptyStores::default()));
     let state = SessionStateBuilder::new()
         .with_config(config)
+        .with_runtime_env(runtime.build_arc()?)
         .with_default_features()
         .with_scalar_functions(ballista_scalar_functions())
         .with_aggregate_functions(ballista_aggregate_functions())

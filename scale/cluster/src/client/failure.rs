@@ -65,7 +65,8 @@ pub enum ClusterError {
     },
     /// A file is not there for an executor.
     #[error(
-        "an executor cannot read a part: {0}; the data set must have the same path on all machines of the cluster"
+        "an executor cannot read a part: {0}; the data set must have the same path on all machines of the cluster, and \
+         executors need the credentials of an object store in their environment"
     )]
     Unreadable(String),
     /// An executor found something wrong, perhaps with what it read.
@@ -89,7 +90,8 @@ pub fn external(error: ClusterError) -> DataFusionError {
 }
 
 /// Parts of messages of files that cannot be opened.
-const UNREADABLE: [&str; 3] = ["not found", "NotFound", "ermission denied"];
+const UNREADABLE: [&str; 5] =
+    ["not found", "NotFound", "ermission denied", "PermissionDenied", "Unauthenticated"];
 /// Parts of messages of files whose content is wrong.
 const DATA: [&str; 5] =
     ["Parquet error", "ParquetError", "ArrowError", "Arrow error", "ObjectStore"];

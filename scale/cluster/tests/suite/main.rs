@@ -3,6 +3,7 @@
 mod cluster;
 mod deployment;
 mod faults;
+mod objects;
 mod queries;
 mod rejected;
 #[path = "../../../sql/tests/suite/samples.rs"]
