@@ -9,7 +9,36 @@ use super::{Analysis, Batch, Gap, Known};
 #[derive(Clone, Debug)]
 pub struct Fold<A> {
     new: A,
-    memories: Vec<A>,
+    memories: Vec<Pieces<A>>,
+}
+
+/// What was found in the accesses to a memory.
+#[derive(Clone, Debug)]
+struct Pieces<A> {
+    /// In the pieces before the last one.
+    before: Option<A>,
+    last: A,
+}
+
+impl<A: Analysis> Pieces<A> {
+    /// Ends the last piece. `new`: the begin of the next one.
+    fn end(&mut self, new: A) {
+        let ended = std::mem::replace(&mut self.last, new);
+        match &mut self.before {
+            Some(before) => before.append(ended),
+            None => self.before = Some(ended),
+        }
+    }
+
+    fn finish(self) -> A {
+        match self.before {
+            Some(mut all) => {
+                all.append(self.last);
+                all
+            }
+            None => self.last,
+        }
+    }
 }
 
 impl<A: Analysis + Clone> Fold<A> {
@@ -18,12 +47,16 @@ impl<A: Analysis + Clone> Fold<A> {
         Fold { new: analysis, memories: Vec::new() }
     }
 
-    /// The instance of a memory.
-    fn of(&mut self, memory: usize) -> &mut A {
+    fn pieces(&mut self, memory: usize) -> &mut Pieces<A> {
         while self.memories.len() <= memory {
-            self.memories.push(self.new.clone());
+            self.memories.push(Pieces { before: None, last: self.new.clone() });
         }
         &mut self.memories[memory]
+    }
+
+    /// The instance of a memory.
+    fn of(&mut self, memory: usize) -> &mut A {
+        &mut self.pieces(memory).last
     }
 
     /// Passes on what is known of a memory.
@@ -46,9 +79,24 @@ impl<A: Analysis + Clone> Fold<A> {
         self.of(memory).restart();
     }
 
+    /// Ends a piece of the accesses to a memory: an analysis that begins anew adds those that follow, and is then appended.
+    /// So the result is that of pieces which were analysed apart.
+    pub fn end_piece(&mut self, memory: usize) {
+        let new = self.new.clone();
+        self.pieces(memory).end(new);
+    }
+
+    /// Appends what was found elsewhere in the next piece of the accesses to a memory. The last piece has ended.
+    pub fn append(&mut self, memory: usize, piece: A) {
+        let new = self.new.clone();
+        let pieces = self.pieces(memory);
+        pieces.last = piece;
+        pieces.end(new);
+    }
+
     /// Merges the instances in order.
     pub fn finish(self) -> A {
-        let mut all = self.memories.into_iter();
+        let mut all = self.memories.into_iter().map(Pieces::finish);
         let first = all.next().unwrap_or(self.new);
         all.fold(first, |mut sum, one| {
             sum.merge(one);

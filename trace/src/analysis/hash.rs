@@ -10,6 +10,8 @@ use std::hint::black_box;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use super::list;
+
 /// The key of a free place. Numbers of lines and pages are smaller.
 const FREE: u64 = u64::MAX;
 /// Neighbouring keys whose places are neighbours: as many as are in a line of the cache.
@@ -134,7 +136,7 @@ impl<V: Copy + Default> Table<V> {
 /// A list of pairs.
 impl<V: Serialize + Copy + Default> Serialize for Table<V> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_seq(self.iter())
+        list::serialize(serializer, || self.iter())
     }
 }
 

@@ -6,6 +6,7 @@
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::hash::Table;
+use super::list;
 use super::page_table::PageTable;
 use super::runs::TOGETHER;
 use super::{LINE_LOG2, PAGE_LOG2};
@@ -130,7 +131,7 @@ impl PageCounts {
 /// A list of lines with their touches.
 impl Serialize for PageCounts {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_seq(self.lines())
+        list::serialize(serializer, || self.lines())
     }
 }
 

@@ -11,6 +11,7 @@
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::hash::Table;
+use super::list;
 
 const GROUP_LOG2: u32 = 4;
 /// Pages whose values are together.
@@ -95,7 +96,7 @@ impl<V: Copy + Default + PartialEq> PageTable<V> {
 /// A list of pairs.
 impl<V: Serialize + Copy + Default + PartialEq> Serialize for PageTable<V> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_seq(self.iter())
+        list::serialize(serializer, || self.iter())
     }
 }
 

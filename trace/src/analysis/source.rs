@@ -61,6 +61,9 @@ pub enum SourceError {
     #[cfg(feature = "tables")]
     #[error(transparent)]
     Table(#[from] crate::table::TableError),
+    /// A source that is not read here cannot be read further.
+    #[error(transparent)]
+    Other(Box<dyn std::error::Error + Send + Sync>),
     /// It has more cards than are told apart.
     #[error("has accesses of more than {MOST_MEMORIES} cards")]
     Memories,
@@ -77,6 +80,8 @@ pub enum Part<'a> {
     Gap(Gap),
     /// The clock begins again at 0.
     Restart,
+    /// The end of a piece of the accesses, which is analysed apart. What is known follows again.
+    PieceEnd,
     /// What a card has recorded between accesses: a mark, a tag, a report.
     Item(&'a Item),
     /// The next functions of a program. The numbers that batches have count them from 1 on.
@@ -189,9 +194,19 @@ impl<A: Analysis + Clone> Fold<A> {
             Part::Batch(batch) => self.add(memory, &batch),
             Part::Gap(gap) => self.gap(memory, &gap),
             Part::Restart => self.restart(memory),
+            Part::PieceEnd => self.end_piece(memory),
             _ => {}
         }
     }
+}
+
+/// What the counts of cards say is missing, and what else limits results, for people: losses and notes. `accesses`: those
+/// that were passed on.
+pub fn losses_and_notes(
+    counts: &crate::decode::Counts,
+    accesses: u64,
+) -> (Vec<String>, Vec<String>) {
+    capture::in_words(counts, accesses)
 }
 
 /// A count with a noun, for people.

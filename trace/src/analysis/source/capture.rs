@@ -138,7 +138,7 @@ fn pass_on<R: Read>(
 }
 
 /// What counts say is missing, and what else limits results.
-fn in_words(counts: &Counts, accesses: u64) -> (Vec<String>, Vec<String>) {
+pub fn in_words(counts: &Counts, accesses: u64) -> (Vec<String>, Vec<String>) {
     let losses = [
         (counts.lost_accesses, "access is missing", "accesses are missing"),
         (counts.order.missing_frames, "frame is missing", "frames are missing"),

@@ -84,6 +84,8 @@ impl<A: Analysis + Clone> SplitFold<A> {
                 self.instances.restart(memory);
             }
             Part::Item(item) => chooser.item(item),
+            // Groups are not divided into pieces.
+            Part::PieceEnd => {}
             #[cfg(feature = "access-traces")]
             Part::Functions(functions) => chooser.functions(functions),
         }

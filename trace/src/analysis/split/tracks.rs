@@ -109,6 +109,7 @@ impl Tracks {
                 of.offset = of.next;
             }
             Part::Item(item) => of.chooser.item(item),
+            Part::PieceEnd => {}
             #[cfg(feature = "access-traces")]
             Part::Functions(functions) => of.chooser.functions(functions),
         }
