@@ -9,6 +9,7 @@
 //! tag log -> log       its calls and threads -> part, published in the same way
 //! parts   -> check     counts, order and gaps, compared with what the captures counted
 //!         -> compact   one part for the many of a partition
+//!         -> pieces    accesses in pieces, for analyses
 //! files   -> follow    adds what a receiver has finished
 //! ```
 //!
@@ -33,6 +34,7 @@ mod identity;
 mod log;
 mod part;
 mod partition;
+mod pieces;
 mod reader;
 mod rows;
 mod schema;
@@ -48,5 +50,6 @@ pub use hour::Hour;
 pub use identity::CaptureHash;
 pub use log::LogCounts;
 pub use partition::{Partition, default_run, escape, unescape};
+pub use pieces::{Memory, Piece, PieceState, Plan, ReadRows, StateError, address_map};
 pub use rows::Value;
 pub use schema::{Column, Kind, Table};

@@ -4,6 +4,7 @@
 //! of texts that are copied, are limited to what parts have.
 
 use std::fs::File;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use hmtt::table::TableError;
@@ -19,6 +20,8 @@ use crate::schema::{Column, Kind, Table};
 
 /// Longest text that is copied, in bytes: hashes and names of exits are shorter.
 const MAX_TEXT_BYTES: usize = 256;
+/// Most bytes that the descriptions in a column of a row group have together: a description has about 2 KiB.
+const MAX_LONG_TEXT_BYTES: usize = 256 << 20;
 
 /// An open part.
 pub struct PartReader {
@@ -93,6 +96,37 @@ impl GroupReader<'_> {
         }
         let copy = |text: ByteArray| String::from_utf8_lossy(text.data()).into_owned();
         Ok(texts.into_iter().map(|text| text.map(copy)).collect())
+    }
+
+    /// Values of a column of texts such as descriptions, of a table with few rows.
+    pub fn long_texts(&mut self, name: &str) -> Result<Vec<Option<String>>, DatasetError> {
+        let texts = self.read::<ByteArrayType, _>(name, Clone::clone)?;
+        let bytes: usize = texts.iter().flatten().map(ByteArray::len).sum();
+        if bytes > MAX_LONG_TEXT_BYTES {
+            let text = format!("column {name} has texts of {bytes} bytes");
+            return Err(DatasetError::part(&self.part.path, TableError::Schema(text)));
+        }
+        let copy = |text: ByteArray| String::from_utf8_lossy(text.data()).into_owned();
+        Ok(texts.into_iter().map(|text| text.map(copy)).collect())
+    }
+
+    /// The captures and sessions of the rows, each with the rows in a row that are of it.
+    pub fn sessions(&mut self) -> Result<Vec<(String, i64, Range<usize>)>, DatasetError> {
+        let captures = self.read::<ByteArrayType, _>("capture", Clone::clone)?;
+        let numbers = self.numbers("session")?;
+        let mut all = Vec::new();
+        let mut from = 0;
+        while from < captures.len() {
+            let is_same =
+                |at: &usize| captures[*at] == captures[from] && numbers[*at] == numbers[from];
+            let end = (from..captures.len()).find(|at| !is_same(at)).unwrap_or(captures.len());
+            let capture = captures[from].as_ref().map_or(&[][..], ByteArray::data);
+            let capture = capture.get(..MAX_TEXT_BYTES).unwrap_or(capture);
+            let capture = String::from_utf8_lossy(capture).into_owned();
+            all.push((capture, numbers[from].unwrap_or(-1), from..end));
+            from = end;
+        }
+        Ok(all)
     }
 
     /// Values of a column.

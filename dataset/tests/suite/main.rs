@@ -7,6 +7,7 @@ mod documented;
 mod full_disk;
 mod kill;
 mod logs;
+mod pieces;
 mod samples;
 mod together;
 mod truth;

@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 
 use datafusion::common::{Result, exec_err, plan_err};
 use hmtt::analysis::bank_map::{BankLookup, BankMap, rank_and_bank};
-use hmtt_format::address_map::{Axis, MapBuilder};
+use hmtt_format::address_map::Axis;
 
 /// A map of one memory.
 #[derive(Debug)]
@@ -15,24 +15,9 @@ pub struct AddressMap {
 }
 
 impl AddressMap {
-    /// Reads a map as `runs.memory` has it: entries such as `bank[1]=p15^p18`.
+    /// Reads a map as `runs.memory` has it.
     fn parse(entries: &[String]) -> Option<AddressMap> {
-        let mut map = MapBuilder::default();
-        for entry in entries {
-            let (coordinate, sum) = entry.split_once('=')?;
-            let (axis, bit) = coordinate.strip_suffix(']')?.split_once('[')?;
-            let axis = Axis::ALL.into_iter().find(|one| one.name() == axis)?;
-            let mut mask = 0;
-            for name in sum.split('^') {
-                let bit: u32 = name.strip_prefix('p')?.parse().ok()?;
-                mask |= 1u64.checked_shl(bit)?;
-            }
-            map.bit(axis, bit.parse().ok()?, mask).ok()?;
-        }
-        if map.is_empty() {
-            return None;
-        }
-        let map = map.build().ok()?;
+        let map = hmtt_dataset::address_map(entries.iter().map(String::as_str))?;
         let lookup = BankLookup::new(&BankMap::from(&map));
         Some(AddressMap { lookup, bank_bits: map.bits(Axis::Bank) })
     }

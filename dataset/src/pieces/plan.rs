@@ -1,0 +1,221 @@
+//! Divides the accesses of a data set into pieces, by what its tables of runs and gaps have.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use hmtt::analysis::Gap;
+use hmtt::decode::Counts;
+
+use super::sessions::{self, SessionRow};
+use super::{Memory, Piece, PlacedGap, Plan, Session};
+use crate::dataset::Dataset;
+use crate::error::DatasetError;
+use crate::hour::Hour;
+use crate::reader::PartReader;
+use crate::schema::Table;
+
+/// The board of a run.
+#[derive(Default)]
+struct Board {
+    sessions: Vec<SessionRow>,
+    /// Parts of accesses, each with its first arrival.
+    parts: BTreeMap<Hour, Vec<(i64, PathBuf)>>,
+    /// Losses, each with its capture and session.
+    gaps: BTreeMap<Hour, Vec<(String, i64, PlacedGap)>>,
+}
+
+/// The pieces of a data set.
+pub fn plan(dataset: &Dataset) -> Result<Plan, DatasetError> {
+    let mut boards: BTreeMap<(String, String), Board> = BTreeMap::new();
+    for table in [Table::Runs, Table::Gaps, Table::Accesses] {
+        for (partition, path) in dataset.parts_of(table)? {
+            let board = boards.entry((partition.run, partition.board)).or_default();
+            let full = dataset.root().join(&path);
+            match table {
+                Table::Runs => board.sessions.extend(sessions::read(&full)?),
+                Table::Gaps => board.gaps.entry(partition.hour).or_default().extend(gaps(&full)?),
+                _ => {
+                    let part = PartReader::open(&full, table)?;
+                    let begin = part.least(table.time()).unwrap_or(0);
+                    board.parts.entry(partition.hour).or_default().push((begin, path));
+                }
+            }
+        }
+    }
+    let mut plan = Plan::default();
+    for ((run, board), found) in boards {
+        if !found.sessions.is_empty() || !found.parts.is_empty() {
+            found.pieces(run, board, &mut plan);
+        }
+    }
+    Ok(plan)
+}
+
+/// The losses in a part of the table of gaps.
+fn gaps(path: &Path) -> Result<Vec<(String, i64, PlacedGap)>, DatasetError> {
+    let reader = PartReader::open(path, Table::Gaps)?;
+    let mut all = Vec::new();
+    for number in 0..reader.group_count() {
+        let mut group = reader.group(number)?;
+        let captures = group.texts("capture")?;
+        let sessions = group.numbers("session")?;
+        let losses = group.flags("is_loss")?;
+        let arrivals = group.numbers("arrival")?;
+        let mut column = |name: &str| -> Result<Vec<Option<u64>>, DatasetError> {
+            let values = group.numbers(name)?.into_iter();
+            Ok(values.map(|value| value.map(|number| number.max(0) as u64)).collect())
+        };
+        let lost_accesses = column("lost_accesses")?;
+        let after = column("after_clock")?;
+        let before = column("before_clock")?;
+        for (at, capture) in captures.into_iter().enumerate() {
+            if losses[at] == Some(true) {
+                let gap = Gap {
+                    lost_accesses: lost_accesses[at],
+                    after_clock: after[at],
+                    before_clock: before[at],
+                };
+                let gap = PlacedGap::new(gap, arrivals[at].unwrap_or(0));
+                all.push((capture.unwrap_or_default(), sessions[at].unwrap_or(-1), gap));
+            }
+        }
+    }
+    Ok(all)
+}
+
+impl Board {
+    /// Adds a memory and its pieces.
+    fn pieces(mut self, run: String, board: String, plan: &mut Plan) {
+        sessions::sort(&mut self.sessions);
+        let restarts = self.restarts();
+        let mut memory = self.memory(run, board);
+        let lost = self.lost_between(&restarts, &mut memory);
+        let hours: BTreeSet<Hour> = self.parts.keys().chain(self.gaps.keys()).copied().collect();
+        let first = plan.pieces.len();
+        let mut ranges: Vec<Range<usize>> = Vec::new();
+        for hour in hours {
+            let mut parts = self.parts.remove(&hour).unwrap_or_default();
+            parts.sort();
+            let range = self.in_hour(hour);
+            let mut in_piece: Vec<Session> = range
+                .clone()
+                .map(|at| {
+                    self.session(at, restarts[at], lost.get(&at).filter(|(of, _)| *of == hour))
+                })
+                .collect();
+            for (capture, number, gap) in self.gaps.remove(&hour).unwrap_or_default() {
+                let of = |session: &&mut Session| session.is(&capture, number);
+                if let Some(session) = in_piece.iter_mut().find(of) {
+                    session.gaps.push(gap);
+                }
+            }
+            for session in &mut in_piece {
+                // Without a clock, what is missing is at the end.
+                session.gaps.sort_by_key(|gap| gap.end.unwrap_or((u64::MAX, i64::MAX)));
+            }
+            ranges.push(range);
+            plan.pieces.push(Piece {
+                memory: plan.memories.len(),
+                parts: parts.into_iter().map(|(_, path)| path).collect(),
+                sessions: in_piece,
+                restarts_after: false,
+            });
+        }
+        for (piece, pair) in plan.pieces[first..].iter_mut().zip(ranges.windows(2)) {
+            // From behind the last session of the piece up to the first one of the next.
+            let between = pair[0].end..(pair[1].start + 1).min(restarts.len());
+            piece.restarts_after = restarts.get(between).unwrap_or_default().contains(&true);
+        }
+        plan.memories.push(memory);
+    }
+
+    /// Whether the clock begins again with each session.
+    fn restarts(&self) -> Vec<bool> {
+        let pairs = self.sessions.windows(2).map(|pair| !pair[1].continues(&pair[0]));
+        std::iter::once(false).chain(pairs).collect()
+    }
+
+    /// What the captures of the board have together.
+    fn memory(&self, run: String, board: String) -> Memory {
+        let mut counts = Counts::default();
+        let mut missing = Vec::new();
+        let mut last_tail = false;
+        for (at, session) in self.sessions.iter().enumerate() {
+            let is_other = |before: &SessionRow| before.capture != session.capture;
+            if !self.sessions[..at].iter().rev().all(is_other) {
+                // Each session states the counts of its capture.
+                continue;
+            }
+            counts.add(&session.counts);
+            last_tail = session.counts.complete_tail;
+            if session.is_cut {
+                missing.push(session.cut());
+            }
+        }
+        // Files of a series have no end frame but the last one, and each states what came before it.
+        counts.complete_tail = last_tail;
+        let first = self.sessions.first();
+        counts.accesses_before_start = first.map_or(0, |of| of.counts.accesses_before_start);
+        let known = self.sessions.last().map(|session| session.known).unwrap_or_default();
+        Memory { run, board, known, counts, missing }
+    }
+
+    /// What is missing between captures of one session: the gap before the session of the later one, and its hour.
+    fn lost_between(
+        &self,
+        restarts: &[bool],
+        memory: &mut Memory,
+    ) -> BTreeMap<usize, (Hour, PlacedGap)> {
+        let of_capture = |capture: &str| {
+            self.sessions.iter().filter(|session| session.capture == capture).count()
+        };
+        let mut lost = BTreeMap::new();
+        for (at, pair) in (1..).zip(self.sessions.windows(2)) {
+            let [before, session] = pair else { continue };
+            let is_known = !restarts[at] && of_capture(&before.capture) == 1;
+            if is_known && session.lost_since(before) > 0 {
+                memory.missing.push(session.missing_since(before));
+                memory.counts.gap_count = memory.counts.gap_count.saturating_add(1);
+                let gap = PlacedGap::new(session.gap_since(before), session.first_arrival);
+                lost.insert(at, (hour(session.first_arrival), gap));
+            }
+        }
+        lost
+    }
+
+    /// The sessions that have frames in an hour.
+    fn in_hour(&self, hour: Hour) -> Range<usize> {
+        let of = self::hour;
+        let is_in = |session: &SessionRow| {
+            of(session.first_arrival) <= hour && of(session.last_arrival) >= hour
+        };
+        let first = self.sessions.iter().position(is_in);
+        let last = self.sessions.iter().rposition(is_in);
+        first.zip(last).map_or(0..0, |(first, last)| first..last + 1)
+    }
+
+    fn session(&self, at: usize, restarts: bool, lost: Option<&(Hour, PlacedGap)>) -> Session {
+        let row = &self.sessions[at];
+        Session {
+            capture: row.capture.clone(),
+            number: row.number,
+            restarts,
+            known: row.known,
+            gaps: lost.iter().map(|(_, gap)| *gap).collect(),
+        }
+    }
+}
+
+/// The hour of a time in milliseconds.
+fn hour(milliseconds: i64) -> Hour {
+    Hour::of(Duration::from_millis(milliseconds.max(0) as u64))
+}
+
+impl Session {
+    /// Whether a session is this one.
+    pub fn is(&self, capture: &str, number: i64) -> bool {
+        self.number == number && self.capture == capture
+    }
+}

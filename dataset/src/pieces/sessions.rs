@@ -1,0 +1,150 @@
+//! Reads the sessions of boards from the table `runs`, and decides which of them continue the one before.
+
+use std::path::Path;
+
+use hmtt::analysis::{Gap, Known};
+use hmtt::decode::Counts;
+
+use super::described::known;
+use crate::error::DatasetError;
+use crate::reader::PartReader;
+use crate::schema::Table;
+
+/// Largest difference of the time between two captures by their clock and by their arrivals, if both are of one session.
+const MOST_DIFFERENCE_MS: f64 = 1000.0;
+
+/// A row of `runs`.
+#[derive(Clone, Debug)]
+pub struct SessionRow {
+    pub capture: String,
+    pub number: i64,
+    file: String,
+    clocks: Option<(u64, u64)>,
+    pub first_arrival: i64,
+    pub last_arrival: i64,
+    pub known: Known,
+    /// Counts of the card in the whole capture.
+    pub counts: Counts,
+    /// Whether the capture ends within a block.
+    pub is_cut: bool,
+}
+
+/// Reads the rows of a part of `runs`.
+pub fn read(path: &Path) -> Result<Vec<SessionRow>, DatasetError> {
+    let reader = PartReader::open(path, Table::Runs)?;
+    let mut rows = Vec::new();
+    for group in 0..reader.group_count() {
+        let mut group = reader.group(group)?;
+        let captures = group.texts("capture")?;
+        let files = group.long_texts("file")?;
+        let memories = group.long_texts("memory")?;
+        let settings = group.long_texts("settings")?;
+        let tails = group.flags("complete_tail")?;
+        let cuts = group.flags("is_cut")?;
+        let names = [
+            "session",
+            "first_clock",
+            "last_clock",
+            "first_arrival",
+            "last_arrival",
+            "accesses",
+            "lost_accesses",
+            "accesses_before_start",
+            "card_lost_records",
+            "missing_frames",
+            "malformed_frames",
+            "gap_count",
+        ];
+        let mut columns = Vec::new();
+        for name in names {
+            columns.push(group.numbers(name)?);
+        }
+        for (at, capture) in captures.into_iter().enumerate() {
+            let optional = |index: usize| columns[index][at];
+            let signed = |index: usize| optional(index).unwrap_or(0);
+            let count = |index: usize| signed(index).max(0) as u64;
+            let clock = |index: usize| optional(index).map(|clock| clock.max(0) as u64);
+            let mut counts = Counts {
+                // Some, so that counts are added to others.
+                frames: 1,
+                accesses: count(5),
+                lost_accesses: count(6),
+                accesses_before_start: count(7),
+                card_lost_records: count(8),
+                malformed_frames: count(10),
+                gap_count: count(11),
+                complete_tail: tails[at].unwrap_or(false),
+                ..Counts::default()
+            };
+            counts.order.missing_frames = count(9);
+            rows.push(SessionRow {
+                capture: capture.unwrap_or_default(),
+                number: signed(0),
+                file: files[at].clone().unwrap_or_default(),
+                clocks: clock(1).zip(clock(2)),
+                first_arrival: signed(3),
+                last_arrival: signed(4),
+                known: known(memories[at].as_deref(), settings[at].as_deref()),
+                counts,
+                is_cut: cuts[at].unwrap_or(false),
+            });
+        }
+    }
+    Ok(rows)
+}
+
+/// Sorts the sessions of a board by time.
+pub fn sort(sessions: &mut [SessionRow]) {
+    sessions.sort_by(|one, other| {
+        let key = |of: &SessionRow| (of.first_arrival, of.capture.clone(), of.number);
+        key(one).cmp(&key(other))
+    });
+}
+
+impl SessionRow {
+    /// Whether the clock continues from another session: receivers divide what a card sends into several files.
+    pub fn continues(&self, before: &SessionRow) -> bool {
+        let (Some((_, end)), Some((begin, _))) = (before.clocks, self.clocks) else { return false };
+        let (Some(tck_ps), Some(clocks)) = (self.known.tck_ps, begin.checked_sub(end)) else {
+            return false;
+        };
+        let by_clock = clocks as f64 * f64::from(tck_ps) * 1e-9;
+        let by_arrival = self.first_arrival.saturating_sub(before.last_arrival) as f64;
+        before.capture != self.capture && (by_clock - by_arrival).abs() <= MOST_DIFFERENCE_MS
+    }
+
+    /// The accesses that are missing between a capture and the one that continues it, by the card's counts. Not known if a
+    /// capture has several sessions, because the counts are those of the capture.
+    pub fn lost_since(&self, before: &SessionRow) -> u64 {
+        let counts = &before.counts;
+        let seen = counts
+            .accesses_before_start
+            .saturating_add(counts.accesses)
+            .saturating_add(counts.lost_accesses);
+        self.counts.accesses_before_start.saturating_sub(seen)
+    }
+
+    /// The gap before the first record of a capture that continues another one.
+    pub fn gap_since(&self, before: &SessionRow) -> Gap {
+        Gap {
+            lost_accesses: Some(self.lost_since(before)),
+            after_clock: before.clocks.map(|(_, last)| last),
+            before_clock: self.clocks.map(|(first, _)| first),
+        }
+    }
+
+    /// The gap since another capture in words.
+    pub fn missing_since(&self, before: &SessionRow) -> String {
+        format!(
+            "{} accesses are missing between {} and {}",
+            self.lost_since(before),
+            before.file,
+            self.file
+        )
+    }
+
+    /// That the capture is cut, in words.
+    pub fn cut(&self) -> String {
+        format!("{} ends within a block", self.file)
+    }
+}
