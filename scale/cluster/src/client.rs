@@ -4,6 +4,7 @@ mod cluster_exec;
 mod failure;
 mod job;
 mod results;
+mod states;
 
 use std::sync::Arc;
 
@@ -12,6 +13,7 @@ use hmtt_sql::command::QueryEngine;
 use hmtt_sql::{Engine, EngineError, EngineOptions, Query, Shared, Sources};
 
 pub use failure::ClusterError;
+pub use states::{StateRow, analyse};
 
 use crate::address::Address;
 use crate::codec::write_plan;

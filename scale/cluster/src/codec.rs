@@ -1,9 +1,10 @@
-//! Writes plans as bytes, with what their functions have loaded.
+//! Writes plans as bytes, with what their functions have loaded and our operator that analyses pieces.
 
+use std::any::Any;
 use std::sync::Arc;
 
 use ballista_core::serde::BallistaPhysicalExtensionCodec;
-use datafusion::common::Result;
+use datafusion::common::{Result, plan_datafusion_err, plan_err};
 use datafusion::execution::TaskContext;
 use datafusion::logical_expr::ScalarUDF;
 use datafusion::physical_plan::ExecutionPlan;
@@ -11,6 +12,11 @@ use datafusion_proto::physical_plan::{
     AsExecutionPlan, PhysicalExtensionCodec, PhysicalProtoConverterExtension,
 };
 use datafusion_proto::protobuf::PhysicalPlanNode;
+
+use crate::analyse_exec::AnalyseExec;
+
+/// Begin of the bytes of [`AnalyseExec`]. Those of Ballista's operators begin with the tag of a field, a smaller byte.
+const ANALYSE: &[u8] = b"hmtt-analyse:";
 
 /// Ballista's codec, and the states of our functions.
 #[derive(Debug, Default)]
@@ -26,6 +32,12 @@ impl PhysicalExtensionCodec for Codec {
         context: &TaskContext,
         converter: &dyn PhysicalProtoConverterExtension,
     ) -> Result<Arc<dyn ExecutionPlan>> {
+        if let Some(analysed) = bytes.strip_prefix(ANALYSE) {
+            let analysed = serde_json::from_slice(analysed)
+                .map_err(|error| plan_datafusion_err!("what is analysed is damaged: {error}"))?;
+            let [pieces] = inputs else { return plan_err!("AnalyseExec has one input") };
+            return Ok(Arc::new(AnalyseExec::new(pieces.clone(), analysed)));
+        }
         self.ballista.try_decode(bytes, inputs, context, converter)
     }
 
@@ -35,6 +47,13 @@ impl PhysicalExtensionCodec for Codec {
         bytes: &mut Vec<u8>,
         converter: &dyn PhysicalProtoConverterExtension,
     ) -> Result<()> {
+        let any: &dyn Any = plan.as_ref();
+        if let Some(exec) = any.downcast_ref::<AnalyseExec>() {
+            bytes.extend_from_slice(ANALYSE);
+            let analysed = serde_json::to_vec(exec.analysed());
+            bytes.extend(analysed.map_err(|error| plan_datafusion_err!("{error}"))?);
+            return Ok(());
+        }
         self.ballista.try_encode(plan, bytes, converter)
     }
 

@@ -11,14 +11,23 @@
 //!            stores            the object stores from which it reads
 //! ```
 //!
+//! `hmtt report --cluster` sends pieces of data sets in place of queries:
+//!
+//! ```text
+//! pieces  -> analyse_exec      states of the analyses, found by executors
+//! states  -> client/states     bytes for the program that joins them
+//! ```
+//!
 //! Ballista executes the plans. `docs/scale.md` describes how a cluster is started, and what is promised when parts of it fail.
 //!
-//! Invariants: only scans of Parquet files are sent, because tasks of other scans would read all rows each. A query is sent
+//! Invariants: only scans of Parquet files, and rows that name pieces, are sent, because tasks of other scans would read all rows
+//! each. A query is sent
 //! again only while no row of it has been returned.
 
 #![deny(clippy::missing_errors_doc, clippy::missing_panics_doc)]
 
 mod address;
+mod analyse_exec;
 mod client;
 mod codec;
 mod executor;
@@ -30,7 +39,8 @@ mod slots;
 mod stores;
 
 pub use address::Address;
-pub use client::{ClusterEngine, ClusterError};
+pub use analyse_exec::Analysed;
+pub use client::{ClusterEngine, ClusterError, StateRow, analyse};
 pub use executor::{ExecutorOptions, run_executor};
 pub use leaves::{Place, place_of};
 pub use scheduler::{SchedulerOptions, run_scheduler};

@@ -12,7 +12,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 pub use arguments::{Arguments, size};
-pub use run::{report, run};
+pub use run::{Ended, interruptible, report, report_as, run};
 
 use crate::{Engine, EngineError, Query, Shared};
 

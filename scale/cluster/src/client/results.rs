@@ -19,8 +19,14 @@ use crate::session::{MOST_MESSAGE_BYTES, endpoint_settings};
 const RETRIES: u8 = 2;
 const RETRY_MS: u64 = 250;
 
-/// The rows of a result, part after part. The result is removed when the stream is dropped.
-pub fn read(job: Job, locations: Vec<Location>) -> impl Stream<Item = Result<RecordBatch>> + Send {
+/// The rows of a result, part after part, in the order of the plan's partitions. The result is removed when the stream is
+/// dropped.
+pub fn read(
+    job: Job,
+    mut locations: Vec<Location>,
+) -> impl Stream<Item = Result<RecordBatch>> + Send {
+    // They come in the order in which tasks have ended.
+    locations.sort_by_key(|location| location.partition_id.as_ref().map(|of| of.partition_id));
     let parts = stream::iter(locations).map(|location| stream::once(open(location)).try_flatten());
     parts.flatten().inspect(move |_| {
         let _in_use = &job;

@@ -6,5 +6,6 @@ mod faults;
 mod objects;
 mod queries;
 mod rejected;
+mod report;
 #[path = "../../../sql/tests/suite/samples.rs"]
 mod samples;

@@ -3,6 +3,7 @@
 use std::io::{self, BufWriter, ErrorKind, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
@@ -56,9 +57,18 @@ pub fn run<E: QueryEngine>(
     }
 }
 
+/// The command that messages name.
+static COMMAND: OnceLock<&str> = OnceLock::new();
+
+/// Messages name another command than `hmtt sql`.
+pub fn report_as(command: &'static str) {
+    let _ = COMMAND.set(command);
+}
+
 /// Prints a line on standard error. One that cannot be written is dropped.
 pub fn report(message: &str) {
-    let _ = writeln!(io::stderr(), "hmtt sql: {}", escape::message(message));
+    let command = COMMAND.get_or_init(|| "hmtt sql");
+    let _ = writeln!(io::stderr(), "{command}: {}", escape::message(message));
 }
 
 /// The text of the query, and the sources; `None` if an argument is missing.
@@ -130,13 +140,18 @@ fn execute<E: QueryEngine>(
 }
 
 /// How a part of a run ended.
-enum Ended<T> {
+pub enum Ended<T> {
+    /// With a result.
     Done(T),
+    /// By a signal of this number.
     Signal(u8),
 }
 
 /// Waits for a result or for a signal.
-async fn interruptible<T>(work: impl Future<Output = Result<T>>) -> Result<Ended<T>> {
+///
+/// # Errors
+/// That of the work.
+pub async fn interruptible<T>(work: impl Future<Output = Result<T>>) -> Result<Ended<T>> {
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut terminate = signal(SignalKind::terminate())?;
     tokio::select! {
