@@ -17,6 +17,7 @@ mod report;
 pub mod resolution;
 mod reuse;
 mod rows;
+mod source;
 mod split;
 mod stats;
 mod streams;

@@ -125,6 +125,9 @@ fn main() -> ExitCode {
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) if usage::print_usage_error(&error) => ExitCode::from(usage::EXIT_USAGE),
         Err(error) => {
+            if let Some(scale_program::Printed(status)) = error.downcast_ref() {
+                return ExitCode::from(*status);
+            }
             // An error may quote a file's content, which could contain control characters.
             report!("hmtt: {}", hmtt_format::escape::message(&format!("{error:#}")));
             ExitCode::from(EXIT_ERROR)

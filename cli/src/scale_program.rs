@@ -1,12 +1,12 @@
 //! Executes a program of the workspace `scale/`, which is built apart because its query engine is large.
 
 use std::ffi::OsString;
+use std::fmt;
 use std::io::{Error, ErrorKind};
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
 use std::process::Command;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, anyhow};
 
 /// A program of the workspace.
 #[derive(Clone, Copy)]
@@ -17,25 +17,39 @@ pub struct Program {
     pub package: &'static str,
 }
 
+/// The error of a program that has printed it, with its exit status.
+#[derive(Debug)]
+pub struct Printed(pub u8);
+
+impl fmt::Display for Printed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "another program has failed with exit status {}", self.0)
+    }
+}
+
+impl std::error::Error for Printed {}
+
 /// Replaces this process by a program, beside this one or in `PATH`. Returns only with an error.
 pub fn execute(program: Program, arguments: &[OsString]) -> Result<bool> {
+    let error = command(program).args(arguments).exec();
+    Err(failed(program, error))
+}
+
+/// A command that executes a program, beside this one or in `PATH`.
+pub fn command(program: Program) -> Command {
+    let beside = std::env::current_exe().ok().map(|own| own.with_file_name(program.name));
+    let beside = beside.filter(|path| path.is_file());
+    Command::new(beside.unwrap_or_else(|| program.name.into()))
+}
+
+/// Why a program cannot be executed, and what helps.
+pub fn failed(program: Program, error: Error) -> anyhow::Error {
     let Program { name, package } = program;
-    let (program, error) = replace(name, arguments);
     if error.kind() == ErrorKind::NotFound {
-        bail!(
+        return anyhow!(
             "{name} is neither beside hmtt nor in PATH; build it with `cargo build --release --manifest-path \
              scale/Cargo.toml -p {package}` and copy scale/target/release/{name} there"
         );
     }
-    Err(error).with_context(|| format!("cannot execute {}", program.display()))
-}
-
-/// Replaces this process. Returns only if that fails, with what could not be executed.
-fn replace(name: &str, arguments: &[OsString]) -> (PathBuf, Error) {
-    let beside = std::env::current_exe().ok().map(|own| own.with_file_name(name));
-    if let Some(program) = beside.filter(|program| program.is_file()) {
-        let error = Command::new(&program).args(arguments).exec();
-        return (program, error);
-    }
-    (name.into(), Command::new(name).args(arguments).exec())
+    anyhow::Error::from(error).context(format!("cannot execute {name}"))
 }

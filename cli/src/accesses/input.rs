@@ -5,14 +5,14 @@ use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use anyhow::{Context, Result};
-use hmtt::analysis::source::{Ending, Part, Source};
+use anyhow::Result;
+use hmtt::analysis::source::{Ending, Part};
 use hmtt::analysis::{Analysis, Fold};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::options::Options;
 use super::resolution::{Resolution, Resolver};
-use crate::standard_io::{input, is_standard, name_of_input};
+use super::source::Opened;
 
 const SPINNER: &str = "{spinner} {human_pos} accesses, {per_sec}";
 /// Accesses between two changes of what is shown.
@@ -55,25 +55,12 @@ impl Files {
     }
 }
 
-/// An open file, and its printable name.
-pub type Opened = (String, Source);
-
 /// Opens the files of a command.
 ///
 /// # Errors
 /// One cannot be opened, or has no accesses.
 pub fn open(files: &[PathBuf]) -> Result<Vec<Opened>> {
-    let one = |path: &PathBuf| {
-        let name = name_of_input(path);
-        let source = if is_standard(path) {
-            input().map(Source::capture).map_err(Into::into)
-        } else {
-            Source::open(path)
-        };
-        let source = source.with_context(|| name.clone())?;
-        Ok((name, source))
-    };
-    files.iter().map(one).collect()
+    files.iter().map(|path| Opened::open(path)).collect()
 }
 
 /// Reads the files of a command, as [`analyse_files`] does.
@@ -90,7 +77,7 @@ pub fn read(
 ) -> Result<Files> {
     let mut resolver = pagemap.map(Resolver::open).transpose()?;
     if resolver.is_some() {
-        sources.iter().try_for_each(|(name, source)| Resolver::check(name, source))?;
+        sources.iter().try_for_each(Resolver::check)?;
     }
     let is_shown = std::io::stderr().is_terminal();
     let target = if is_shown { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
@@ -100,11 +87,10 @@ pub fn read(
     }
     let (mut first, mut unseen) = (0, 0);
     let mut reads = Vec::new();
-    for (name, source) in sources {
-        let kind = source.kind().name();
-        let source = if with_functions { source.with_functions() } else { source };
+    for source in sources {
+        let (name, kind) = (source.name.clone(), source.kind());
         let mut fits = Ok(());
-        let ending = source.read(&mut |memory, part| {
+        let ending = source.read(with_functions, &mut |memory, part| {
             if let (Part::Known(known), Some(_), Ok(())) = (&part, &resolver, &fits) {
                 fits = Resolver::check_known(&name, known);
             }

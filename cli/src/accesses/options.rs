@@ -9,7 +9,7 @@ use hmtt::analysis::{LINE_LOG2, PAGE_LOG2};
 /// What is read, and how results are printed.
 #[derive(clap::Args)]
 pub struct Options {
-    /// Captures, traces of programs, or tables of captures; - is a capture on standard input
+    /// Captures, traces of programs, tables of captures, or data sets; - is a capture on standard input
     #[arg(value_name = "FILE", required = true)]
     pub files: Vec<PathBuf>,
     /// Resolve physical pages to processes, mappings and virtual addresses by this map, which `hmtt pagemap record` has

@@ -7,6 +7,8 @@
 mod all_memories;
 mod card_rows;
 mod chart;
+#[cfg(feature = "dataset")]
+mod cluster;
 mod compare;
 mod found;
 mod groups;
@@ -30,10 +32,12 @@ use self::all_memories::MOST_MEMORIES;
 use self::chart::Parts;
 use self::compare::{Side, differences};
 use self::found::Found;
+use self::groups::OwnGroups;
 use super::file;
-use super::input::{Files, Opened, Read, open};
+use super::input::{Files, Read, open};
 use super::options::{Options, parse_rate};
 use super::output::{Forms, Printed, line, to_json, write, write_split};
+use super::source::Opened;
 use super::split::Grouping;
 use super::split::forms::Forms as GroupForms;
 use super::split::options::SplitOptions;
@@ -69,6 +73,10 @@ pub struct Arguments {
     /// Find reuse distances of this part of all lines, chosen by a hash, instead of all (SHARDS); 0.01 is usual
     #[arg(long, value_name = "RATE", value_parser = parse_rate)]
     sample: Option<f64>,
+    /// Have data sets analysed by the cluster whose scheduler has this address
+    #[cfg(feature = "dataset")]
+    #[arg(long, value_name = "HOST:PORT", conflicts_with_all = ["pagemap", "by", "compare"])]
+    cluster: Option<String>,
 }
 
 const SLICES: &str = "source,slice,reads,writes,access_bytes,unsized_accesses,pages,new_pages,\
@@ -133,12 +141,22 @@ impl Arguments {
         written.into_iter().try_for_each(|(name, path)| line(output, name, &shown(path)))
     }
 
-    /// Reports files.
-    fn report(&self, page: Option<&PathBuf>) -> Result<bool> {
+    /// What is found in the files.
+    fn found(&self) -> Result<(Found, Files, Option<OwnGroups>)> {
+        #[cfg(feature = "dataset")]
+        if let Some(scheduler) = &self.cluster {
+            let (found, files) = cluster::read(scheduler, &self.options.files, self.sample)?;
+            return Ok((found, files, None));
+        }
         let by = self.split.by()?;
         let (sources, pagemap) = (open(&self.options.files)?, self.options.pagemap.as_deref());
         let grouping = by.map(|by| Grouping::new(by, &self.split, None));
-        let (found, files, groups) = Found::read(sources, pagemap, self.sample, grouping)?;
+        Found::read(sources, pagemap, self.sample, grouping)
+    }
+
+    /// Reports files.
+    fn report(&self, page: Option<&PathBuf>) -> Result<bool> {
+        let (found, files, groups) = self.found()?;
         let parts = all_memories::parts(&found, &files, groups.as_ref());
         self.write_files(page, &files, to_json(&files, "report", Value::Null), &parts)?;
         let json = if self.options.is_json() { found.json() } else { Value::Null };

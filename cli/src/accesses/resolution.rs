@@ -10,7 +10,7 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
-use hmtt::analysis::source::{Kind, Part, Source};
+use hmtt::analysis::source::Part;
 use hmtt::analysis::{AddressSpace, Known};
 use hmtt::page_map::{Attribution, Attributor, Owner, Owners, PageMap, ProcessAccesses, Rule};
 use hmtt_format::escape;
@@ -20,6 +20,7 @@ pub use described::{Described, quoted};
 use described::{mapping_name, process_name};
 
 use super::figures::{counted, share};
+use super::source::Opened;
 
 /// Columns of a page in text and CSV.
 pub const CSV_COLUMNS: &str = "owner,pid,comm,mapping,virtual_address";
@@ -53,8 +54,9 @@ impl Resolver {
     }
 
     /// Refuses a trace of a program before it is read. What a table has is known only from its rows.
-    pub fn check(name: &str, source: &Source) -> Result<()> {
-        if source.kind() == Kind::Program {
+    pub fn check(source: &Opened) -> Result<()> {
+        if source.is_program() {
+            let name = &source.name;
             bail!(
                 "{name} is a trace of a program, whose addresses are virtual; --pagemap resolves physical ones"
             );

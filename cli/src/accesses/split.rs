@@ -14,8 +14,9 @@ use hmtt::analysis::source::Part;
 use hmtt::analysis::split::{By, GroupResult, SplitFold};
 use hmtt::analysis::{Analysis, Fold};
 
-use super::input::{Files, Opened, open, read};
+use super::input::{Files, open, read};
 use super::options::Options;
+use super::source::Opened;
 use options::SplitOptions;
 
 /// What was found in each group.
@@ -94,6 +95,9 @@ pub fn analyse_groups<A: Analysis + Clone, G: Analysis + Clone>(
     mut groups: Option<Grouping<G>>,
     observe: Observer<'_>,
 ) -> Result<Analysed<A, G>> {
+    if groups.is_some() {
+        sources.iter().try_for_each(Opened::check_groups)?;
+    }
     let mut fold = Fold::new(new);
     let with_functions = groups.as_ref().is_some_and(|groups| groups.with_functions);
     let files = read(sources, pagemap, with_functions, &mut |memory, part| {

@@ -3,6 +3,7 @@
 mod browser;
 mod card_rows;
 mod compare;
+mod datasets;
 mod groups;
 mod images;
 mod owners;

@@ -4,18 +4,17 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use anyhow::Result;
-use hmtt::analysis::bounded::Bounded;
 use hmtt::analysis::card_rows::CardOutcomes;
+use hmtt::analysis::combined::{Combined, combined};
 use hmtt::analysis::distribution::{HotShare, distribution};
-use hmtt::analysis::heat_map::{HeatMap, MemoryHeat};
-use hmtt::analysis::mrc::{Curve, Mrc};
-use hmtt::analysis::pages::{HotPages, Pages};
+use hmtt::analysis::heat_map::MemoryHeat;
+use hmtt::analysis::mrc::Curve;
+use hmtt::analysis::pages::HotPages;
 use hmtt::analysis::phases::{MemoryPhases, phases};
 use hmtt::analysis::reuse::Reuses;
-use hmtt::analysis::rows::{MemoryRows, Rows};
-use hmtt::analysis::shards::Shards;
+use hmtt::analysis::rows::MemoryRows;
 use hmtt::analysis::summary::{Summary, Sums};
-use hmtt::analysis::timeline::{MemoryTime, Timeline};
+use hmtt::analysis::timeline::MemoryTime;
 use hmtt::analysis::{Analysis, Known, LINE_LOG2};
 use serde_json::{Value, json};
 
@@ -23,16 +22,13 @@ use super::card_rows::Cards;
 use super::groups::OwnGroups;
 use super::over_time::Memory;
 use crate::accesses::figures::{percent, power_of_two, share};
-use crate::accesses::input::{Files, Opened};
+use crate::accesses::input::Files;
 use crate::accesses::output::line;
 use crate::accesses::rows::write_sums as write_rows;
+use crate::accesses::source::Opened;
 use crate::accesses::split::{Analysed, Grouping, analyse_groups};
 use crate::accesses::stats::{slice_length, write_sums};
 
-/// Pages, and lines, that are listed.
-const LISTED: usize = 20;
-/// Lines up to which reuse distances are exact without `--sample`: those of 1 GiB. With one more their table would double.
-const MOST_LINES: usize = (1 << 24) - 1;
 /// The distribution has a point for each further hundredth of its pages.
 const STEPS: u64 = 100;
 /// Caches whose misses are printed: 32 KiB, 1 MiB and 32 MiB.
@@ -53,18 +49,6 @@ pub struct Found {
     pub phases: Vec<MemoryPhases>,
 }
 
-type OverTime = (Timeline, (HeatMap, Rows));
-type Analyses = ((Summary, Pages), (Mrc, OverTime));
-
-/// All analyses. `sample`: the part of lines of which reuse distances are found.
-fn analyses(sample: Option<f64>) -> Analyses {
-    let mrc = match sample {
-        None => Mrc::Bounded(Bounded::lines(MOST_LINES)),
-        Some(rate) => Mrc::Sampled(Shards::lines(rate)),
-    };
-    ((Summary::default(), Pages::new(LISTED)), (mrc, OverTime::default()))
-}
-
 impl Found {
     /// Reads open files.
     ///
@@ -78,14 +62,15 @@ impl Found {
     ) -> Result<(Found, Files, Option<OwnGroups>)> {
         let mut cards = Cards::default();
         let Analysed { found, files, groups } =
-            analyse_groups(sources, pagemap, analyses(sample), grouping, &mut |memory, part| {
+            analyse_groups(sources, pagemap, combined(sample), grouping, &mut |memory, part| {
                 cards.part(memory, part);
             })?;
         Ok((Found::new(found, cards.result()), files, groups))
     }
 
-    fn new(
-        ((summary, pages), (mrc, (timeline, (heat, rows)))): Analyses,
+    /// What the analyses have found, and the results of the cards themselves.
+    pub fn new(
+        ((summary, pages), (mrc, (timeline, (heat, rows)))): Combined,
         card_rows: Vec<CardOutcomes>,
     ) -> Found {
         let reuse = mrc.distances();
