@@ -23,7 +23,7 @@
 //!
 //! | offset in a chunk | bytes | |
 //! |---|---|---|
-//! | 0 | 4 | kind: [`FUNCTIONS`], [`BLOCKS`], [`UNITS`], [`GAP`] or [`END`] |
+//! | 0 | 4 | kind: [`FUNCTIONS`], [`BLOCKS`], [`UNITS`], [`GAP`], [`UNRECORDED`] or [`END`] |
 //! | 4 | 4 | number of the thread in the system, of [`UNITS`]; 0 otherwise |
 //! | 8 | 4 | number of bytes that follow the header |
 //! | 12 | 4 | number of bytes of the content, at most [`MOST_BYTES`] |
@@ -60,6 +60,7 @@ mod chunk;
 mod derived;
 mod function;
 mod kept;
+mod unrecorded;
 
 pub use accuracy::Accuracy;
 pub use block::{
@@ -69,11 +70,12 @@ pub use chunk::{CHUNK_HEADER_BYTES, ChunkHeader, HEADER_BYTES, header};
 pub use derived::{Derived, Operation};
 pub use function::Function;
 pub use kept::{Kept, MOST_KEPT, Repeated};
+pub use unrecorded::{Continuation, Unrecorded};
 
 /// First bytes of a file.
 pub const MAGIC: [u8; 8] = *b"HMTTACCS";
 /// Version of the format.
-pub const VERSION: u32 = 4;
+pub const VERSION: u32 = 5;
 /// Flag of a file: only some of the accesses were to be recorded.
 pub const CHOSEN: u32 = 1;
 /// Kind of a chunk: descriptions of blocks, as [`BlockAccesses`] defines them.
@@ -87,6 +89,9 @@ pub const END: u32 = 3;
 pub const FUNCTIONS: u32 = 4;
 /// Kind of a chunk: 8 bytes with the nanoseconds for which the program ran natively here, as was asked for.
 pub const GAP: u32 = 5;
+/// Kind of a chunk: what has run natively although that was not asked for, as [`Unrecorded`] defines it. There is none if
+/// there is nothing of it; of several chunks, the last one is valid.
+pub const UNRECORDED: u32 = 6;
 /// Most bytes of the content of a chunk, and of the units in it.
 pub const MOST_BYTES: usize = 1 << 22;
 /// Most bytes of all descriptions of functions and blocks, which readers keep. Those of a million blocks have about as many.
@@ -125,6 +130,8 @@ pub const CUT: u32 = 3;
 pub const FS_BASE: u32 = 4;
 /// Kind of a note: a unit follows with the number of words of 4 bytes that the thread has dropped here, before the next block.
 pub const LOST: u32 = 5;
+/// Kind of a note: before the next block, the thread has executed code natively, whose accesses are missing.
+pub const NATIVE: u32 = 6;
 /// Value of a slot after a string instruction that has not begun. It is no number of elements.
 pub const NOT_BEGUN: u64 = u64::MAX >> 1;
 

@@ -67,6 +67,16 @@ fn a_limited_recording_is_replayed_while_the_program_runs_to_its_end() {
 }
 
 #[test]
+fn children_are_counted_and_not_recorded() {
+    let directory = tempfile::tempdir().unwrap();
+    let output = record(directory.path(), &[], &["sh", "-c", "(exit 3); exit 0"]).output().unwrap();
+    let printed = errors(&output);
+    assert_eq!(output.status.code(), Some(0), "{printed}");
+    let note = "hmtt-sim: 1 child process ran natively, and is not recorded\n";
+    assert!(printed.starts_with(note), "{printed}");
+}
+
+#[test]
 fn what_cannot_be_recorded_is_explained() {
     let directory = tempfile::tempdir().unwrap();
     let fails = |options: &[&str], program: &[&str], words: &str| {

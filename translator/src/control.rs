@@ -40,6 +40,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use hmtt_format::access_trace::{Continuation, Unrecorded};
 use hmtt_probe::control::Ending;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -71,28 +72,32 @@ pub struct Outcome {
 }
 
 impl Outcome {
+    /// What has run natively although that was not asked for.
+    pub fn unrecorded(&self) -> Unrecorded {
+        let Outcome { profile, left, ending, .. } = self;
+        let continuation = match (ending, left) {
+            (Ending::Replaced, _) => Continuation::Replaced,
+            (_, Some(_)) => Continuation::Natively,
+            _ => Continuation::None,
+        };
+        Unrecorded {
+            native_code: profile.native.iter().map(|one| one.used.times).sum(),
+            native_threads: u32::try_from(profile.native_threads).unwrap_or(u32::MAX),
+            children: profile.children,
+            continuation,
+        }
+    }
+
     /// What is missing from a record of all accesses, a sentence for each reason; empty if nothing is.
     pub fn missing_accesses(&self) -> Vec<String> {
         let Outcome { profile, left, .. } = self;
+        let mut unrecorded = self.unrecorded();
         let mut all = Vec::new();
-        if self.ending == Ending::Replaced {
-            all.push(
-                "the program has executed another one, whose accesses are not recorded".into(),
-            );
-        }
         if let Some(why) = left {
+            unrecorded.continuation = Continuation::None;
             all.push(format!("the program was followed only until {why}; it goes on natively"));
         }
-        let times: u64 = profile.native.iter().map(|one| one.used.times).sum();
-        if times > 0 {
-            all.push(format!(
-                "threads came {times} times to code that ran natively, whose accesses are missing"
-            ));
-        }
-        if profile.native_threads > 0 {
-            let threads = profile.native_threads;
-            all.push(format!("{threads} threads were too many, and their accesses are missing"));
-        }
+        all.extend(unrecorded.missing());
         if profile.dropped > 0 {
             let words = profile.dropped;
             all.push(format!("{words} words about accesses were dropped because rings were full"));

@@ -25,6 +25,7 @@
 //! | kind | payload | written | meaning |
 //! |---|---|---|---|
 //! | [`START`](ring::START) | 0 | by the controller, while the thread is stopped, before it enters the cache | the block before it does not lead to the block after it: native code, a signal or nothing was between them |
+//! | [`NATIVE`](ring::NATIVE) | 0 | by the controller, behind a start, if accesses are recorded | the thread has executed code that is not translated |
 //! | [`CALL`](ring::CALL) | number of a system call | after a block that ends with a system call | the call is made |
 //! | [`TIME`](ring::TIME) | duration in units of 64 ticks of the time stamp counter, at most all ones | after that call | the call has returned |
 //!
@@ -175,7 +176,7 @@ pub mod ring {
     pub const PLACE_MASK: u32 = 0x00ff_0000;
     /// Notes in the ring, which are those of a trace of accesses.
     pub use hmtt_format::access_trace::{
-        CALL, CUT, FS_BASE, KIND_SHIFT, NOTE, PAYLOAD, START, TIME, note,
+        CALL, CUT, FS_BASE, KIND_SHIFT, NATIVE, NOTE, PAYLOAD, START, TIME, note,
     };
     /// Binary logarithm of the ticks of the time stamp counter in a unit of the payload of [`TIME`].
     pub const TIME_SHIFT: u32 = 6;

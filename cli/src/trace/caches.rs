@@ -8,13 +8,14 @@ mod model;
 mod report;
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
 use hmtt::cache::CacheConfiguration;
 use hmtt::cache::places::{self, PlacedCache};
-use hmtt_format::access_trace::{BlockAccesses, Function};
+use hmtt_format::access_trace::{BlockAccesses, Function, Unrecorded};
 use hmtt_format::escape;
 use hmtt_probe::control::TagError;
 use hmtt_translator::control::{ControlError, Observer, Outcome, Output};
@@ -153,6 +154,8 @@ pub struct TraceOutputs {
     pub caches: Option<Caches>,
     /// Counts what recording costs, if that is limited.
     pub counter: Option<Arc<Mutex<Counter>>>,
+    /// Child processes, which are not recorded.
+    pub children: Arc<AtomicU64>,
 }
 
 impl TraceOutputs {
@@ -173,6 +176,10 @@ impl TraceOutputs {
             finished.has_failed |= of_caches.has_failed;
             finished.is_lost |= of_caches.is_lost;
         }
+        let children = self.children.load(Ordering::SeqCst);
+        if let Some(what) = (Unrecorded { children, ..Unrecorded::default() }).children_text() {
+            report!("hmtt: {what}");
+        }
         finished
     }
 }
@@ -184,7 +191,9 @@ impl Observer for TraceOutputs {
             caches.new_file.take().into_iter().for_each(NewFiles::keep);
             caches.state.clone()
         });
+        let children = self.children.clone();
         Ok(Box::new(move |outcome: Outcome| {
+            children.fetch_add(outcome.unrecorded().children, Ordering::SeqCst);
             let missing = outcome.missing_accesses();
             if let Some(state) = state {
                 let mut state = lock(&state);

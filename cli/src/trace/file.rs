@@ -53,7 +53,7 @@ impl<V: Visitor> Visitor for Chosen<V> {
 
     fn gap(&mut self, gap: Gap) {
         match gap {
-            Gap::Dropped { thread, .. } if !self.has(thread) => {}
+            Gap::Dropped { thread, .. } | Gap::Unrecorded { thread } if !self.has(thread) => {}
             _ => self.visitor.gap(gap),
         }
     }
@@ -100,6 +100,9 @@ pub fn gap_text(gap: Gap) -> String {
         Gap::Dropped { thread, words } => {
             format!("thread {thread} has dropped {words} words here, because its ring was full")
         }
+        Gap::Unrecorded { thread } => {
+            format!("thread {thread} has executed code natively here, whose accesses are missing")
+        }
         Gap::Native { nanoseconds } => {
             format!("the program ran natively here for {:.3} s", nanoseconds as f64 / 1e9)
         }
@@ -121,5 +124,6 @@ pub fn what_is_missing(ending: &Ending) -> Vec<String> {
         ),
         (is_cut, "the file is cut: what follows is missing".to_owned()),
     ];
-    all.into_iter().filter_map(|(is_so, what)| is_so.then_some(what)).collect()
+    let counts = all.into_iter().filter_map(|(is_so, what)| is_so.then_some(what));
+    counts.chain(ending.unrecorded.missing()).collect()
 }

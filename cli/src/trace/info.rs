@@ -6,7 +6,7 @@ use std::path::Path;
 
 use anyhow::Result;
 use hmtt::access_trace::{Ending, Summary, Sums};
-use hmtt_format::access_trace::{Accuracy, Function};
+use hmtt_format::access_trace::{Accuracy, Continuation, Function};
 use serde_json::{Value, json};
 
 use super::file::{CHOSEN, read_to_end, shown, what_is_missing};
@@ -121,6 +121,14 @@ impl Info {
             "dropped_words": ending.dropped,
             "cut_threads": ending.cut_threads,
             "native_ns": ending.native_ns,
+            "native_code": ending.unrecorded.native_code,
+            "native_threads": ending.unrecorded.native_threads,
+            "native_children": ending.unrecorded.children,
+            "continuation": match ending.unrecorded.continuation {
+                Continuation::None => "none",
+                Continuation::Natively => "natively",
+                Continuation::Replaced => "replaced",
+            },
             "invalid_chunks": ending.invalid_chunks,
             "cut": ending.is_cut,
             "only_some": ending.is_chosen,
@@ -169,6 +177,9 @@ impl Info {
         if ending.native_ns > 0 {
             let seconds = ending.native_ns as f64 / 1e9;
             line("note", format!("the program ran natively for {seconds:.3} s, as was asked for"))?;
+        }
+        if let Some(what) = ending.unrecorded.children_text() {
+            line("note", what)?;
         }
         for (thread, of) in summary.threads() {
             line(&format!("thread {thread}"), format!("{} accesses", of.accesses()))?;

@@ -192,6 +192,10 @@ impl TraceOptions {
             extents,
             perf_map: false,
         };
-        Ok(Prepared { options, outputs: TraceOutputs { file, caches, counter }, schedule })
+        Ok(Prepared {
+            options,
+            outputs: TraceOutputs { file, caches, counter, children: Arc::default() },
+            schedule,
+        })
     }
 }

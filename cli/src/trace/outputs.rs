@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use hmtt::access_trace::{Writer, WriterOptions};
-use hmtt_format::access_trace::{BlockAccesses, Function};
+use hmtt_format::access_trace::{BlockAccesses, Continuation, Function, Unrecorded};
 use hmtt_format::escape;
 use hmtt_probe::control::TagError;
 use hmtt_translator::control::{ControlError, Observer, Outcome, Output};
@@ -37,6 +37,8 @@ struct State {
     writer: Option<Writer<BufWriter<File>>>,
     /// What threads have lost.
     losses: Losses,
+    /// What has run natively although that was not asked for.
+    unrecorded: Unrecorded,
     /// Since when the program runs natively, as was asked for.
     native_since: Option<Instant>,
     error: Option<io::Error>,
@@ -73,10 +75,10 @@ impl Outputs {
         lock(&self.state).native_since = since;
     }
 
-    /// The program runs natively from here on, which was not asked for. The file states that last accesses are missing.
+    /// The program runs natively from here on, which was not asked for.
     pub fn set_lost(&mut self) {
         let mut state = lock(&self.state);
-        state.losses.cut_threads += 1;
+        state.unrecorded.continuation = Continuation::Natively;
         state.finished.is_lost = true;
     }
 
@@ -85,6 +87,22 @@ impl Outputs {
         let mut state = lock(&self.state);
         if let Some(since) = state.native_since.take() {
             state.write(|writer| writer.resume(since.elapsed()));
+        }
+        let unrecorded = state.unrecorded;
+        if unrecorded != Unrecorded::default() {
+            state.write(|writer| writer.unrecorded(unrecorded));
+        }
+        let mut cut_chunks = 0;
+        state.write(|writer| {
+            cut_chunks = writer.cut_chunks()?;
+            Ok(())
+        });
+        if cut_chunks > 0 {
+            report!(
+                "hmtt: warning: {cut_chunks} chunks of accesses are not in the trace to their ends, because they name no block; \
+                 the program has overwritten memory that it shares with hmtt"
+            );
+            state.finished.is_lost = true;
         }
         let Losses { dropped, cut_threads } = state.losses;
         if let Some(Err(error)) = state.writer.take().map(|one| one.finish(dropped, cut_threads)) {
@@ -141,6 +159,7 @@ fn finish(outcome: &Outcome, state: &mut State) {
     let missing = outcome.missing_accesses();
     missing.iter().for_each(|what| report!("hmtt: warning: {what}"));
     state.finished.is_lost |= !missing.is_empty();
+    state.unrecorded.add(outcome.unrecorded());
 }
 
 /// How many threads encode what is written: the program does not use all CPUs while it waits for them.

@@ -153,6 +153,9 @@ fn comments(output: &mut impl Write, counts: [u64; 3], ending: &Ending) -> io::R
     if ending.is_chosen {
         writeln!(output, "# {CHOSEN}")?;
     }
+    if let Some(what) = ending.unrecorded.children_text() {
+        writeln!(output, "# {what}")?;
+    }
     what_is_missing(ending).iter().try_for_each(|what| writeln!(output, "# {what}"))?;
     output.flush()
 }

@@ -3,8 +3,8 @@
 use hmtt::access_trace::Writer;
 use hmtt_format::Direction;
 use hmtt_format::access_trace::{
-    Access, BlockAccesses, CUT, Derived, FS_BASE, Function, Kept, Operation, Part, Place, Repeated,
-    START, note,
+    Access, BlockAccesses, CUT, Derived, FS_BASE, Function, Kept, NATIVE, Operation, Part, Place,
+    Repeated, START, Unrecorded, note,
 };
 
 /// A block with an access of each kind.
@@ -74,7 +74,8 @@ fn function() -> Function {
 
 /// A file, and a script for the target.
 pub fn scripts() -> Vec<Vec<u8>> {
-    let notes = [note(START, 0).into(), note(FS_BASE, 0).into(), 0x7000];
+    let notes = [START, NATIVE, FS_BASE].map(|kind| note(kind, 0).into());
+    let notes = [&notes[..], &[0x7000]].concat();
     let whole = [1, 0x9000, 5, 0x100, 3, 0x108];
     let cut = [1, 0x9000, 5, 0x100, 3, 0x108, note(CUT, 2).into()];
     let path = |number| [&[number], &whole[1..]].concat();
@@ -90,5 +91,7 @@ pub fn scripts() -> Vec<Vec<u8>> {
     writer.functions(&[function()]).expect("memory can be written to");
     writer.blocks(&[block(), self::path(), repeated()]).expect("memory can be written to");
     writer.units(7, units).expect("memory can be written to");
+    let unrecorded = Unrecorded { native_code: 1, children: 2, ..Unrecorded::default() };
+    writer.unrecorded(unrecorded).expect("memory can be written to");
     vec![writer.finish(0, 0).expect("memory can be written to"), script]
 }

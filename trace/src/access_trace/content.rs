@@ -2,7 +2,7 @@
 
 use std::io;
 
-use hmtt_format::access_trace::{BlockAccesses, Function, MAGIC, VERSION};
+use hmtt_format::access_trace::{BlockAccesses, Function, MAGIC, Unrecorded, VERSION};
 use thiserror::Error;
 
 /// Why a file cannot be read.
@@ -48,6 +48,8 @@ pub enum Content {
         /// For how long, in nanoseconds.
         nanoseconds: u64,
     },
+    /// What has run natively although that was not asked for, up to here.
+    Unrecorded(Unrecorded),
     /// Nothing follows.
     End {
         /// Words of 4 bytes that threads have dropped.

@@ -4,7 +4,8 @@ use std::collections::HashMap;
 use std::io::Read;
 
 use hmtt_format::access_trace::{
-    BlockAccesses, CUT, FS_BASE, Function, LOST, Made, SLOT_BYTES, START, parse_note,
+    BlockAccesses, CUT, FS_BASE, Function, LOST, Made, NATIVE, SLOT_BYTES, START, Unrecorded,
+    parse_note,
 };
 
 use super::content::{Content, ReadError};
@@ -31,6 +32,8 @@ pub struct Ending {
     pub invalid_chunks: u64,
     /// Nanoseconds for which the program ran natively between times in which it was recorded. That is no loss.
     pub native_ns: u64,
+    /// What has run natively although that was not asked for.
+    pub unrecorded: Unrecorded,
     /// Whether the file ends before its last chunk.
     pub is_cut: bool,
     /// Whether only some accesses were to be recorded. That is no loss.
@@ -46,7 +49,8 @@ impl Ending {
 
     /// Whether accesses are missing.
     pub fn has_loss(&self) -> bool {
-        self.dropped > 0 || self.cut_threads > 0 || self.invalid_chunks > 0 || self.is_cut
+        let is_complete = self.dropped == 0 && self.cut_threads == 0 && self.invalid_chunks == 0;
+        self.is_cut || !is_complete || self.unrecorded.has_loss()
     }
 }
 
@@ -155,6 +159,7 @@ fn visit_chunks(input: impl Read, mut visitor: impl Visitor) -> Result<Ending, R
             Content::Gap { nanoseconds } => {
                 decoder.add_native(nanoseconds, &mut visitor);
             }
+            Content::Unrecorded(all) => decoder.set_unrecorded(all),
             Content::End { dropped, cut_threads } => {
                 return Ok(decoder.ending().completed(dropped, cut_threads));
             }
@@ -220,6 +225,11 @@ impl Decoder {
         visitor.gap(Gap::Native { nanoseconds });
     }
 
+    /// Sets what has run natively up to here although that was not asked for.
+    pub fn set_unrecorded(&mut self, all: Unrecorded) {
+        self.sums.unrecorded = all;
+    }
+
     /// Sets the base of the segment `fs` of a thread.
     pub fn set_base(&mut self, thread: u32, fs: u64) {
         self.bases.insert(thread, fs);
@@ -270,6 +280,7 @@ fn decode<V: Visitor>(
                 counted.visitor.gap(Gap::Dropped { thread: counted.thread, words });
                 at += 1;
             }
+            Some((NATIVE, _)) => counted.visitor.gap(Gap::Unrecorded { thread: counted.thread }),
             // A block that is cut is followed by this note, which was read with it.
             Some((START.., _)) => {}
             None => {

@@ -17,6 +17,8 @@ pub struct Encoder {
     begun: u32,
     /// How many of these numbers units may have.
     known: usize,
+    /// Whether the last chunk was not written to its end, because it has an invalid or incomplete unit.
+    is_cut: bool,
     controls: Column,
     changes: Column,
     numbers: Column,
@@ -43,7 +45,8 @@ impl Encoder {
         self.numbers.reserve(SLOT_BYTES * (units.len() + 1));
         self.differences.reserve(MOST_VALUE_BYTES * units.len());
         let (mut count, base) = self.add(units);
-        if count < units.len() || !incomplete.is_empty() {
+        self.is_cut = count < units.len() || !incomplete.is_empty();
+        if self.is_cut {
             self.add_raw(0);
             count += 1;
         }
@@ -58,6 +61,11 @@ impl Encoder {
             [&mut self.controls, &mut self.changes, &mut self.numbers, &mut self.differences];
         columns.into_iter().for_each(Column::clear);
         base
+    }
+
+    /// Whether the last chunk was not written to its end.
+    pub fn is_cut(&self) -> bool {
+        self.is_cut
     }
 
     /// Adds units up to the first invalid one. Returns how many, and the last base in them.

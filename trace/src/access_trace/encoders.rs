@@ -40,6 +40,8 @@ pub struct Encoded {
     pub compressed: Vec<u8>,
     /// The last base of the segment `fs` in it.
     pub base: Option<u64>,
+    /// Whether its end is missing: what follows an invalid unit.
+    pub is_cut: bool,
     /// Memory for other units.
     pub memory: Vec<u8>,
 }
@@ -65,7 +67,8 @@ impl Worker {
         let is_large = self.content.len() > units.len() / LARGE_PART;
         self.compressor.set_compression_level(if is_large { FAST_LEVEL } else { LEVEL })?;
         let compressed = self.compressor.compress(&self.content)?;
-        Ok(Encoded { bytes: self.content.len(), compressed, base, memory: units })
+        let is_cut = self.encoder.is_cut();
+        Ok(Encoded { bytes: self.content.len(), compressed, base, is_cut, memory: units })
     }
 }
 

@@ -5,7 +5,7 @@ use std::io::{self, Read};
 
 use hmtt_format::access_trace::{
     BLOCKS, BlockAccesses, CHOSEN, CHUNK_HEADER_BYTES, ChunkHeader, END, FUNCTIONS, Function, GAP,
-    HEADER_BYTES, MAGIC, MOST_DESCRIBED, UNITS, VERSION,
+    HEADER_BYTES, MAGIC, MOST_DESCRIBED, UNITS, UNRECORDED, Unrecorded, VERSION,
 };
 use zstd::bulk::Decompressor;
 
@@ -191,6 +191,7 @@ fn parse(kind: u32, content: &[u8]) -> Option<Content> {
             let nanoseconds = u64::from_le_bytes(content.try_into().ok()?);
             Some(Content::Gap { nanoseconds })
         }
+        UNRECORDED => Unrecorded::parse(content).map(Content::Unrecorded),
         END => {
             let (numbers, []) = content.as_chunks::<8>() else { return None };
             let [dropped, cut_threads] = numbers else { return None };

@@ -1,11 +1,12 @@
 //! Tests of files: what is written is read, and damage is reported.
 
+mod gaps;
 mod threads;
 
 use hmtt_format::Direction;
 use hmtt_format::access_trace::{
-    Access, BlockAccesses, CUT, FS_BASE, Function, Kept, LOST, MOST_BYTES, Part, Place, Repeated,
-    START, note,
+    Access, BlockAccesses, CUT, FS_BASE, Function, Kept, MOST_BYTES, Part, Place, Repeated, START,
+    note,
 };
 
 use super::*;
@@ -279,29 +280,10 @@ fn units_of_blocks_that_are_described_later_are_a_loss() {
         (0..20).for_each(|_| writer.units(7, units(&[2, 0x5000])).unwrap());
         writer.blocks(&[other]).unwrap();
         writer.units(7, units(&[2, 0x5000])).unwrap();
+        assert_eq!(writer.cut_chunks().unwrap(), 20, "{threads}");
         let (all, ending) = accesses(&writer.finish(0, 0).unwrap());
         assert_eq!((all.len(), ending.unwrap().invalid_chunks), (2, 20), "{threads}");
     }
-}
-
-#[test]
-fn dropped_words_are_gaps_and_a_loss() {
-    let mut writer = Writer::new(Vec::new()).unwrap();
-    writer.blocks(&[BlockAccesses { function: 0, ..block() }]).unwrap();
-    writer.units(7, units(&[1, 0x5000, note(LOST, 0).into(), 300, 1, 0x5000])).unwrap();
-    let mut found = Vec::new();
-    struct Gaps<'f>(&'f mut Vec<Gap>);
-    impl Visitor for Gaps<'_> {
-        fn access(&mut self, _: &Executed<'_>, _: ThreadAccess) {}
-
-        fn gap(&mut self, gap: Gap) {
-            self.0.push(gap);
-        }
-    }
-    // The program states that it has dropped nothing.
-    let ending = visit(&writer.finish(0, 0).unwrap()[..], Gaps(&mut found)).unwrap();
-    assert_eq!(found, [Gap::Dropped { thread: 7, words: 300 }]);
-    assert_eq!((ending.accesses, ending.dropped, ending.has_loss()), (4, 300, true));
 }
 
 #[test]

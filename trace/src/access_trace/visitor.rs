@@ -37,6 +37,11 @@ pub enum Gap {
         /// Words of 4 bytes that it had recorded.
         words: u64,
     },
+    /// A thread has executed code natively, which could not be translated.
+    Unrecorded {
+        /// Number of the thread in the system.
+        thread: u32,
+    },
     /// The program ran natively, as was asked for. That is no loss.
     Native {
         /// For how long, in nanoseconds.

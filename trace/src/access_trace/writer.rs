@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use hmtt_format::access_trace::{
     BLOCKS, BlockAccesses, CHOSEN, ChunkHeader, END, FUNCTIONS, Function, GAP, MOST_BYTES,
-    MOST_DESCRIBED, UNITS, header,
+    MOST_DESCRIBED, UNITS, UNRECORDED, Unrecorded, header,
 };
 use zstd::bulk::Compressor;
 
@@ -43,6 +43,8 @@ pub struct Writer<W> {
     memory: Vec<Vec<u8>>,
     /// Bytes of all descriptions.
     described: usize,
+    /// Chunks of units whose ends are missing.
+    cut_chunks: u64,
 }
 
 /// How a file is written.
@@ -78,6 +80,7 @@ impl<W: Write> Writer<W> {
             bases: HashMap::new(),
             memory: Vec::new(),
             described: 0,
+            cut_chunks: 0,
         })
     }
 
@@ -192,7 +195,8 @@ impl<W: Write> Writer<W> {
     }
 
     fn write_units(&mut self, thread: u32, encoded: Encoded) -> io::Result<()> {
-        let Encoded { bytes, compressed, base, memory } = encoded;
+        let Encoded { bytes, compressed, base, is_cut, memory } = encoded;
+        self.cut_chunks += u64::from(is_cut);
         let base_before = self.bases.entry(thread).or_default();
         let content = [&base_before.to_le_bytes()[..], &compressed].concat();
         *base_before = base.unwrap_or(*base_before);
@@ -201,6 +205,24 @@ impl<W: Write> Writer<W> {
         }
         self.output.write_all(&chunk_header(UNITS, thread, bytes, &content).to_bytes())?;
         self.output.write_all(&content)
+    }
+
+    /// States what has run natively up to here although that was not asked for.
+    ///
+    /// # Errors
+    /// The error of writing.
+    pub fn unrecorded(&mut self, all: Unrecorded) -> io::Result<()> {
+        self.chunk(UNRECORDED, &all.to_bytes())
+    }
+
+    /// Writes all that is not written yet. Returns how many chunks of units are not in the file to their ends, because they name no
+    /// block.
+    ///
+    /// # Errors
+    /// The error of writing.
+    pub fn cut_chunks(&mut self) -> io::Result<u64> {
+        self.write(true)?;
+        Ok(self.cut_chunks)
     }
 
     /// Ends the file. Returns the output.

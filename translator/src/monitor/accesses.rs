@@ -6,7 +6,7 @@
 use std::sync::mpsc::Receiver;
 
 use hmtt_format::access_trace::{
-    BlockAccesses, FS_BASE, Function, LOST, SLOT_BYTES, note, parse_note,
+    BlockAccesses, FS_BASE, Function, LOST, NATIVE, SLOT_BYTES, note, parse_note,
 };
 
 use super::code::Blocks;
@@ -82,7 +82,10 @@ impl Passing<'_> {
         let mut at = 0;
         while let Some(unit) = units.get(at) {
             let number = u32::from_le_bytes([unit[0], unit[1], unit[2], unit[3]]);
-            self.numbers.extend(number.to_le_bytes());
+            // That native code was executed makes no difference to what follows a start.
+            if !matches!(parse_note(number), Some((NATIVE, _))) {
+                self.numbers.extend(number.to_le_bytes());
+            }
             let slots = match parse_note(number) {
                 Some((FS_BASE | LOST, _)) => 1,
                 Some(_) => 0,

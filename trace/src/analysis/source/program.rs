@@ -172,7 +172,7 @@ impl Visitor for Columns<'_, '_> {
     }
 
     fn gap(&mut self, gap: access_trace::Gap) {
-        if matches!(gap, access_trace::Gap::Dropped { .. }) {
+        if !matches!(gap, access_trace::Gap::Native { .. }) {
             self.finish();
             self.memories.gap(self.memory, Gap::default());
         }
@@ -282,6 +282,7 @@ fn pass_on(
                 columns.finish();
             }
             Ok(Some(Content::Gap { nanoseconds })) => decoder.add_native(nanoseconds, columns),
+            Ok(Some(Content::Unrecorded(all))) => decoder.set_unrecorded(all),
             Ok(Some(Content::End { dropped, cut_threads })) => {
                 return Ok(decoder.ending().completed(dropped, cut_threads));
             }
@@ -311,5 +312,6 @@ fn what_is_missing(found: &Found) -> Vec<String> {
         ),
         (is_cut, "the file is cut: what follows is missing".to_owned()),
     ];
-    all.into_iter().filter_map(|(is_so, what)| is_so.then_some(what)).collect()
+    let counts = all.into_iter().filter_map(|(is_so, what)| is_so.then_some(what));
+    counts.chain(found.unrecorded.missing()).collect()
 }

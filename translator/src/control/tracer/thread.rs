@@ -12,7 +12,7 @@ use super::super::calls::Need;
 use super::super::error::ControlError;
 use super::super::original::R15;
 use super::Tracer;
-use crate::layout::area;
+use crate::layout::{area, ring};
 use crate::monitor::Finished;
 use crate::shared::THREADS;
 
@@ -40,6 +40,8 @@ pub struct Thread {
     /// that code.
     pub processor_ns: u64,
     pub native_since: Option<(RunAddr, u64)>,
+    /// Whether it has executed code that is not translated since it was in the cache.
+    pub has_run_natively: bool,
     /// Address of the system call at the end of the last block, if the thread became native only for that.
     pub only_call: Option<u64>,
     /// The base of `fs` that is noted in its ring.
@@ -131,6 +133,7 @@ impl Tracer {
         }
         let Ok(entry) = entry else {
             state.native_since = Some((RunAddr(registers.rip), now));
+            state.has_run_natively = true;
             return Ok(());
         };
         let area = self.shared.rings.areas.area(number);
@@ -138,6 +141,9 @@ impl Tracer {
             state.pointer = area.mark_start_unit(state.pointer);
         } else if !follows {
             state.pointer = area.mark_start(state.pointer);
+        }
+        if self.records_accesses && std::mem::take(&mut state.has_run_natively) {
+            state.pointer = area.write_unit(state.pointer, ring::note(ring::NATIVE, 0).into());
         }
         if self.records_accesses && state.fs_base != Some(registers.fs_base) {
             let noted = area.note_fs_base(state.pointer, registers.fs_base);

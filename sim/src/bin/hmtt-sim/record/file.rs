@@ -102,6 +102,7 @@ fn make_trace(mut chunks: ChunkReader<Bytes>, session: &mut Session) -> Result<E
                 let mut each = EachElement::new(|made| session.make(&made));
                 decoder.units(thread, &bytes, &mut each);
             }
+            Some(Content::Unrecorded(all)) => decoder.set_unrecorded(all),
             Some(Content::End { dropped, cut_threads }) => {
                 let sums = decoder.ending().completed(dropped, cut_threads);
                 return Ok(Ending { is_chosen, ..sums });
@@ -130,6 +131,7 @@ fn missing(ending: &Ending) -> Vec<String> {
     if invalid_chunks > 0 {
         all.push(format!("{invalid_chunks} chunks of the trace could not be read to their end"));
     }
+    all.extend(ending.unrecorded.missing());
     if is_cut {
         all.push("the trace is cut: what follows is missing".into());
     }

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use hmtt::access_trace::{Decoder, EachElement};
-use hmtt_format::access_trace::{BlockAccesses, Function};
+use hmtt_format::access_trace::{BlockAccesses, Function, Unrecorded};
 use hmtt_format::escape;
 use hmtt_probe::control::{Ending, TagError};
 use hmtt_probe::ptrace::{self, SignalNumber, Status};
@@ -46,6 +46,8 @@ struct State {
     session: Option<Session>,
     /// What is missing, a sentence for each reason.
     missing: Vec<String>,
+    /// Child processes, which are not recorded.
+    children: u64,
 }
 
 type Shared = Arc<Mutex<State>>;
@@ -64,7 +66,8 @@ pub fn record(arguments: &RecordArguments, paths: &RecordingPaths) -> Result<Exi
     // A line of progress would be mixed with what the program prints.
     let shows_progress = !std::io::stdout().is_terminal();
     let session = Session::new(arguments, paths, prepared, shows_progress)?;
-    let state = Arc::new(Mutex::new(State { session: Some(session), missing: Vec::new() }));
+    let state =
+        Arc::new(Mutex::new(State { session: Some(session), missing: Vec::new(), children: 0 }));
     let process = ptrace::launch(&arguments.program)?;
     let pid = process.pid;
     let followed = control::run(process, &options(signals), &mut Recorder { state: state.clone() });
@@ -72,9 +75,9 @@ pub fn record(arguments: &RecordArguments, paths: &RecordingPaths) -> Result<Exi
         // This process has started the program, and the user did not ask for an unrecorded run.
         let _ = kill(pid, Signal::SIGKILL);
     })?;
-    let (session, mut missing) = {
+    let (session, mut missing, children) = {
         let mut state = lock(&state);
-        (state.session.take(), std::mem::take(&mut state.missing))
+        (state.session.take(), std::mem::take(&mut state.missing), state.children)
     };
     let session = session.context("the program was not recorded")?;
     let is_released = session.is_over();
@@ -87,6 +90,10 @@ pub fn record(arguments: &RecordArguments, paths: &RecordingPaths) -> Result<Exi
             missing.push("a signal has ended the recording; the program goes on natively".into());
         }
         _ => {}
+    }
+    let unrecorded = Unrecorded { children, ..Unrecorded::default() };
+    if let Some(what) = unrecorded.children_text().filter(|_| !arguments.quiet) {
+        eprintln!("hmtt-sim: {what}");
     }
     let printed = session
         .finish()
@@ -161,7 +168,9 @@ impl Observer for Recorder {
     fn begin(&mut self, _pid: Pid, _program: &Path) -> Result<Output, TagError> {
         let state = self.state.clone();
         Ok(Box::new(move |outcome: Outcome| {
-            lock(&state).missing.extend(outcome.missing_accesses());
+            let mut state = lock(&state);
+            state.missing.extend(outcome.missing_accesses());
+            state.children += outcome.unrecorded().children;
         }))
     }
 

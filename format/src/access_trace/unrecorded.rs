@@ -1,0 +1,160 @@
+//! What has run natively although that was not asked for, and is not in a trace.
+
+use std::string::String;
+use std::vec::Vec;
+
+use super::take;
+
+/// How a process has gone on that was recorded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Continuation {
+    /// It has ended, or was left as that was asked for.
+    #[default]
+    None,
+    /// It went on natively, because it did what a code cache cannot do, or could not be followed any more.
+    Natively,
+    /// It has executed another program.
+    Replaced,
+}
+
+/// Counts of what has run natively although that was not asked for.
+///
+/// | offset | bytes | |
+/// |---|---|---|
+/// | 0 | 8 | how often threads came to code that ran natively |
+/// | 8 | 8 | threads that ran natively, because there were too many |
+/// | 16 | 8 | child processes |
+/// | 24 | 8 | the [`Continuation`]: 0, 1 if it went on natively, 2 if it has executed another program |
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Unrecorded {
+    /// How often threads came to code that ran natively.
+    pub native_code: u64,
+    /// Threads that ran natively, because there were too many.
+    pub native_threads: u32,
+    /// Child processes, which are not recorded. That is no loss.
+    pub children: u64,
+    /// How the process has gone on.
+    pub continuation: Continuation,
+}
+
+impl Unrecorded {
+    /// Bytes of the description.
+    pub const BYTES: usize = 32;
+
+    /// The description in bytes.
+    pub fn to_bytes(self) -> [u8; Self::BYTES] {
+        let Unrecorded { native_code, native_threads, children, continuation } = self;
+        let continuation = match continuation {
+            Continuation::None => 0,
+            Continuation::Natively => 1,
+            Continuation::Replaced => 2,
+        };
+        let mut all = [0; Self::BYTES];
+        let numbers = [native_code, native_threads.into(), children, continuation];
+        for (place, number) in all.as_chunks_mut::<8>().0.iter_mut().zip(numbers) {
+            *place = number.to_le_bytes();
+        }
+        all
+    }
+
+    /// Parses a description; `None` if it is none.
+    pub fn parse(mut bytes: &[u8]) -> Option<Self> {
+        let mut number = || Some(u64::from_le_bytes(*take::<8>(&mut bytes)?));
+        let [native_code, native_threads, children] = [number()?, number()?, number()?];
+        let native_threads = u32::try_from(native_threads).ok()?;
+        let continuation = match number()? {
+            0 => Continuation::None,
+            1 => Continuation::Natively,
+            2 => Continuation::Replaced,
+            _ => return None,
+        };
+        let all = Unrecorded { native_code, native_threads, children, continuation };
+        bytes.is_empty().then_some(all)
+    }
+
+    /// Adds what was not recorded later.
+    pub fn add(&mut self, later: Self) {
+        self.native_code = self.native_code.saturating_add(later.native_code);
+        self.native_threads = self.native_threads.saturating_add(later.native_threads);
+        self.children = self.children.saturating_add(later.children);
+        if later.continuation != Continuation::None {
+            self.continuation = later.continuation;
+        }
+    }
+
+    /// Whether accesses of the process itself are missing.
+    pub fn has_loss(&self) -> bool {
+        Unrecorded { children: 0, ..*self } != Unrecorded::default()
+    }
+
+    /// What is missing of the process itself, a clause for each reason.
+    pub fn missing(&self) -> Vec<String> {
+        let Unrecorded { native_code, native_threads, continuation, .. } = *self;
+        let mut all = Vec::new();
+        match continuation {
+            Continuation::None => {}
+            Continuation::Natively => {
+                all.push(
+                    "the program went on natively before its end, without being recorded".into(),
+                );
+            }
+            Continuation::Replaced => {
+                all.push(
+                    "the program has executed another one, whose accesses are not recorded".into(),
+                );
+            }
+        }
+        if native_code > 0 {
+            all.push(std::format!(
+                "threads came {native_code} times to code that ran natively, whose accesses are missing"
+            ));
+        }
+        if native_threads > 0 {
+            all.push(std::format!(
+                "{native_threads} threads were too many, and their accesses are missing"
+            ));
+        }
+        all
+    }
+
+    /// A clause about child processes, which are not recorded; `None` if there were none.
+    pub fn children_text(&self) -> Option<String> {
+        match self.children {
+            0 => None,
+            1 => Some("1 child process ran natively, and is not recorded".into()),
+            many => Some(std::format!("{many} child processes ran natively, and are not recorded")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn descriptions_are_parsed_as_they_were_written() {
+        for continuation in [Continuation::None, Continuation::Natively, Continuation::Replaced] {
+            let all = Unrecorded { native_code: 1, native_threads: 2, children: 3, continuation };
+            assert_eq!(Unrecorded::parse(&all.to_bytes()), Some(all));
+        }
+        let bytes = Unrecorded::default().to_bytes();
+        assert_eq!(Unrecorded::parse(&bytes[1..]), None);
+        assert_eq!(Unrecorded::parse(&[&bytes[..], &[0]].concat()), None);
+        let mut other = bytes;
+        other[24] = 3;
+        assert_eq!(Unrecorded::parse(&other), None);
+    }
+
+    #[test]
+    fn children_are_no_loss() {
+        let mut all = Unrecorded { children: 2, ..Unrecorded::default() };
+        assert!(!all.has_loss() && all.missing().is_empty());
+        all.add(Unrecorded { native_code: 4, children: u64::MAX, ..Unrecorded::default() });
+        assert!(all.has_loss());
+        assert_eq!((all.missing().len(), all.native_code, all.children), (1, 4, u64::MAX));
+        let continuation = Continuation::Replaced;
+        all.add(Unrecorded { continuation, ..Unrecorded::default() });
+        all.add(Unrecorded::default());
+        assert_eq!((all.continuation, all.missing().len()), (Continuation::Replaced, 2));
+    }
+}
