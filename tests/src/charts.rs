@@ -1,6 +1,7 @@
 //! Draws lines in panels side by side as SVG.
 //!
-//! Values are between 0 and 1, and places on the horizontal axis are named. All panels have the same lines, which a legend names.
+//! Values are between 0 and 1, or ratios, and places on the horizontal axis are named. All panels have the same lines, which a
+//! legend names.
 
 use std::fmt::Write;
 
@@ -23,8 +24,38 @@ const COLOURS: [&str; 9] = [
 pub struct Line {
     /// Name in the legend.
     pub name: String,
-    /// For each panel a value for each place, from 0 to 1.
+    /// For each panel a value for each place.
     pub values: Vec<Vec<f64>>,
+}
+
+/// The vertical axis of all panels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Vertical {
+    /// Shares, from 0 to 1.
+    Shares,
+    /// Ratios from 0.001 to 100, on a logarithmic scale.
+    Ratios,
+}
+
+impl Vertical {
+    /// The place of a value, from 0 to 1.
+    fn place(self, value: f64) -> f64 {
+        match self {
+            Vertical::Shares => value.clamp(0.0, 1.0),
+            // The logarithm of 0 is at the lower end.
+            Vertical::Ratios => ((value.log10() + 3.0) / 5.0).clamp(0.0, 1.0),
+        }
+    }
+
+    /// The name of the fifth of the axis with a number from 0 to 5.
+    fn name(self, fifth: u8) -> String {
+        match self {
+            Vertical::Shares => format!("{} %", 20 * fifth),
+            Vertical::Ratios => {
+                ["0.001", "0.01", "0.1", "1", "10", "100"][usize::from(fifth)].to_owned()
+            }
+        }
+    }
 }
 
 /// A text of SVG: what has a meaning in XML is escaped.
@@ -33,7 +64,13 @@ fn escaped(text: &str) -> String {
 }
 
 /// Draws panels. `panels`: their titles. `axis`: what the places are. `places`: names of the places.
-pub fn svg(panels: &[&str], axis: &str, places: &[String], lines: &[Line]) -> String {
+pub fn svg(
+    panels: &[&str],
+    vertical: Vertical,
+    axis: &str,
+    places: &[String],
+    lines: &[Line],
+) -> String {
     let step = PANEL[0] + MARGIN[0] + 10.0;
     let width = step * panels.len() as f64;
     let legend = PANEL[1] + MARGIN[1] + BELOW;
@@ -45,9 +82,9 @@ pub fn svg(panels: &[&str], axis: &str, places: &[String], lines: &[Line]) -> St
     );
     for (number, title) in panels.iter().enumerate() {
         let left = step * number as f64 + MARGIN[0];
-        frame(&mut text, left, title, axis, places);
+        frame(&mut text, left, title, vertical, (axis, places));
         for (line, colour) in lines.iter().zip(COLOURS.iter().cycle()) {
-            draw(&mut text, left, &line.values[number], colour);
+            draw(&mut text, left, vertical, &line.values[number], colour);
         }
     }
     for (number, (line, colour)) in lines.iter().zip(COLOURS.iter().cycle()).enumerate() {
@@ -70,13 +107,19 @@ fn across(left: f64, place: usize, places: usize) -> f64 {
     left + PANEL[0] * place as f64 / (places.max(2) - 1) as f64
 }
 
-/// Vertical place of a value.
-fn up(value: f64) -> f64 {
-    MARGIN[1] + PANEL[1] * (1.0 - value.clamp(0.0, 1.0))
+/// Vertical place of a part of the axis.
+fn up(part: f64) -> f64 {
+    MARGIN[1] + PANEL[1] * (1.0 - part)
 }
 
 /// Draws the axes of a panel.
-fn frame(text: &mut String, left: f64, title: &str, axis: &str, places: &[String]) {
+fn frame(
+    text: &mut String,
+    left: f64,
+    title: &str,
+    vertical: Vertical,
+    (axis, places): (&str, &[String]),
+) {
     let (middle, below) = (left + PANEL[0] / 2.0, MARGIN[1] + PANEL[1]);
     let centre = "text-anchor=\"middle\"";
     let _ = writeln!(
@@ -88,16 +131,16 @@ fn frame(text: &mut String, left: f64, title: &str, axis: &str, places: &[String
         below + 32.0,
         escaped(axis)
     );
-    for fifth in 0..=5 {
-        let (value, right) = (f64::from(fifth) / 5.0, left + PANEL[0]);
-        let y = up(value);
+    for fifth in 0..=5u8 {
+        let right = left + PANEL[0];
+        let y = up(f64::from(fifth) / 5.0);
         let _ = writeln!(
             text,
             "<path d=\"M{left} {y}H{right}\" stroke=\"#dddddd\"/>\
-             <text x=\"{}\" y=\"{}\" text-anchor=\"end\">{} %</text>",
+             <text x=\"{}\" y=\"{}\" text-anchor=\"end\">{}</text>",
             left - 5.0,
             y + 4.0,
-            20 * fifth
+            vertical.name(fifth)
         );
     }
     for (number, name) in places.iter().enumerate() {
@@ -108,11 +151,11 @@ fn frame(text: &mut String, left: f64, title: &str, axis: &str, places: &[String
 }
 
 /// Draws a line with a point at each value.
-fn draw(text: &mut String, left: f64, values: &[f64], colour: &str) {
+fn draw(text: &mut String, left: f64, vertical: Vertical, values: &[f64], colour: &str) {
     let points: Vec<(f64, f64)> = values
         .iter()
         .enumerate()
-        .map(|(place, value)| (across(left, place, values.len()), up(*value)))
+        .map(|(place, value)| (across(left, place, values.len()), up(vertical.place(*value))))
         .collect();
     let path: Vec<String> = points.iter().map(|(x, y)| format!("{x:.1},{y:.1}")).collect();
     let _ = writeln!(
@@ -137,11 +180,21 @@ mod tests {
         };
         let lines = [line("a<b", &[0.0, 0.5, 1.0]), line("c", &[2.0, -1.0, 0.25])];
         let places = ["10".into(), "20".into(), "30".into()];
-        let text = svg(&["one", "two"], "x & y", &places, &lines);
+        let text = svg(&["one", "two"], Vertical::Shares, "x & y", &places, &lines);
         assert!(text.contains("a&lt;b") && text.contains("x &amp; y"), "{text}");
         assert!(text.contains("points=\"44.0,234.0 164.0,134.0 284.0,34.0\""), "{text}");
         assert!(text.contains("points=\"44.0,34.0 164.0,234.0 284.0,184.0\""), "{text}");
         assert_eq!(text.matches("<polyline").count(), 4);
         assert_eq!(text.matches("<circle").count(), 12);
+    }
+
+    #[test]
+    fn ratios_are_on_a_logarithmic_scale() {
+        let values = vec![vec![100.0, 0.001, 0.0]];
+        let lines = [Line { name: "a".into(), values }];
+        let places = ["10".into(), "20".into(), "30".into()];
+        let text = svg(&["one"], Vertical::Ratios, "x", &places, &lines);
+        assert!(text.contains("points=\"44.0,34.0 164.0,234.0 284.0,234.0\""), "{text}");
+        assert!(text.contains(">0.01</text>"), "{text}");
     }
 }

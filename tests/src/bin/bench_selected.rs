@@ -2,13 +2,13 @@
 //! [PROGRAM...]]`.
 //!
 //! Each program is traced once with all accesses, without address randomisation, and `hmtt trace evaluate` states what other
-//! settings would record. A chart is written to FOLDER/selective-traces.svg.
+//! settings would record. Charts are written to FOLDER/selective-traces.svg and FOLDER/selective-misses.svg.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
-use hmtt_tests::charts::{Line, svg};
+use hmtt_tests::charts::{Line, Vertical, svg};
 use hmtt_tests::program;
 use hmtt_tests::slowdown::programs::{self, Build};
 use serde_json::Value;
@@ -119,7 +119,7 @@ impl Evaluated {
                 each(&|chunk| self.number("alignment_independent_accuracy", share, chunk)),
                 each(&|chunk| self.number("false_share", share, chunk)),
                 each(&|chunk| self.known(share, chunk)),
-                one("cache_miss_rate"),
+                each(&|chunk| self.number("cache_miss_rate", share, chunk)),
                 percent(self.value["cache_miss_rate"].as_f64()),
             )
         };
@@ -135,6 +135,17 @@ impl Evaluated {
             SHARES.map(|share| self.known(share, LINE).unwrap_or(0.0)).to_vec(),
         ];
         Line { name: self.name.clone(), values }
+    }
+
+    /// The line of a program in each panel of the chart of misses: the share of the recorded accesses that miss, divided by
+    /// that of all accesses.
+    fn misses(&self) -> Line {
+        let all = self.value["cache_miss_rate"].as_f64().unwrap_or(0.0);
+        let of = |share: u64, chunk: u64| {
+            self.number("cache_miss_rate", share, chunk).map_or(0.0, |rate| rate / all)
+        };
+        let panel = |chunk| SHARES.map(|share| of(share, chunk)).into_iter().chain([1.0]).collect();
+        Line { name: self.name.clone(), values: CHUNKS.map(panel).to_vec() }
     }
 }
 
@@ -168,7 +179,7 @@ fn main() -> Result<()> {
     }
     println!(
         "\n| program | omega, % | recorded, % | MA, % | AIA, %, chunks of 16 / 64 / 4096 | false, % of near | \
-         chunk known, % | L1 misses, % | of all accesses, % |\n|---|{}",
+         chunk known, % | L1 misses, %, 16 / 64 / 4096 | of all accesses, % |\n|---|{}",
         "---:|".repeat(8)
     );
     found.iter().for_each(|one| print!("{}", one.rows()));
@@ -177,7 +188,13 @@ fn main() -> Result<()> {
     let lines: Vec<Line> = found.iter().map(Evaluated::line).collect();
     let places = SHARES.map(|share| share.to_string());
     let chart = folder.join("selective-traces.svg");
-    std::fs::write(&chart, svg(&panels, "omega, %", &places, &lines))?;
-    println!("\nChart: {}", chart.display());
+    std::fs::write(&chart, svg(&panels, Vertical::Shares, "omega, %", &places, &lines))?;
+    let misses = folder.join("selective-misses.svg");
+    let panels = CHUNKS.map(|chunk| format!("misses of those of all, chunks of {chunk}"));
+    let lines: Vec<Line> = found.iter().map(Evaluated::misses).collect();
+    let places: Vec<String> = places.into_iter().chain(["all".into()]).collect();
+    let panels = panels.each_ref().map(String::as_str);
+    std::fs::write(&misses, svg(&panels, Vertical::Ratios, "omega, %", &places, &lines))?;
+    println!("\nCharts: {}, {}", chart.display(), misses.display());
     Ok(())
 }
