@@ -157,9 +157,9 @@ fn build(
 }
 
 fn lua(folder: &Path) -> Result<Program> {
-    let package = package("lua-src")?.join("lua-5.4.9");
-    let parent = package.parent().context("in a folder")?;
-    let (place, mut files) = sources(parent, "lutf8lib.c", &["lua.c", "luac.c"])?;
+    // The package has several versions, of which the last one, 5.5.1, is taken.
+    let package = package("lua-src")?;
+    let (place, mut files) = sources(&package, "lutf8lib.c", &["lua.c", "luac.c"])?;
     files.push(ours("lua_main.c"));
     let flags = ["-DLUA_USE_POSIX".into(), format!("-I{place}")];
     build(folder, "lua", &flags, &files, vec![ours("work.lua")], ["60", "20", "2", "1800"])
