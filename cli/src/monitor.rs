@@ -16,7 +16,7 @@ use clap::Subcommand;
 pub use detach::{Detach, run as detach};
 pub use options::{Full, selected};
 pub use outputs::Finished;
-pub use run::run_to_end;
+pub use run::{Followed, run_to_end};
 
 /// See every basic block that a program executes
 #[derive(clap::Args)]

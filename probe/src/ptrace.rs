@@ -46,7 +46,7 @@ pub use mapped::{
 };
 pub use maps::{FileId, Mapping, mappings};
 pub use obstacle::{MissingRight, Obstacle, command, obstacle};
-pub use stop::{detach, interrupt, listen};
+pub use stop::{Attached, detach, interrupt, listen};
 pub use stopped::{ReadMemory, Stopped, StoppedThread};
 pub(crate) use touched::scan as present_parts;
 pub use wait::{
@@ -102,8 +102,8 @@ pub enum PtraceError {
     #[error("process {0} has ended")]
     Ended(Pid),
     /// Seccomp restricts the system calls of the process.
-    #[error("process {pid}: {mode} restricts its thread {thread}: a system call made for tags might kill it{}",
-        if *.mode == seccomp::Mode::Strict { "" } else { "; --force makes those that its filters allow" })]
+    #[error("process {pid}: {mode} restricts its thread {thread}: a system call that hmtt makes in it might kill it{}",
+        if *.mode == seccomp::Mode::Strict { "" } else { "; hmtt tag --force makes those that its filters allow" })]
     Restricted {
         /// The process.
         pid: Pid,
@@ -271,6 +271,21 @@ pub struct RiskPolicy {
     known_filters: Option<u32>,
 }
 
+impl RiskPolicy {
+    /// Refuses a process whose system calls seccomp restricts, unless that was accepted.
+    ///
+    /// # Errors
+    /// [`PtraceError::Restricted`] if a thread is restricted, and that was not accepted.
+    fn check_filters(&self, pid: Pid) -> Result<(), PtraceError> {
+        match seccomp::restricted(pid, self.known_filters)? {
+            Some((thread, mode)) if mode == seccomp::Mode::Strict || !self.force => {
+                Err(PtraceError::Restricted { pid, thread, mode })
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
 /// A traced process. Each of its threads is stopped, or its events are waited for by the user of
 /// this type. What a stop allows is in [`Stopped`] and [`StoppedThread`].
 #[derive(Debug)]
@@ -363,17 +378,7 @@ impl Process {
     /// # Errors
     /// [`PtraceError::Restricted`] if a thread is restricted, and that was not accepted.
     pub fn check_filters(&self) -> Result<(), PtraceError> {
-        match seccomp::restricted(self.pid)? {
-            Some((_, seccomp::Mode::Filter(count)))
-                if count.is_some() && count == self.risk_policy.known_filters =>
-            {
-                Ok(())
-            }
-            Some((thread, mode)) if mode == seccomp::Mode::Strict || !self.risk_policy.force => {
-                Err(PtraceError::Restricted { pid: self.pid, thread, mode })
-            }
-            _ => Ok(()),
-        }
+        self.risk_policy.check_filters(self.pid)
     }
 
     /// Reads memory.

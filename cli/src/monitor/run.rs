@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 
 use anyhow::Result;
-use hmtt_probe::ptrace::{self, wait_for_end};
+use hmtt_probe::ptrace::{self, RiskPolicy, wait_for_end};
 use hmtt_translator::control::{FirstEnd, Observer, Options};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -30,7 +30,17 @@ pub struct Run {
 /// Runs the program until it ends, and ends as the program has ended. Returns whether something was lost.
 pub fn run(Run { options, program }: &Run) -> Result<bool> {
     let Prepared { options, mut outputs } = options.prepare(false)?;
-    run_to_end(program, &options, &mut outputs, |_, first, _| Ok(first), |outputs| outputs.finish())
+    run_to_end(program, &options, &mut outputs, |one, _| Ok(one.first), |outputs| outputs.finish())
+}
+
+/// A process that was followed once.
+#[derive(Clone, Copy)]
+pub struct Followed {
+    pub pid: Pid,
+    /// How following it has ended.
+    pub first: FirstEnd,
+    /// The risks that were accepted.
+    pub risk_policy: RiskPolicy,
 }
 
 /// Runs a program until it ends, and ends as the program has ended. `go_on`: continues once following it has ended.
@@ -39,22 +49,27 @@ pub fn run_to_end<O: Observer>(
     program: &[OsString],
     options: &Options,
     outputs: &mut O,
-    go_on: impl FnOnce(Pid, FirstEnd, &mut O) -> Result<FirstEnd>,
+    go_on: impl FnOnce(Followed, &mut O) -> Result<FirstEnd>,
     finish: impl FnOnce(&mut O) -> Finished,
 ) -> Result<bool> {
     let process = ptrace::launch(program)?;
-    let pid = process.pid;
+    let (pid, risk_policy) = (process.pid, process.risk_policy);
     let followed = hmtt_translator::control::run(process, options, outputs);
     let first = followed.inspect_err(|_| {
         // This command started the process, and the user did not ask for another run.
         let _ = kill(pid, Signal::SIGKILL);
     })?;
-    let FirstEnd { ending, goes_on, .. } = go_on(pid, first, outputs)?;
-    let finished = finish(outputs);
+    let FirstEnd { ending, goes_on, .. } = go_on(Followed { pid, first, risk_policy }, outputs)?;
+    let mut finished = finish(outputs);
     // It is still this process's child, and its status is this command's.
-    let end = match goes_on.then(|| wait_for_end(pid)).flatten() {
-        Some(Ok(code)) => End::Status(code),
-        Some(Err(signal)) => End::Signal(signal),
+    let end = match goes_on.then(|| wait_for_end(pid)) {
+        Some(Some(Ok(code))) => End::Status(code),
+        Some(Some(Err(signal))) => End::Signal(signal),
+        Some(None) => {
+            report!("hmtt: warning: it is not known how the program has ended");
+            finished.is_lost = true;
+            End::from_ending(ending)
+        }
         None => End::from_ending(ending),
     };
     end.exit_if_failed(finished.has_failed);

@@ -1,11 +1,12 @@
 //! `hmtt trace attach`: records the accesses of a running process.
 
 use anyhow::Result;
-use hmtt_probe::ptrace::Process;
+use hmtt_probe::ptrace::{Process, RiskPolicy};
 use nix::unistd::Pid;
 
 use super::options::{Prepared, TraceOptions};
 use super::sampled;
+use crate::monitor::Followed;
 use crate::tag::end::End;
 
 /// Record the accesses to memory that a running process makes, until Ctrl-C or until it ends
@@ -26,7 +27,9 @@ pub fn run(Attach { options, pid }: &Attach) -> Result<bool> {
     let process = Process::attach_checked(pid, false)?;
     let first = hmtt_translator::control::attach(process, &options, &mut outputs)?;
     if let Some(schedule) = &mut schedule {
-        sampled::go_on(pid, first, schedule, &options, &mut outputs)?;
+        let risk_policy = RiskPolicy::default();
+        let followed = Followed { pid, first, risk_policy };
+        sampled::go_on(followed, schedule, &options, &mut outputs)?;
     }
     let finished = outputs.finish();
     // The status of a process that this command has not started is not its own.

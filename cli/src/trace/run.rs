@@ -7,7 +7,7 @@ use anyhow::Result;
 use super::caches::TraceOutputs;
 use super::options::{Prepared, TraceOptions};
 use super::sampled;
-use crate::monitor::run_to_end;
+use crate::monitor::{Followed, run_to_end};
 
 /// Run a program and record the accesses to memory that it makes
 #[derive(clap::Args)]
@@ -27,9 +27,9 @@ pub struct Run {
 /// Runs the program until it ends, and ends as the program has ended. Returns whether something was lost.
 pub fn run(Run { options, program }: &Run) -> Result<bool> {
     let Prepared { options, mut outputs, mut schedule } = options.prepare()?;
-    let go_on = |pid, first, outputs: &mut TraceOutputs| match &mut schedule {
-        Some(schedule) => sampled::go_on(pid, first, schedule, &options, outputs),
-        None => Ok(first),
+    let go_on = |followed: Followed, outputs: &mut TraceOutputs| match &mut schedule {
+        Some(schedule) => sampled::go_on(followed, schedule, &options, outputs),
+        None => Ok(followed.first),
     };
     run_to_end(program, &options, &mut outputs, go_on, TraceOutputs::finish)
 }

@@ -1,17 +1,20 @@
 //! Records a program from time to time: in between it runs natively. How long each lasts is given, or follows from a budget.
 
 use std::io;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Error, Result, ensure};
 use hmtt_format::escape;
-use hmtt_probe::ptrace::{Process, detach, wait_for_signal};
+use hmtt_probe::control::Ending;
+use hmtt_probe::ptrace::{Attached, Process, detach, wait_for_signal};
 use hmtt_translator::control::{self, ControlError, FirstEnd, Left, Options};
 use nix::sys::signal::Signal;
 use nix::unistd::Pid;
 
 use super::budget::Regulator;
 use super::caches::TraceOutputs;
+use crate::monitor::Followed;
 use crate::tag::values::duration;
 use crate::tag::warnings::chain;
 
@@ -83,30 +86,40 @@ struct Running {
     started: Option<u64>,
 }
 
-/// State and start of a process (proc(5), `stat`); `None` if there is none.
-fn state_and_start(pid: Pid) -> Option<(u8, u64)> {
+/// Flag of a thread that is ending, and executes nothing more (Linux, `include/linux/sched.h`, `PF_EXITING`).
+const EXITING: u64 = 4;
+
+/// Whether a thread is ending or has ended, and when its process was started (proc(5), `stat`); `None` if there is no such file.
+fn ending_and_start(path: &Path) -> Option<(bool, u64)> {
     // The name of the program is in parentheses, and may contain any bytes.
-    let stat = std::fs::read(format!("/proc/{pid}/stat")).ok()?;
+    let stat = std::fs::read(path).ok()?;
     let behind = stat.iter().rposition(|byte| *byte == b')')?;
     let fields = String::from_utf8_lossy(&stat[behind + 1..]).into_owned();
     let mut fields = fields.split_whitespace();
-    let state = fields.next()?.bytes().next()?;
-    // The state is field 3, the start field 22.
-    Some((state, fields.nth(22 - 4)?.parse().ok()?))
+    // The state is field 3, the flags field 9, the start field 22.
+    let state = fields.next()?;
+    let flags: u64 = fields.nth(9 - 4)?.parse().ok()?;
+    let is_ending = matches!(state, "Z" | "X") || flags & EXITING != 0;
+    Some((is_ending, fields.nth(22 - 10)?.parse().ok()?))
 }
 
 impl Running {
     fn new(pid: Pid) -> Self {
-        Running { pid, started: state_and_start(pid).map(|(_, started)| started) }
+        let stat = format!("/proc/{pid}/stat");
+        Running { pid, started: ending_and_start(stat.as_ref()).map(|(_, started)| started) }
     }
 
-    /// Whether it is gone, or waits for its parent as a zombie.
+    /// Whether it is gone, or all of its threads are ending or have ended: it executes nothing more.
     fn has_ended(&self) -> bool {
-        let Some((state, started)) = state_and_start(self.pid) else { return true };
-        // The first thread may end before others.
-        let threads = std::fs::read_dir(format!("/proc/{}/task", self.pid));
-        let is_alone = threads.map_or(true, |threads| threads.count() < 2);
-        self.started != Some(started) || matches!(state, b'Z' | b'X') && is_alone
+        let stat = format!("/proc/{}/stat", self.pid);
+        let Some((_, started)) = ending_and_start(stat.as_ref()) else { return true };
+        let Ok(threads) = std::fs::read_dir(format!("/proc/{}/task", self.pid)) else {
+            return true;
+        };
+        let is_ending =
+            |stat: PathBuf| ending_and_start(&stat).is_none_or(|(is_ending, _)| is_ending);
+        self.started != Some(started)
+            || threads.flatten().all(|thread| is_ending(thread.path().join("stat")))
     }
 
     /// Lets threads go on that this process still traces.
@@ -148,19 +161,18 @@ fn run_natively(running: &Running, off: Duration, options: &Options) -> io::Resu
     }
 }
 
-/// Goes on with a process that was recorded once, until it ends or a signal asks to detach. `first`: how recording it has
-/// ended. If it cannot be followed any more, it goes on natively, which is a loss.
+/// Goes on with a process that was recorded once, until it ends or a signal asks to detach. If it cannot be followed any more,
+/// it goes on natively, which is a loss.
 ///
 /// # Errors
 /// It cannot be waited for.
 pub fn go_on(
-    pid: Pid,
-    first: FirstEnd,
+    followed: Followed,
     schedule: &mut Schedule,
     options: &Options,
     outputs: &mut TraceOutputs,
 ) -> Result<FirstEnd> {
-    let end = go_on_until(pid, first, schedule, options, outputs)?;
+    let end = go_on_until(followed, schedule, options, outputs)?;
     if let Schedule::Budget(regulator) = schedule {
         report!("hmtt: {}", regulator.summary());
     }
@@ -168,8 +180,7 @@ pub fn go_on(
 }
 
 fn go_on_until(
-    pid: Pid,
-    first: FirstEnd,
+    Followed { pid, first, risk_policy }: Followed,
     schedule: &mut Schedule,
     options: &Options,
     outputs: &mut TraceOutputs,
@@ -187,8 +198,16 @@ fn go_on_until(
         }
         schedule.begin(pid);
         let options = Options { at_most: Some(schedule.on()), ..options.clone() };
-        let followed = Process::attach_checked(pid, false).map_err(ControlError::from);
-        match followed.and_then(|process| control::attach(process, &options, outputs)) {
+        let followed = match Process::attach_again(pid, risk_policy) {
+            Ok(Attached::Stopped(process)) => control::attach(*process, &options, outputs),
+            // It was waited for, so it cannot be again.
+            Ok(Attached::Ended(status)) => {
+                let ending = status.map_or_else(Ending::Signaled, Ending::Exited);
+                Ok(FirstEnd { ending, goes_on: false, ..gone })
+            }
+            Err(error) => Err(ControlError::from(error)),
+        };
+        match followed {
             Ok(next) => end = next,
             Err(_) if running.has_ended() => end = gone,
             Err(error) => {

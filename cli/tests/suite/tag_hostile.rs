@@ -4,7 +4,7 @@
 mod libraries;
 mod memory;
 mod own_signals;
-mod programs;
+pub mod programs;
 mod random;
 
 use std::io::{BufRead, BufReader, Read, Write};

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 use crate::tag::build;
+use crate::tag_hostile::programs::{ALLOWS, COMMON};
 use crate::trace::number;
 use crate::trace_selected::info;
 use crate::{hmtt, scratch};
@@ -38,7 +39,7 @@ const BYTES: u64 = 4 * 65536;
 fn check(file: &Path) -> usize {
     let mut command = Command::new(env!("CARGO_BIN_EXE_hmtt"));
     let mut decode = command.arg("decode").arg(file).stdout(Stdio::piped()).spawn().unwrap();
-    let (mut last, mut gaps, mut writes) = (None, 0, 0);
+    let (mut last, mut gaps, mut writes) = (None, 0, 0u64);
     // The text of a trace may be larger than the memory.
     for line in BufReader::new(decode.stdout.take().unwrap()).lines() {
         let line = line.unwrap();
@@ -116,5 +117,36 @@ fn a_budget_is_a_share() {
         let error = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(2), "{error}");
         assert!(error.contains("--budget") && error.contains(budget), "{error}");
+    }
+}
+
+#[test]
+fn a_program_that_ends_while_it_is_attached_to_has_its_own_status() {
+    let Some(program) = build("trace-fills", FILLS, &["-no-pie"]) else { return };
+    let file = scratch("trace-sampled-ends.acc");
+    for turn in 0..60 {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_hmtt"));
+        command.args(["trace", "run", "--sample", "1ms/1ms", "--overwrite", "-o"]).arg(&file);
+        let output = command.arg("--").arg(&program).arg((20 * turn).to_string()).output().unwrap();
+        assert_eq!(output.status.code(), Some(7), "{turn}: {output:?}");
+        assert!(output.stderr.is_empty(), "{turn}: {output:?}");
+    }
+}
+
+#[test]
+fn a_program_with_the_seccomp_filters_of_hmtt_is_sampled() {
+    let Some(program) = build("trace-fills", FILLS, &["-no-pie"]) else { return };
+    let source = format!("{COMMON}{ALLOWS}");
+    let Some(allows) = build("trace-allows", &source, &["-w"]) else { return };
+    for options in [["--sample", "2ms/20ms"], ["--budget", "50%"]] {
+        let file = scratch(&format!("trace-filtered{}.acc", options[0]));
+        let mut command = Command::new(&allows);
+        command.arg(env!("CARGO_BIN_EXE_hmtt")).args(["trace", "run"]).args(options).arg("-o");
+        let Output { status, stdout, stderr } =
+            command.arg(&file).arg("--").arg(&program).output().unwrap();
+        let error = String::from_utf8_lossy(&stderr);
+        assert_eq!((status.code(), &stdout[..]), (Some(7), &b"999948295\n"[..]), "{error}");
+        assert!(!error.contains("warning"), "{error}");
+        assert!(check(&file) > 1);
     }
 }

@@ -103,13 +103,15 @@ pub(crate) fn log_calls() -> [Call; 3] {
 }
 
 /// The first thread of a process that seccomp restricts, and its mode; `None` if there is none.
+/// `known`: number of filters that a thread may have.
 ///
 /// # Errors
 /// [`PtraceError::Ended`] if the process has ended.
-pub fn restricted(pid: Pid) -> Result<Option<(Pid, Mode)>, PtraceError> {
+pub fn restricted(pid: Pid, known: Option<u32>) -> Result<Option<(Pid, Mode)>, PtraceError> {
     for thread in super::proc::threads(pid)? {
         match mode(thread) {
             Ok(Mode::Off) | Err(PtraceError::Ended(_)) => {}
+            Ok(Mode::Filter(count)) if count.is_some() && count == known => {}
             Ok(mode) => return Ok(Some((thread, mode))),
             Err(error) => return Err(error),
         }

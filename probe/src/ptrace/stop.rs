@@ -15,7 +15,8 @@ use super::proc::threads;
 use super::stop_thread::StopOutcome;
 use super::wait::{OPTIONS, is_running, restart_thread, resume};
 use super::{
-    Process, PtraceError, SignalNumber, Status, StopState, Stopped, obstacle, seccomp, wait,
+    Process, PtraceError, RiskPolicy, SignalNumber, Status, StopState, Stopped, obstacle, seccomp,
+    wait,
 };
 use crate::address::RunAddr;
 
@@ -28,6 +29,25 @@ const PAUSE: Duration = Duration::from_millis(5);
 /// in the stubs.
 const PAUSES: u32 = 72;
 const LEAST_PAUSE: Duration = Duration::from_micros(80);
+
+/// What an attachment has led to.
+#[derive(Debug)]
+pub enum Attached {
+    /// The process is stopped.
+    Stopped(Box<Process>),
+    /// The process ended meanwhile, with this status or by this signal.
+    Ended(Result<i32, SignalNumber>),
+}
+
+impl Attached {
+    /// The process, which has the number `pid`.
+    fn stopped_process(self, pid: Pid) -> Result<Process, PtraceError> {
+        match self {
+            Attached::Stopped(process) => Ok(*process),
+            Attached::Ended(_) => Err(PtraceError::Ended(pid)),
+        }
+    }
+}
 
 /// Waits until a child has executed its program.
 ///
@@ -90,15 +110,27 @@ impl Process {
     /// # Errors
     /// [`PtraceError`] if the process cannot be traced or stopped.
     pub fn attach_checked(pid: Pid, force: bool) -> Result<Process, PtraceError> {
+        let risk_policy = RiskPolicy { force, ..RiskPolicy::default() };
+        Process::attach_again(pid, risk_policy)?.stopped_process(pid)
+    }
+
+    /// Like [`Process::attach_checked`], for a process that was traced before, with the risks that
+    /// were accepted then: seccomp filters are accepted that it has inherited from this process.
+    ///
+    /// # Errors
+    /// [`PtraceError`] if the process cannot be traced or stopped.
+    pub fn attach_again(pid: Pid, risk_policy: RiskPolicy) -> Result<Attached, PtraceError> {
         // If the process cannot be traced at all, the attachment below reports why.
-        if let Ok(Some((thread, mode))) = seccomp::restricted(pid)
-            && (!force || mode == seccomp::Mode::Strict)
-        {
-            return Err(PtraceError::Restricted { pid, thread, mode });
+        risk_policy.check_filters(pid).or_else(|error| match error {
+            PtraceError::Ended(_) => Ok(()),
+            error => Err(error),
+        })?;
+        let mut attached = Process::attach_or_end(pid)?;
+        if let Attached::Stopped(process) = &mut attached {
+            process.risk_policy = risk_policy;
+            process.check_filters()?;
         }
-        let mut process = Process::attach(pid)?;
-        process.risk_policy.force = force;
-        process.check_filters().map(|()| process)
+        Ok(attached)
     }
 
     /// Attaches to a running process and stops all its threads, one of them where it can make a
@@ -107,6 +139,12 @@ impl Process {
     /// # Errors
     /// [`PtraceError`] if the process cannot be traced or stopped.
     pub fn attach(pid: Pid) -> Result<Process, PtraceError> {
+        Process::attach_or_end(pid)?.stopped_process(pid)
+    }
+
+    /// As [`Process::attach`]. If the process ends meanwhile, its status is in the result, because
+    /// a tracer that is its parent cannot wait for it again.
+    fn attach_or_end(pid: Pid) -> Result<Attached, PtraceError> {
         if let Some(obstacle) = obstacle(pid) {
             return Err(PtraceError::Refused { pid, obstacle });
         }
@@ -122,10 +160,15 @@ impl Process {
                 Some(thread) if tries < TRIES => {
                     process.threads.insert(thread, StopState::InSyscall);
                 }
-                _ => stopped?,
+                _ => match (stopped, process.end_status()) {
+                    (Err(PtraceError::Ended(_)), Some(status)) => {
+                        return Ok(Attached::Ended(status));
+                    }
+                    (stopped, _) => stopped?,
+                },
             }
             if process.can_call() || tries == TRIES {
-                return Ok(process);
+                return Ok(Attached::Stopped(Box::new(process)));
             }
             for child in std::mem::take(&mut process.forked) {
                 // The child is at its first stop soon, or has ended.
@@ -217,6 +260,16 @@ impl Process {
             return Err(PtraceError::Ended(self.pid));
         }
         Ok(())
+    }
+
+    /// The exit status of the process, or the signal that has ended it, if it was waited for while
+    /// threads were stopped.
+    fn end_status(&self) -> Option<Result<i32, SignalNumber>> {
+        self.queued_events.iter().find_map(|status| match *status {
+            Status::Exited(thread, code) if thread == self.pid => Some(Ok(code)),
+            Status::Signaled(thread, signal) if thread == self.pid => Some(Err(signal)),
+            _ => None,
+        })
     }
 
     /// The thread that is stopped at the execution of another program, if there is one.
