@@ -15,6 +15,7 @@ pub mod file;
 pub mod info;
 mod options;
 mod outputs;
+mod progress;
 mod run;
 mod sampled;
 mod text;

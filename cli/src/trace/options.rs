@@ -17,6 +17,7 @@ use hmtt_translator::selection::{Chunk, Equality, Omega, Selector};
 use super::budget::{Budget, Regulator};
 use super::caches::{CacheOptions, TraceOutputs};
 use super::outputs::Outputs;
+use super::progress::Progress;
 use super::sampled::{Sample, Schedule};
 use crate::monitor::{Full, selected};
 use crate::tag::options::block_signals;
@@ -65,6 +66,9 @@ pub struct TraceOptions {
     /// what they cost, and let the program run natively from time to time if that does not suffice
     #[arg(long, value_name = "PERCENT", conflicts_with_all = ["cache", "sample"], group = "shares")]
     budget: Option<Budget>,
+    /// Show how much was written, also if the program prints on the same terminal, or as lines if standard error is none
+    #[arg(long, requires = "output")]
+    progress: bool,
     /// What a thread does when its ring is full
     #[arg(long, value_enum, default_value_t = Full::Wait)]
     full: Full,
@@ -135,8 +139,9 @@ impl TraceOptions {
         Choice { selector, equality, direction, silence }
     }
 
-    /// Blocks signals and creates the output file, before any other thread starts.
-    pub fn prepare(&self) -> Result<Prepared> {
+    /// Blocks signals and creates the output file, before any other thread starts. `prints`: whether the program may print on
+    /// this process's standard output.
+    pub fn prepare(&self, prints: bool) -> Result<Prepared> {
         let selected = selected(&self.include, &self.exclude)?.map(Arc::new);
         let choice = self.choice(selected.is_some());
         let chooses = selected.is_some() || choice != Choice::EVERY;
@@ -162,7 +167,10 @@ impl TraceOptions {
         let file = self
             .output
             .as_ref()
-            .map(|path| Outputs::new(path, self.overwrite, is_chosen))
+            .map(|path| {
+                let progress = Progress::new(self.progress, prints);
+                Outputs::new(path, self.overwrite, is_chosen, progress)
+            })
             .transpose()?;
         let schedule = match (self.sample, self.budget) {
             (Some(sample), _) => Some(Schedule::Fixed(sample)),

@@ -1,6 +1,5 @@
 //! Writes the trace of a program while it runs.
 
-use std::fs::File;
 use std::io::{self, BufWriter};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,6 +14,7 @@ use hmtt_translator::monitor::Losses;
 use hmtt_translator::monitor::accesses::AccessSink;
 use nix::unistd::Pid;
 
+use super::progress::{CountedFile, Progress};
 use crate::monitor::Finished;
 use crate::tag::files::{Created, NewFiles};
 use crate::tag::warnings::{chain, shown};
@@ -31,10 +31,9 @@ pub struct Outputs {
 }
 
 /// The file, and how writing went.
-#[derive(Default)]
 struct State {
     /// `None` before the program is followed, and after an error: then nothing more is written, and the program goes on.
-    writer: Option<Writer<BufWriter<File>>>,
+    writer: Option<Writer<BufWriter<CountedFile>>>,
     /// What threads have lost.
     losses: Losses,
     /// What has run natively although that was not asked for.
@@ -43,10 +42,11 @@ struct State {
     native_since: Option<Instant>,
     error: Option<io::Error>,
     finished: Finished,
+    progress: Progress,
 }
 
 impl State {
-    fn write(&mut self, write: impl FnOnce(&mut Writer<BufWriter<File>>) -> io::Result<()>) {
+    fn write(&mut self, write: impl FnOnce(&mut Writer<BufWriter<CountedFile>>) -> io::Result<()>) {
         if let Some(Err(error)) = self.writer.as_mut().map(write) {
             (self.writer, self.error) = (None, Some(error));
         }
@@ -58,14 +58,27 @@ fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
 }
 
 impl Outputs {
-    /// Creates the file. `is_chosen`: whether only some accesses are recorded.
+    /// Creates the file. `is_chosen`: whether only some accesses are recorded. `progress`: shows how much was written.
     ///
     /// # Errors
     /// [`TagError::Output`] if it cannot be created.
-    pub fn new(path: &Path, overwrite: bool, is_chosen: bool) -> Result<Self, TagError> {
+    pub fn new(
+        path: &Path,
+        overwrite: bool,
+        is_chosen: bool,
+        progress: Progress,
+    ) -> Result<Self, TagError> {
         let created = Created::new(path, overwrite)?;
         let new_file = NewFiles::new(created.removable().into_iter().collect());
-        let state = Arc::default();
+        let state = Arc::new(Mutex::new(State {
+            writer: None,
+            losses: Losses::default(),
+            unrecorded: Unrecorded::default(),
+            native_since: None,
+            error: None,
+            finished: Finished::default(),
+            progress,
+        }));
         let created = Some((created, new_file));
         Ok(Outputs { path: path.into(), is_chosen, created, state })
     }
@@ -85,6 +98,7 @@ impl Outputs {
     /// Ends the file, and prints what could not be written or is missing. Returns how writing went.
     pub fn finish(&mut self) -> Finished {
         let mut state = lock(&self.state);
+        state.progress.clear();
         if let Some(since) = state.native_since.take() {
             state.write(|writer| writer.resume(since.elapsed()));
         }
@@ -126,7 +140,8 @@ impl Observer for Outputs {
         if let Some((created, new_file)) = self.created.take() {
             new_file.keep();
             let options = WriterOptions { is_chosen: self.is_chosen, threads: encoders() };
-            match Writer::begin(BufWriter::new(created.file), options) {
+            let file = CountedFile::new(created.file, &state.progress);
+            match Writer::begin(BufWriter::new(file), options) {
                 Ok(writer) => state.writer = Some(writer),
                 Err(error) => state.error = Some(error),
             }
@@ -157,6 +172,7 @@ impl Observer for Outputs {
 /// Warns of what is not in the trace of a program that has ended.
 fn finish(outcome: &Outcome, state: &mut State) {
     let missing = outcome.missing_accesses();
+    state.progress.clear();
     missing.iter().for_each(|what| report!("hmtt: warning: {what}"));
     state.finished.is_lost |= !missing.is_empty();
     state.unrecorded.add(outcome.unrecorded());
@@ -184,6 +200,7 @@ impl AccessSink for FileSink {
     fn words(&mut self, thread: i32, words: Vec<u8>) -> Vec<u8> {
         let mut state = lock(&self.state);
         state.write(|writer| writer.units(thread.cast_unsigned(), words));
+        state.progress.show();
         state.writer.as_mut().map(Writer::take_memory).unwrap_or_default()
     }
 

@@ -26,7 +26,7 @@ pub struct Run {
 
 /// Runs the program until it ends, and ends as the program has ended. Returns whether something was lost.
 pub fn run(Run { options, program }: &Run) -> Result<bool> {
-    let Prepared { options, mut outputs, mut schedule } = options.prepare()?;
+    let Prepared { options, mut outputs, mut schedule } = options.prepare(true)?;
     let go_on = |followed: Followed, outputs: &mut TraceOutputs| match &mut schedule {
         Some(schedule) => sampled::go_on(followed, schedule, &options, outputs),
         None => Ok(followed.first),
