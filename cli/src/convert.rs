@@ -51,6 +51,9 @@ pub struct Arguments {
     /// Write only this thread of a program's trace; without this option champsim has the first one
     #[arg(long, value_name = "N")]
     thread: Option<u32>,
+    /// For text of a program's trace: print how many accesses each one represents, as hmtt decode --weighted
+    #[arg(long)]
+    weighted: bool,
     /// For hmtt6: physical addresses have a hole of this size from this address on, for devices
     #[arg(long, value_name = "GIB", default_value_t = 0, value_parser = clap::value_parser!(u64).range(0..=128))]
     hole: u64,
@@ -64,16 +67,19 @@ fn format_of(path: &Path, option: &str) -> Result<Format> {
 
 /// Runs the command. Returns whether the trace has losses.
 pub fn run(arguments: &Arguments) -> Result<bool> {
-    let Arguments { input, output, from, to, force, thread, hole } = arguments;
+    let Arguments { input, output, from, to, force, thread, weighted, hole } = arguments;
     #[cfg(feature = "tag")]
     if let Some(trace) = trace::file::open(input) {
         let to = to.map_or_else(|| format_of(output, "--to"), Ok)?;
         let (trace, output) = ((trace, input.as_path()), Some(output.as_path()));
-        return Conversion { trace, output, force: *force, to, thread: *thread, weighted: false }
-            .run();
+        if *weighted && to != Format::Text {
+            bail!("--weighted is for text: tables have a column with what an access represents");
+        }
+        let (force, thread, weighted) = (*force, *thread, *weighted);
+        return Conversion { trace, output, force, to, thread, weighted }.run();
     }
-    if thread.is_some() {
-        bail!("{} is no trace of a program: it has no threads", input.display());
+    if thread.is_some() || *weighted {
+        bail!("{} is no trace of a program: it has no threads, nor weights", input.display());
     }
     let from = from.map_or_else(|| format_of(input, "--from"), Ok)?;
     let to = to.map_or_else(|| format_of(output, "--to"), Ok)?;

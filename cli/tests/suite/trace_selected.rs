@@ -106,6 +106,10 @@ fn representatives_are_among_the_accesses_of_the_full_trace() {
         assert!((recorded..recorded + 10).contains(&number("recorded_accesses")), "{omega}");
         let weighted = hmtt(&["decode", "--weighted", file.to_str().unwrap()]);
         let text = String::from_utf8(weighted.stdout).unwrap();
+        let output = LargeFile::new("trace-selected-weighted.txt");
+        let paths = [&*file, &*output].map(|path| path.to_str().unwrap());
+        let converted = hmtt(&[&["convert", "--weighted", "-f"], &paths[..]].concat());
+        assert_eq!((converted.status.code(), output.text() == text), (Some(0), true), "{omega}");
         let weights = text.lines().filter(|line| !line.starts_with('#')).map(|line| {
             let word = line.split(" x").nth(1).unwrap();
             word.split(' ').next().unwrap().parse::<u64>().unwrap()
