@@ -8,10 +8,12 @@ The traces are two of the same accesses, as `hmtt convert --to lackey` writes th
 takes the code from the ELF file, and decodes it with capstone. By the published rule, accesses of a block are equal if
 they name the same registers, of the same versions, and the same displacement (MASCOTS 2016, DOI 10.1109/MASCOTS.2016.69).
 
-It prints one JSON object with the names of `hmtt trace evaluate`. Accesses that lackey's lines lack, since their addresses are
+It prints one JSON object with the names of `hmtt trace evaluate`, for all executions, and in the same way `blocks` for executed
+blocks once each, and `functions` for all executions of each function. Accesses that lackey's lines lack, since their addresses are
 not known, are not counted. Exit code 0: counted; 1: the traces contradict each other or the rule.
 """
 
+import bisect
 import json
 import struct
 import sys
@@ -45,6 +47,24 @@ class Code:
         self.decoder = capstone.Cs(capstone.CS_ARCH_X86, capstone.CS_MODE_64)
         self.decoder.detail = True
         self.known = {}
+        self.functions = sorted(self.symbols())
+
+    def symbols(self):
+        """Start, end and name of each function in the table of symbols."""
+        (at,), (size, count) = struct.unpack_from("<Q", self.bytes, 40), struct.unpack_from("<HH", self.bytes, 58)
+        sections = [struct.unpack_from("<IIQQQQII", self.bytes, at + size * number) for number in range(count)]
+        for _, kind, _, _, offset, length, link, _ in sections:
+            for place in range(offset, offset + length, 24) if kind == 2 else ():
+                name, info, _, _, start, extent = struct.unpack_from("<IBBHQQ", self.bytes, place)
+                if info & 15 == 2:
+                    name += sections[link][4]
+                    yield start, start + extent, self.bytes[name:self.bytes.index(0, name)].decode()
+
+    def function(self, pc):
+        """The name of the function that has an address; None if several functions have it, or none."""
+        last = bisect.bisect_right(self.functions, (pc, float("inf")))
+        found = [name for start, end, name in self.functions[max(last - 8, 0):last] if start <= pc < end]
+        return found[0] if len(found) == 1 else None
 
     def at(self, pc):
         if pc not in self.known:
@@ -152,9 +172,9 @@ def chosen(full, some):
     return taken
 
 
-def count(block, selected, found, code, omega, chunk, sums):
-    """Adds what one execution of a block has."""
-    accesses, recorded = [], {}
+def count(block, selected, found, code, omega, chunk):
+    """Counts what one execution of a block has."""
+    accesses, recorded, sums = [], {}, Counter()
     for (pc, full), (other, some) in zip(block, selected, strict=True):
         if pc != other:
             raise ValueError(f"other instructions are executed: {pc:x} {other:x}")
@@ -183,19 +203,33 @@ def count(block, selected, found, code, omega, chunk, sums):
         if near:
             sums["near_accesses"] += 1
             sums["false_accesses"] += all(at // chunk != address // chunk for at in near)
+    return sums
+
+
+NAMES = ["all_accesses", "recorded_accesses", "represented_accesses", "near_accesses"]
+
+
+def stated(sums, names=NAMES):
+    return {name: sums[name] for name in names}
 
 
 def main():
     program, full, selective, omega, chunk = sys.argv[1:]
-    code, sums, known = Code(program), Counter(), {}
+    code, known = Code(program), {}
+    sums, once, functions = Counter(), Counter(), {}
     for block, selected in zip_longest(blocks(full, code), blocks(selective, code)):
         key = (block[0][0], len(block))
+        is_new = key not in known
         # Of a conditional access, as that of a string, the first execution may have none.
         if key not in known or any((pc, one[0]) not in known[key] for pc, all in block for one in all):
             known.setdefault(key, {}).update(expressions(block, code))
-        count(block, selected, known[key], code, int(omega), int(chunk), sums)
-    names = ["all_accesses", "recorded_accesses", "represented_accesses", "near_accesses", "false_accesses"]
-    json.dump({name: sums[name] for name in names}, sys.stdout)
+        counts = count(block, selected, known[key], code, int(omega), int(chunk))
+        sums.update(counts)
+        functions.setdefault(code.function(key[0]), Counter()).update(counts)
+        if is_new:
+            once.update(counts)
+    named = {name: stated(counts) for name, counts in functions.items() if name}
+    json.dump(stated(sums, [*NAMES, "false_accesses"]) | {"blocks": stated(once), "functions": named}, sys.stdout)
 
 
 if __name__ == "__main__":

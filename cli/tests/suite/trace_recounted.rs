@@ -1,6 +1,7 @@
 //! What `hmtt info` and `hmtt trace evaluate` state of selective traces equals what a program in Python counts, which has nothing
 //! of this project but the traces as text (`tests/readers/recounted_accesses.py`).
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
 
@@ -34,6 +35,46 @@ fn recounted(python: &Path, program: &Path, [full, some]: [&Path; 2], setting: [
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
+/// Number of accesses in the code of a trace whose addresses are not known.
+fn unknown_places(file: &Path) -> u64 {
+    let text = hmtt(&["decode", file.to_str().unwrap()]).stdout;
+    let text = String::from_utf8(text).unwrap();
+    let places = text.lines().filter_map(|line| {
+        let words: Vec<&str> = line.split(' ').collect();
+        (words.get(3) == Some(&"?")).then(|| (words[1].to_owned(), words[2].to_owned()))
+    });
+    places.collect::<BTreeSet<_>>().len() as u64
+}
+
+/// Compares what is stated of the hottest functions of a program's own source with what was counted, and the shares that follow.
+fn assert_functions(stated: &Value, recounted: &Value, source: &str) {
+    let mut compared = 0;
+    for one in stated["functions"].as_array().unwrap() {
+        let name = one["function"].as_str().unwrap_or_default();
+        let counted = &recounted["functions"][name];
+        if !source.contains(&format!("{name}(")) || counted.is_null() {
+            continue;
+        }
+        let chosen = &one["chosen"];
+        for key in ["all_accesses", "recorded_accesses", "represented_accesses", "near_accesses"] {
+            assert_eq!(chosen[key], counted[key], "{name}: {key}");
+        }
+        let number = |key: &str| counted[key].as_u64().unwrap() as f64;
+        let (all, represented) = (number("all_accesses"), number("represented_accesses"));
+        let (known, recorded) =
+            (represented + number("near_accesses"), number("recorded_accesses"));
+        let is_close = |key: &str, expected: f64| {
+            // Numbers are read back with an error of their last digits.
+            (chosen[key].as_f64().unwrap() - expected).abs() < 1e-12 * expected.max(1.0)
+        };
+        assert!(is_close("minimal_accuracy", represented / all), "{one}");
+        assert!(is_close("alignment_independent_accuracy", known / all), "{one}");
+        assert!(recorded == 0.0 || is_close("payoff", represented / recorded), "{one}");
+        compared += 1;
+    }
+    assert!(compared > 0, "{stated}");
+}
+
 #[test]
 fn accuracies_are_those_of_a_program_without_our_code() {
     let Some(python) = python("capstone") else { return skipped("no Python has capstone") };
@@ -59,6 +100,8 @@ fn accuracies_are_those_of_a_program_without_our_code() {
             let number = |of: &Value, name: &str| of[name].as_u64().unwrap();
             // Accesses whose addresses are not known have no lines, and are always recorded.
             let unknown = number(&stated, "unknown_addresses");
+            let places = unknown_places(&some);
+            assert!(places <= unknown);
             for (one, without) in [
                 ("all_accesses", unknown),
                 ("recorded_accesses", unknown),
@@ -72,7 +115,12 @@ fn accuracies_are_those_of_a_program_without_our_code() {
                     "{name} {omega} {chunk} {one}"
                 );
                 assert_eq!(number(evaluated, one), expected, "{name} {omega} {chunk} {one}");
+                let without = if without > 0 { places } else { 0 };
+                let expected = number(&recounted["blocks"], one) + without;
+                let is = number(&stated["chosen_in_blocks"], one);
+                assert_eq!(is, expected, "{name} {omega} {chunk} {one}, blocks once each");
             }
+            assert_functions(&stated, &recounted, source);
             let (is, expected) = (&evaluated["false_accesses"], &recounted["false_accesses"]);
             assert_eq!(is, expected, "{name} {omega} {chunk}");
             assert!(number(&recounted, "false_accesses") > 0, "{recounted}");
