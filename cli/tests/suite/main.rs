@@ -62,6 +62,7 @@ mod trace_progress;
 mod trace_recounted;
 mod trace_sampled;
 mod trace_selected;
+mod trace_stepped;
 mod usage;
 
 use std::process::{Command, Output};
