@@ -7,14 +7,9 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
 
-use hmtt::pcapng::{Description, PcapngWriter};
 use hmtt_dataset::{AddOptions, Dataset, Table};
-use hmtt_format::Direction;
-use hmtt_format::frame::FrameKind;
-use hmtt_format::record::Half;
-use hmtt_test_support::card::{Card, MAX_ACCESSES};
+use hmtt_test_support::traffic::Traffic;
 
 const PAIRS: usize = 5;
 /// Accesses of a capture that is added at once.
@@ -45,47 +40,6 @@ const QUERIES: [(&str, &str); 6] = [
     ("nothing", "select count(*) from runs where run = 'none'"),
 ];
 
-fn random(state: &mut u64) -> u64 {
-    *state ^= *state << 13;
-    *state ^= *state >> 7;
-    *state ^= *state << 17;
-    *state
-}
-
-/// Writes a capture of a board.
-fn capture(path: &Path, accesses: u64, seed: u64) {
-    let mut writer = PcapngWriter::new(
-        std::io::BufWriter::new(std::fs::File::create(path).unwrap()),
-        &[Description::new("eth1")],
-    )
-    .unwrap();
-    let (mut card, mut state) = (Card::new(), seed);
-    let mut streams: Vec<u32> = (0..16).map(|_| random(&mut state) as u32 & 0xff_ffff).collect();
-    let mut half = || {
-        let r = random(&mut state);
-        let stream = &mut streams[(r >> 8) as usize & 15];
-        *stream = (*stream + 1) & 0xff_ffff;
-        let number = if r & 1 == 0 { *stream } else { (r >> 16) as u32 & 0xff_ffff };
-        let direction = Direction::from_bit((r >> 4).is_multiple_of(3));
-        u64::from(Half::Access { direction, delta: 1, number }.encode())
-    };
-    // 2023-11-14 22:13:20 UTC.
-    let begin = Duration::from_secs(1_700_000_000);
-    let mut write = |clock: u64, frame: Vec<u8>| {
-        let time = begin + Duration::from_nanos(clock * 10);
-        writer.write_frame(0, time, frame.len() as u32, &frame).unwrap();
-    };
-    write(0, card.info());
-    for _ in 0..accesses / MAX_ACCESSES {
-        let words: Vec<u64> = (0..MAX_ACCESSES / 2).map(|_| half() << 32 | half()).collect();
-        let frame = card.frame(FrameKind::Data, &words);
-        (card.clock, card.accesses) = (card.clock + MAX_ACCESSES, card.accesses + MAX_ACCESSES);
-        write(card.clock, frame);
-    }
-    write(card.clock, card.end());
-    writer.into_output();
-}
-
 /// The data set, which is generated once.
 fn dataset(folder: &Path, accesses: u64) -> PathBuf {
     let data = folder.join(format!("accesses-{accesses}"));
@@ -96,11 +50,8 @@ fn dataset(folder: &Path, accesses: u64) -> PathBuf {
     let dataset = Dataset::new(&data);
     for number in 0..accesses.div_ceil(OF_CAPTURE) {
         let path = folder.join("capture.pcapng");
-        capture(
-            &path,
-            OF_CAPTURE.min(accesses - number * OF_CAPTURE),
-            0x9e37_79b9_7f4a_7c15 + number,
-        );
+        let of_capture = OF_CAPTURE.min(accesses - number * OF_CAPTURE);
+        Traffic::dense(of_capture, 0x9e37_79b9_7f4a_7c15 + number).write(&path);
         let receiver = format!("rack{number}");
         dataset.add(&path, &AddOptions { run: "bench", receiver: Some(&receiver) }).unwrap();
         std::fs::remove_file(&path).unwrap();

@@ -10,3 +10,4 @@ pub mod forged;
 pub mod names;
 pub mod programs;
 pub mod tag_log;
+pub mod traffic;

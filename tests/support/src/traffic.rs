@@ -1,0 +1,94 @@
+//! Writes captures of made-up accesses, for benchmarks: half of them in 16 streams of consecutive lines, half random in 1 GiB.
+
+use std::fs::File;
+use std::io::BufWriter;
+use std::path::Path;
+use std::time::Duration;
+
+use hmtt::pcapng::{Description, PcapngWriter};
+use hmtt_format::Direction;
+use hmtt_format::frame::FrameKind;
+use hmtt_format::record::Half;
+
+use crate::card::{Card, MAX_ACCESSES};
+
+/// Seconds since 1970 of the first frame: 2023-11-14 22:13:20 UTC.
+const BEGIN_S: u64 = 1_700_000_000;
+/// Nanoseconds of a clock.
+const CLOCK_NS: u64 = 10;
+/// Lines of the addresses: 1 GiB.
+const LINES: u32 = 1 << 24;
+
+/// Made-up accesses of a board.
+#[derive(Clone, Copy, Debug)]
+pub struct Traffic {
+    /// Number of accesses; rounded down to whole frames of [`MAX_ACCESSES`].
+    pub accesses: u64,
+    /// Clocks of 10 ns from one frame to the next, at least [`MAX_ACCESSES`].
+    pub frame_clocks: u64,
+    /// Start of the random numbers; not 0.
+    pub seed: u64,
+}
+
+impl Traffic {
+    /// Accesses without pauses.
+    pub fn dense(accesses: u64, seed: u64) -> Self {
+        Traffic { accesses, frame_clocks: MAX_ACCESSES, seed }
+    }
+
+    /// Writes a capture of the board, of the interface `eth1`.
+    ///
+    /// # Panics
+    /// If it cannot be written.
+    pub fn write(&self, path: &Path) {
+        let output = BufWriter::new(File::create(path).unwrap());
+        let mut writer = PcapngWriter::new(output, &[Description::new("eth1")]).unwrap();
+        let (mut card, mut accesses) = (Card::new(), Accesses::new(self.seed));
+        let mut write = |clock: u64, frame: Vec<u8>| {
+            let time = Duration::from_secs(BEGIN_S) + Duration::from_nanos(clock * CLOCK_NS);
+            writer.write_frame(0, time, frame.len() as u32, &frame).unwrap();
+        };
+        write(0, card.info());
+        for _ in 0..self.accesses / MAX_ACCESSES {
+            let words: Vec<u64> =
+                (0..MAX_ACCESSES / 2).map(|_| accesses.half() << 32 | accesses.half()).collect();
+            let frame = card.frame(FrameKind::Data, &words);
+            card.clock += self.frame_clocks;
+            card.accesses += MAX_ACCESSES;
+            write(card.clock, frame);
+        }
+        write(card.clock, card.end());
+        writer.into_output();
+    }
+}
+
+/// Records of accesses, one after the other.
+struct Accesses {
+    state: u64,
+    streams: [u32; 16],
+}
+
+impl Accesses {
+    fn new(seed: u64) -> Self {
+        let mut state = seed;
+        let streams = std::array::from_fn(|_| random(&mut state) as u32 % LINES);
+        Accesses { state, streams }
+    }
+
+    fn half(&mut self) -> u64 {
+        let r = random(&mut self.state);
+        let stream = &mut self.streams[(r >> 8) as usize & 15];
+        *stream = (*stream + 1) % LINES;
+        let number = if r & 1 == 0 { *stream } else { (r >> 16) as u32 % LINES };
+        let direction = Direction::from_bit((r >> 4).is_multiple_of(3));
+        u64::from(Half::Access { direction, delta: 1, number }.encode())
+    }
+}
+
+/// The next random number (xorshift).
+fn random(state: &mut u64) -> u64 {
+    *state ^= *state << 13;
+    *state ^= *state >> 7;
+    *state ^= *state << 17;
+    *state
+}
