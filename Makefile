@@ -1,6 +1,6 @@
 # Targets for a fresh Debian machine. Every target first installs the packages and tools that it needs.
 .POSIX:
-.PHONY: setup demo lint test test-scale test-engines formal fuzz long synth bitstream bench bench-scale
+.PHONY: setup demo lint test test-scale test-engines formal fuzz long synth bitstream bench bench-scale bench-cluster
 
 setup:
 	@sh tools/setup.sh
@@ -57,6 +57,15 @@ bench-scale:
 	@sh tools/setup.sh scale
 	cargo build --quiet --release --locked --manifest-path scale/Cargo.toml -p hmtt-sql --bins --benches
 	cargo bench --quiet --locked --manifest-path scale/Cargo.toml -p hmtt-sql --bench queries -- $(ACCESSES)
+
+# Measures how queries scale with 1, 2 and 4 executors, each in a network namespace with a part of a processor, on
+# CLUSTER_ACCESSES accesses of 16 boards that it generates in target/bench. Needs root, and says so elsewhere.
+CLUSTER_ACCESSES = 50000000
+bench-cluster:
+	@sh tools/setup.sh scale
+	cargo build --quiet --release --locked --manifest-path scale/Cargo.toml -p hmtt-sql -p hmtt-cluster --bins --benches
+	cargo bench --quiet --locked --manifest-path scale/Cargo.toml -p hmtt-sql -p hmtt-cluster --bench executors \
+	-- $(CLUSTER_ACCESSES)
 
 # Runs the formal proofs alone. `make test` runs them too.
 formal: setup
