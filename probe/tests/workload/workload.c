@@ -118,6 +118,10 @@ int main(int count, char **words) {
         byte = (char)(byte + leaf(0));
     }
     stop = 1;
+    // The thread that signals may have ended before this one waits.
+    pthread_mutex_lock(&lock);
+    pthread_cond_broadcast(&changed);
+    pthread_mutex_unlock(&lock);
     for (int i = 0; i < threads; i++) pthread_join(thread[i], 0);
     printf("%ld %d\n", (long)wrong, count == 1 || handled > 0);
     return 0;
