@@ -138,7 +138,8 @@ fn a_program_with_the_seccomp_filters_of_hmtt_is_sampled() {
     let Some(program) = build("trace-fills", FILLS, &["-no-pie"]) else { return };
     let source = format!("{COMMON}{ALLOWS}");
     let Some(allows) = build("trace-allows", &source, &["-w"]) else { return };
-    for options in [["--sample", "2ms/20ms"], ["--budget", "50%"]] {
+    // With a budget, the program may run natively from one time on to its end.
+    for (options, least) in [(["--sample", "2ms/20ms"], 2), (["--budget", "50%"], 1)] {
         let file = scratch(&format!("trace-filtered{}.acc", options[0]));
         let mut command = Command::new(&allows);
         command.arg(env!("CARGO_BIN_EXE_hmtt")).args(["trace", "run"]).args(options).arg("-o");
@@ -147,6 +148,6 @@ fn a_program_with_the_seccomp_filters_of_hmtt_is_sampled() {
         let error = String::from_utf8_lossy(&stderr);
         assert_eq!((status.code(), &stdout[..]), (Some(7), &b"999948295\n"[..]), "{error}");
         assert!(!error.contains("warning"), "{error}");
-        assert!(check(&file) > 1);
+        assert!(check(&file) >= least);
     }
 }
