@@ -21,13 +21,14 @@ use hmtt::CardId;
 use hmtt::capture_reader::CaptureReader;
 use hmtt::decode::{Counted, Item};
 
+use crate::card_counts::CardCounts;
 use crate::dataset::Dataset;
 use crate::error::DatasetError;
 use crate::identity::CaptureHash;
 use crate::log::{self, EXITS};
 use crate::partition::Partition;
 use crate::schema::Table;
-use counted::{CardCounts, SessionCounts};
+use counted::SessionCounts;
 use log_counts::ThreadCounts;
 use part_check::Found;
 

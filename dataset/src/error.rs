@@ -3,6 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use hmtt::analysis::source::MOST_MEMORIES;
 use hmtt::pcapng::ReadError;
 use hmtt::table::TableError;
 use hmtt::tags::log_reader::TagLogError;
@@ -85,6 +86,9 @@ pub enum DatasetError {
     /// The folder is no data set.
     #[error("{} is no data set: it has no tables", .0.display())]
     NoDataset(PathBuf),
+    /// The data set has more boards of runs than are analysed together.
+    #[error("the data set has {0} boards of runs; at most {MOST_MEMORIES} are analysed together")]
+    Boards(usize),
     /// The journal of an interrupted change is damaged.
     #[error("{}: damaged; the change that it states cannot be completed", .0.display())]
     Journal(PathBuf),

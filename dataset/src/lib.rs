@@ -23,6 +23,7 @@
 
 mod accesses;
 mod capture;
+mod card_counts;
 mod check;
 mod clock;
 mod compact;

@@ -18,18 +18,19 @@ mod state;
 
 use std::path::{Path, PathBuf};
 
-use hmtt::analysis::source::{Ending, MOST_MEMORIES, Part, SourceError, losses_and_notes};
+use hmtt::analysis::source::{Ending, Part, SourceError, losses_and_notes};
 use hmtt::analysis::{Gap, Known};
 use hmtt::decode::Counts;
 use serde::{Deserialize, Serialize};
 
+use crate::card_counts::CardCounts;
 use crate::dataset::Dataset;
 use crate::error::DatasetError;
 pub use described::address_map;
 pub use state::{PieceState, StateError};
 
 /// All accesses of a data set.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
     /// What is known of the board of each run, in the order of their names. Each is a memory, numbered from 0.
     pub memories: Vec<Memory>,
@@ -38,7 +39,7 @@ pub struct Plan {
 }
 
 /// A board of a run.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Memory {
     /// Name of the run.
     pub run: String,
@@ -47,7 +48,9 @@ pub struct Memory {
     /// What is known of its last session.
     pub known: Known,
     /// What its card counted in all captures.
-    counts: Counts,
+    counts: CardCounts,
+    /// Whether the trace of the card is known to its end.
+    complete_tail: bool,
     /// What is missing beside what was counted, for people.
     missing: Vec<String>,
 }
@@ -111,9 +114,6 @@ impl ReadRows {
 impl Plan {
     /// Reads all accesses, and passes them on with the numbers of their memories and the ends of pieces.
     pub fn read(&self, root: &Path, pass_on: &mut dyn FnMut(usize, Part<'_>)) -> Ending {
-        if self.memories.len() > MOST_MEMORIES {
-            return Ending { failure: Some(SourceError::Memories), ..Ending::default() };
-        }
         let mut rows = ReadRows::default();
         // Boards without accesses are memories, too.
         for (memory, number) in self.memories.iter().zip(0..) {
@@ -135,14 +135,10 @@ impl Plan {
 
     /// What is known when all pieces were read.
     pub fn ending(&self, rows: ReadRows) -> Ending {
-        let mut counts: Option<Counts> = None;
+        let mut counts = Counts::default();
         for memory in &self.memories {
-            match &mut counts {
-                Some(sum) => sum.add(&memory.counts),
-                None => counts = Some(memory.counts.clone()),
-            }
+            counts.add(&memory.counts.decoded(memory.complete_tail));
         }
-        let counts = counts.unwrap_or_default();
         let all = rows.accesses.saturating_add(rows.unpublished);
         let (mut missing, mut notes) = losses_and_notes(&counts, all);
         for memory in &self.memories {
@@ -166,7 +162,7 @@ impl Dataset {
     /// The pieces of all accesses.
     ///
     /// # Errors
-    /// A folder, a footer of a part of `accesses`, or a part of `runs` or `gaps` cannot be read.
+    /// A folder, a footer of a part of `accesses`, or a part of `runs` or `gaps` cannot be read, or there are too many boards.
     pub fn plan_pieces(&self) -> Result<Plan, DatasetError> {
         plan::plan(self)
     }

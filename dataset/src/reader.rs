@@ -111,7 +111,7 @@ impl GroupReader<'_> {
     }
 
     /// The captures and sessions of the rows, each with the rows in a row that are of it.
-    pub fn sessions(&mut self) -> Result<Vec<(String, i64, Range<usize>)>, DatasetError> {
+    pub fn sessions(&mut self) -> Result<Vec<(ByteArray, i64, Range<usize>)>, DatasetError> {
         let captures = self.read::<ByteArrayType, _>("capture", Clone::clone)?;
         let numbers = self.numbers("session")?;
         let mut all = Vec::new();
@@ -120,9 +120,7 @@ impl GroupReader<'_> {
             let is_same =
                 |at: &usize| captures[*at] == captures[from] && numbers[*at] == numbers[from];
             let end = (from..captures.len()).find(|at| !is_same(at)).unwrap_or(captures.len());
-            let capture = captures[from].as_ref().map_or(&[][..], ByteArray::data);
-            let capture = capture.get(..MAX_TEXT_BYTES).unwrap_or(capture);
-            let capture = String::from_utf8_lossy(capture).into_owned();
+            let capture = captures[from].clone().unwrap_or_default();
             all.push((capture, numbers[from].unwrap_or(-1), from..end));
             from = end;
         }

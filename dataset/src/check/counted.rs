@@ -3,10 +3,9 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use hmtt::decode::Counts;
-
 use super::SessionKey;
 use super::log_counts::{self, ThreadCounts};
+use crate::card_counts::CardCounts;
 use crate::error::DatasetError;
 use crate::log::EXITS;
 use crate::reader::PartReader;
@@ -23,52 +22,6 @@ pub struct SessionCounts {
     pub counts: CardCounts,
     /// Counts of a thread of a log, and its calls by how they ended; `None` for a session of a card.
     pub thread: Option<(ThreadCounts, [u64; EXITS.len()])>,
-}
-
-/// Counts of a card in a capture.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct CardCounts {
-    /// Accesses that its records represent.
-    pub accesses: u64,
-    /// Accesses that are missing.
-    pub lost_accesses: u64,
-    /// Accesses before the first frame.
-    pub accesses_before_start: u64,
-    /// Records that the card lost.
-    pub card_lost_records: u64,
-    /// Frames that did not arrive.
-    pub missing_frames: u64,
-    /// Frames that could not be read.
-    pub malformed_frames: u64,
-    /// Gaps.
-    pub gap_count: u64,
-}
-
-impl CardCounts {
-    /// Passes each count with its name to `compare`: that of this card, and that of the other.
-    pub fn compare(&self, other: &CardCounts, mut compare: impl FnMut(&'static str, u64, u64)) {
-        compare("accesses", self.accesses, other.accesses);
-        compare("lost_accesses", self.lost_accesses, other.lost_accesses);
-        compare("accesses_before_start", self.accesses_before_start, other.accesses_before_start);
-        compare("card_lost_records", self.card_lost_records, other.card_lost_records);
-        compare("missing_frames", self.missing_frames, other.missing_frames);
-        compare("malformed_frames", self.malformed_frames, other.malformed_frames);
-        compare("gap_count", self.gap_count, other.gap_count);
-    }
-}
-
-impl From<&Counts> for CardCounts {
-    fn from(counts: &Counts) -> Self {
-        CardCounts {
-            accesses: counts.accesses,
-            lost_accesses: counts.lost_accesses,
-            accesses_before_start: counts.accesses_before_start,
-            card_lost_records: counts.card_lost_records,
-            missing_frames: counts.order.missing_frames,
-            malformed_frames: counts.malformed_frames,
-            gap_count: counts.gap_count,
-        }
-    }
 }
 
 /// Adds the sessions of a part of the table of runs or of threads.

@@ -1,15 +1,16 @@
 //! Divides the accesses of a data set into pieces, by what its tables of runs and gaps have.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use hmtt::analysis::Gap;
-use hmtt::decode::Counts;
+use hmtt::analysis::source::MOST_MEMORIES;
 
 use super::sessions::{self, SessionRow};
 use super::{Memory, Piece, PlacedGap, Plan, Session};
+use crate::card_counts::CardCounts;
 use crate::dataset::Dataset;
 use crate::error::DatasetError;
 use crate::hour::Hour;
@@ -49,6 +50,9 @@ pub fn plan(dataset: &Dataset) -> Result<Plan, DatasetError> {
         if !found.sessions.is_empty() || !found.parts.is_empty() {
             found.pieces(run, board, &mut plan);
         }
+    }
+    if plan.memories.len() > MOST_MEMORIES {
+        return Err(DatasetError::Boards(plan.memories.len()));
     }
     Ok(plan)
 }
@@ -90,7 +94,7 @@ impl Board {
     fn pieces(mut self, run: String, board: String, plan: &mut Plan) {
         sessions::sort(&mut self.sessions);
         let restarts = self.restarts();
-        let mut memory = self.memory(run, board);
+        let mut memory = self.memory(run, board, &restarts);
         let lost = self.lost_between(&restarts, &mut memory);
         let hours: BTreeSet<Hour> = self.parts.keys().chain(self.gaps.keys()).copied().collect();
         let first = plan.pieces.len();
@@ -105,10 +109,11 @@ impl Board {
                     self.session(at, restarts[at], lost.get(&at).filter(|(of, _)| *of == hour))
                 })
                 .collect();
+            let key = |session: &Session| (session.capture.clone(), session.number);
+            let numbers: HashMap<_, usize> = in_piece.iter().map(key).zip(0..).collect();
             for (capture, number, gap) in self.gaps.remove(&hour).unwrap_or_default() {
-                let of = |session: &&mut Session| session.is(&capture, number);
-                if let Some(session) = in_piece.iter_mut().find(of) {
-                    session.gaps.push(gap);
+                if let Some(at) = numbers.get(&(capture, number)) {
+                    in_piece[*at].gaps.push(gap);
                 }
             }
             for session in &mut in_piece {
@@ -138,28 +143,36 @@ impl Board {
     }
 
     /// What the captures of the board have together.
-    fn memory(&self, run: String, board: String) -> Memory {
-        let mut counts = Counts::default();
+    fn memory(&self, run: String, board: String, restarts: &[bool]) -> Memory {
+        let mut counts = CardCounts::default();
+        let mut complete_tail = true;
         let mut missing = Vec::new();
-        let mut last_tail = false;
+        let mut captures = HashSet::new();
         for (at, session) in self.sessions.iter().enumerate() {
-            let is_other = |before: &SessionRow| before.capture != session.capture;
-            if !self.sessions[..at].iter().rev().all(is_other) {
-                // Each session states the counts of its capture.
+            // Each session states the counts of its capture.
+            if !captures.insert(&session.capture) {
                 continue;
             }
-            counts.add(&session.counts);
-            last_tail = session.counts.complete_tail;
+            // Of a series, the first file states what came before it, and the last one has the end.
+            let continues = at > 0 && !restarts[at];
+            let is_continued = self.continuation(at, restarts).is_some();
+            let own = &session.counts;
+            let accesses_before_start = if continues { 0 } else { own.accesses_before_start };
+            counts.add(&CardCounts { accesses_before_start, ..*own });
+            complete_tail &= is_continued || session.complete_tail;
             if session.is_cut {
                 missing.push(session.cut());
             }
         }
-        // Files of a series have no end frame but the last one, and each states what came before it.
-        counts.complete_tail = last_tail;
-        let first = self.sessions.first();
-        counts.accesses_before_start = first.map_or(0, |of| of.counts.accesses_before_start);
         let known = self.sessions.last().map(|session| session.known).unwrap_or_default();
-        Memory { run, board, known, counts, missing }
+        Memory { run, board, known, counts, complete_tail, missing }
+    }
+
+    /// The session with which another capture continues that of a session.
+    fn continuation(&self, at: usize, restarts: &[bool]) -> Option<usize> {
+        let capture = &self.sessions[at].capture;
+        let next = (at..self.sessions.len()).find(|at| self.sessions[*at].capture != *capture)?;
+        (!restarts[next]).then_some(next)
     }
 
     /// What is missing between captures of one session: the gap before the session of the later one, and its hour.
@@ -168,13 +181,14 @@ impl Board {
         restarts: &[bool],
         memory: &mut Memory,
     ) -> BTreeMap<usize, (Hour, PlacedGap)> {
-        let of_capture = |capture: &str| {
-            self.sessions.iter().filter(|session| session.capture == capture).count()
-        };
+        let mut sessions: HashMap<&str, u32> = HashMap::new();
+        for session in &self.sessions {
+            *sessions.entry(&session.capture).or_default() += 1;
+        }
         let mut lost = BTreeMap::new();
         for (at, pair) in (1..).zip(self.sessions.windows(2)) {
             let [before, session] = pair else { continue };
-            let is_known = !restarts[at] && of_capture(&before.capture) == 1;
+            let is_known = !restarts[at] && sessions.get(&*before.capture) == Some(&1);
             if is_known && session.lost_since(before) > 0 {
                 memory.missing.push(session.missing_since(before));
                 memory.counts.gap_count = memory.counts.gap_count.saturating_add(1);
@@ -211,11 +225,4 @@ impl Board {
 /// The hour of a time in milliseconds.
 fn hour(milliseconds: i64) -> Hour {
     Hour::of(Duration::from_millis(milliseconds.max(0) as u64))
-}
-
-impl Session {
-    /// Whether a session is this one.
-    pub fn is(&self, capture: &str, number: i64) -> bool {
-        self.number == number && self.capture == capture
-    }
 }

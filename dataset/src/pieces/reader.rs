@@ -1,10 +1,12 @@
 //! Reads the accesses of a piece, with gaps and restarts in their places.
 
+use std::collections::HashMap;
 use std::ops::Range;
 use std::path::Path;
 
 use hmtt::analysis::Batch;
 use hmtt::analysis::source::Part;
+use parquet::data_type::ByteArray;
 
 use super::{Piece, PlacedGap, ReadRows, Session};
 use crate::error::DatasetError;
@@ -25,7 +27,7 @@ impl Piece {
         pass_on: &mut dyn FnMut(Part<'_>),
     ) -> Result<(), DatasetError> {
         let has_gaps = self.sessions.iter().any(|session| !session.gaps.is_empty());
-        let mut position = Position { sessions: &self.sessions, at: 0, gap: 0 };
+        let mut position = Position::new(&self.sessions);
         if let Some(first) = self.sessions.first() {
             pass_on(Part::Known(&first.known));
         }
@@ -37,7 +39,7 @@ impl Piece {
                 }
                 let mut columns = Columns::read(&mut part.group(number)?, has_gaps)?;
                 for (capture, session, range) in std::mem::take(&mut columns.sessions) {
-                    let is_known = position.go_to(&capture, session, pass_on);
+                    let is_known = position.go_to(capture.data(), session, pass_on);
                     let count = range.len() as u64;
                     match is_known {
                         true => {
@@ -65,7 +67,7 @@ struct Columns {
     /// Arrivals; empty if there are no gaps.
     arrivals: Vec<i64>,
     /// Rows of one session that follow each other.
-    sessions: Vec<(String, i64, Range<usize>)>,
+    sessions: Vec<(ByteArray, i64, Range<usize>)>,
 }
 
 impl Columns {
@@ -94,20 +96,25 @@ impl Columns {
 /// A place in a piece.
 struct Position<'a> {
     sessions: &'a [Session],
+    /// Numbers of the sessions.
+    numbers: HashMap<(&'a [u8], i64), usize>,
     /// Number of the session.
     at: usize,
     /// Gaps of the session that were passed on.
     gap: usize,
 }
 
-impl Position<'_> {
+impl<'a> Position<'a> {
+    fn new(sessions: &'a [Session]) -> Self {
+        let key = |session: &'a Session| (session.capture.as_bytes(), session.number);
+        let numbers = sessions.iter().map(key).zip(0..).collect();
+        Position { sessions, numbers, at: 0, gap: 0 }
+    }
+
     /// Goes to a session, and passes on what is between. Returns whether the piece has the session.
-    fn go_to(&mut self, capture: &str, number: i64, pass_on: &mut dyn FnMut(Part<'_>)) -> bool {
-        let is_wanted = |session: &Session| session.is(capture, number);
-        if self.sessions.get(self.at).is_some_and(is_wanted) {
-            return true;
-        }
-        match self.sessions.iter().position(is_wanted) {
+    fn go_to(&mut self, capture: &[u8], number: i64, pass_on: &mut dyn FnMut(Part<'_>)) -> bool {
+        match self.numbers.get(&(capture, number)).copied() {
+            Some(to) if to == self.at => {}
             Some(to) if to > self.at => self.advance(to, pass_on),
             // Captures that arrived at the same time.
             Some(to) => {

@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use hmtt::analysis::{Gap, Known};
-use hmtt::decode::Counts;
 
 use super::described::known;
+use crate::card_counts::CardCounts;
 use crate::error::DatasetError;
 use crate::reader::PartReader;
 use crate::schema::Table;
@@ -24,7 +24,9 @@ pub struct SessionRow {
     pub last_arrival: i64,
     pub known: Known,
     /// Counts of the card in the whole capture.
-    pub counts: Counts,
+    pub counts: CardCounts,
+    /// Whether an end frame ends the card's trace.
+    pub complete_tail: bool,
     /// Whether the capture ends within a block.
     pub is_cut: bool,
 }
@@ -64,19 +66,15 @@ pub fn read(path: &Path) -> Result<Vec<SessionRow>, DatasetError> {
             let signed = |index: usize| optional(index).unwrap_or(0);
             let count = |index: usize| signed(index).max(0) as u64;
             let clock = |index: usize| optional(index).map(|clock| clock.max(0) as u64);
-            let mut counts = Counts {
-                // Some, so that counts are added to others.
-                frames: 1,
+            let counts = CardCounts {
                 accesses: count(5),
                 lost_accesses: count(6),
                 accesses_before_start: count(7),
                 card_lost_records: count(8),
+                missing_frames: count(9),
                 malformed_frames: count(10),
                 gap_count: count(11),
-                complete_tail: tails[at].unwrap_or(false),
-                ..Counts::default()
             };
-            counts.order.missing_frames = count(9);
             rows.push(SessionRow {
                 capture: capture.unwrap_or_default(),
                 number: signed(0),
@@ -86,6 +84,7 @@ pub fn read(path: &Path) -> Result<Vec<SessionRow>, DatasetError> {
                 last_arrival: signed(4),
                 known: known(memories[at].as_deref(), settings[at].as_deref()),
                 counts,
+                complete_tail: tails[at].unwrap_or(false),
                 is_cut: cuts[at].unwrap_or(false),
             });
         }
