@@ -4,7 +4,7 @@
 //! because a message holds less than a large state.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::Path;
 use std::sync::Arc;
 
 use datafusion::arrow::array::{Array, BinaryArray, Int64Array, RecordBatch, StringArray};
@@ -23,8 +23,12 @@ use datafusion::physical_plan::{
 };
 use futures::StreamExt;
 use hmtt_dataset::{DatasetError, Piece, PieceState};
+use hmtt_sql::remote::is_url;
 use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc::Sender;
+
+use crate::copies;
+use crate::external::external;
 
 /// Bytes of a state in a row.
 const ROW_BYTES: usize = 4 << 20;
@@ -32,8 +36,8 @@ const ROW_BYTES: usize = 4 << 20;
 /// What is analysed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Analysed {
-    /// Folder of the data set.
-    pub root: PathBuf,
+    /// The data set: a folder, or the URL of one in an object store.
+    pub source: String,
     /// The part of lines of which reuse distances are found; `None` for all.
     pub sample: Option<f64>,
 }
@@ -96,11 +100,6 @@ impl AnalyseExec {
     }
 }
 
-/// An error of another library.
-fn external(error: impl std::error::Error + Send + Sync + 'static) -> DataFusionError {
-    DataFusionError::External(Box::new(error))
-}
-
 /// Why a piece cannot be analysed.
 fn unread(error: &DatasetError) -> DataFusionError {
     let text = error.in_full();
@@ -114,7 +113,7 @@ fn unread(error: &DatasetError) -> DataFusionError {
 
 impl DisplayAs for AnalyseExec {
     fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter) -> fmt::Result {
-        write!(f, "AnalyseExec: root={}", self.analysed.root.display())
+        write!(f, "AnalyseExec: source={}", self.analysed.source)
     }
 }
 
@@ -157,16 +156,21 @@ impl ExecutionPlan for AnalyseExec {
         partition: usize,
         context: Arc<TaskContext>,
     ) -> Result<SendableRecordBatchStream> {
+        let temporary = context.runtime_env().disk_manager.temp_dir_paths().into_iter().next();
+        let temporary = temporary.unwrap_or_else(std::env::temp_dir);
         let mut pieces = self.pieces.execute(partition, context)?;
-        let analysed = Arc::new(self.analysed.clone());
+        let work = Arc::new((self.analysed.clone(), temporary));
         let mut rows = RecordBatchReceiverStreamBuilder::new(schema(), 2);
         let output = rows.tx();
         rows.spawn(async move {
             while let Some(batch) = pieces.next().await {
                 let batch = batch?;
-                let (analysed, output) = (analysed.clone(), output.clone());
-                let work = tokio::task::spawn_blocking(move || analyse(&batch, &analysed, &output));
-                work.await.map_err(external)??;
+                let (work, output) = (work.clone(), output.clone());
+                let done = tokio::task::spawn_blocking(move || {
+                    let (analysed, temporary) = &*work;
+                    analyse(&batch, analysed, temporary, &output)
+                });
+                done.await.map_err(external)??;
             }
             Ok(())
         });
@@ -174,10 +178,29 @@ impl ExecutionPlan for AnalyseExec {
     }
 }
 
+/// Analyses a piece, of which parts in an object store are copied first.
+fn analyse_piece(
+    piece: &Piece,
+    analysed: &Analysed,
+    temporary: &Path,
+    is_wanted: &dyn Fn() -> bool,
+) -> Result<PieceState> {
+    let Analysed { source, sample } = analysed;
+    if !is_url(Path::new(source)) {
+        let state = PieceState::of(piece, Path::new(source), *sample, is_wanted);
+        return state.map_err(|error| unread(&error));
+    }
+    let folder = tempfile::Builder::new().prefix("hmtt-piece-").tempdir_in(temporary)?;
+    tokio::runtime::Handle::current().block_on(copies::copy_piece(source, piece, folder.path()))?;
+    let state = PieceState::of(piece, folder.path(), *sample, is_wanted);
+    state.map_err(|error| external(copies::renamed(&error, folder.path(), source)))
+}
+
 /// Analyses the pieces of a batch, as long as somebody reads the rows.
 fn analyse(
     batch: &RecordBatch,
     analysed: &Analysed,
+    temporary: &Path,
     output: &Sender<Result<RecordBatch>>,
 ) -> Result<()> {
     let columns = (
@@ -191,8 +214,7 @@ fn analyse(
         let piece: Piece = serde_json::from_str(text.unwrap_or_default())
             .map_err(|error| exec_datafusion_err!("a piece is damaged: {error}"))?;
         let is_wanted = || !output.is_closed();
-        let state = PieceState::of(&piece, &analysed.root, analysed.sample, &is_wanted)
-            .map_err(|error| unread(&error))?;
+        let state = analyse_piece(&piece, analysed, temporary, &is_wanted)?;
         let bytes = state.to_bytes().map_err(external)?;
         drop(state);
         for part in bytes.chunks(ROW_BYTES) {

@@ -17,6 +17,7 @@ pub use states::{StateRow, analyse};
 
 use crate::address::Address;
 use crate::codec::write_plan;
+use crate::external::external;
 use crate::leaves::{Place, place_of, with_restricted_leaves};
 use crate::session;
 use cluster_exec::ClusterExec;
@@ -43,10 +44,10 @@ impl ClusterEngine {
         tasks: u16,
     ) -> Result<Self, EngineError> {
         if let Some(capture) = sources.captures().next() {
-            return Err(failure::external(ClusterError::Capture(capture.to_owned())).into());
+            return Err(external(ClusterError::Capture(capture.to_owned())).into());
         }
         if options.skips_damaged {
-            return Err(failure::external(ClusterError::SkipDamaged).into());
+            return Err(external(ClusterError::SkipDamaged).into());
         }
         let options = EngineOptions { damage_advice: DAMAGE_ADVICE, ..options };
         let adapt = |session| session::client_session(session, tasks);
@@ -65,13 +66,13 @@ impl QueryEngine for ClusterEngine {
         match place_of(query.plan()) {
             Ok(Place::Client) => return Ok(query),
             Ok(Place::Cluster) => {}
-            Err(leaf) => return Err(failure::external(ClusterError::Leaf(leaf)).into()),
+            Err(leaf) => return Err(external(ClusterError::Leaf(leaf)).into()),
         }
         let plan = with_restricted_leaves(query.plan().clone())?;
         let bytes = write_plan(&plan).map_err(|error| match error {
             // Of our own functions.
             DataFusionError::Plan(_) => error,
-            other => failure::external(ClusterError::Encode(other.strip_backtrace())),
+            other => external(ClusterError::Encode(other.strip_backtrace())),
         })?;
         let exec = ClusterExec::new(&plan, bytes, self.scheduler.clone());
         Ok(query.with_plan(Arc::new(exec)))

@@ -14,6 +14,7 @@
 //! `hmtt report --cluster` sends pieces of data sets in place of queries:
 //!
 //! ```text
+//! a data set -> copies, hmtt_dataset  its pieces
 //! pieces  -> analyse_exec      states of the analyses, found by executors
 //! states  -> client/states     bytes for the program that joins them
 //! ```
@@ -30,7 +31,9 @@ mod address;
 mod analyse_exec;
 mod client;
 mod codec;
+mod copies;
 mod executor;
+mod external;
 mod leaves;
 mod scheduler;
 mod service;
@@ -41,6 +44,7 @@ mod stores;
 pub use address::Address;
 pub use analyse_exec::Analysed;
 pub use client::{ClusterEngine, ClusterError, StateRow, analyse};
+pub use copies::plan;
 pub use executor::{ExecutorOptions, run_executor};
 pub use leaves::{Place, place_of};
 pub use scheduler::{SchedulerOptions, run_scheduler};

@@ -50,7 +50,7 @@ pub enum RemoteError {
 
 impl RemoteError {
     /// An error of a store.
-    pub(crate) fn store(url: impl Into<String>, error: &object_store::Error) -> Self {
+    pub fn store(url: impl Into<String>, error: &object_store::Error) -> Self {
         RemoteError::Store { url: url.into(), reason: reason(error) }
     }
 }

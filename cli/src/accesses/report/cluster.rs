@@ -1,17 +1,17 @@
 //! Has data sets analysed by a cluster, and joins what its executors have found.
 //!
-//! `hmtt-report-cluster` gets the pieces of a data set as lines, and writes the states of their analyses in rows.
+//! `hmtt-report-cluster` writes the pieces of a data set, and the states of their analyses in rows.
 
-use std::io::{self, BufReader, BufWriter, IsTerminal, Write};
-use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, Stdio};
+use std::io::{self, BufReader, ErrorKind, IsTerminal, Read as _};
+use std::path::{Path, PathBuf, absolute};
+use std::process::{Child, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use hmtt::analysis::Fold;
 use hmtt::analysis::combined::{Combined, combined};
-use hmtt_dataset::{Dataset, PieceState, Plan, ReadRows};
-use indicatif::{ProgressBar, ProgressDrawTarget};
+use hmtt_dataset::{PieceState, Plan, ReadRows};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::found::Found;
 use crate::accesses::input::{Files, Read};
@@ -19,99 +19,108 @@ use crate::scale_program::{self, Printed, Program};
 use crate::standard_io::name_of_input;
 
 const PROGRAM: Program = Program { name: "hmtt-report-cluster", package: "hmtt-cluster" };
-/// Numbers before the bytes of a row.
-const NUMBERS: usize = 3;
-/// Most bytes of a row, and bytes that are reserved before they are read.
+/// Most bytes of a row.
 const MOST_ROW_BYTES: u64 = 1 << 26;
-const MOST_RESERVED_BYTES: u64 = 1 << 24;
+const SPINNER: &str = "{spinner} {msg}";
 const TICK: Duration = Duration::from_millis(200);
 
 /// Reports data sets.
 ///
 /// # Errors
 /// One is no data set, or the cluster has no result.
-pub fn read(scheduler: &str, folders: &[PathBuf], sample: Option<f64>) -> Result<(Found, Files)> {
-    let mut plans = Vec::new();
-    for folder in folders {
-        let name = name_of_input(folder);
+pub fn read(scheduler: &str, sources: &[PathBuf], sample: Option<f64>) -> Result<(Found, Files)> {
+    for source in sources {
         ensure!(
-            folder.is_dir(),
-            "{name} is no data set; a cluster reads data sets only, to which `hmtt dataset add` adds captures"
+            is_url(source) || source.is_dir(),
+            "{} is no data set; a cluster reads data sets only, to which `hmtt dataset add` adds captures",
+            name_of_input(source)
         );
-        let dataset = Dataset::open(folder).with_context(|| name.clone())?;
-        let plan = dataset.plan_pieces().with_context(|| name.clone())?;
-        plans.push((name, dataset, plan));
     }
     let mut fold = Fold::new(combined(sample));
     let (mut first, mut reads) = (0, Vec::new());
-    for (name, dataset, plan) in plans {
-        for (memory, number) in plan.memories.iter().zip(first..) {
-            fold.known(number, &memory.known);
-            fold.end_piece(number);
-        }
-        let root = std::path::absolute(dataset.root())?;
-        let rows = analyse(scheduler, &root, &plan, sample, first, &mut fold)?;
+    for source in sources {
+        let (plan, rows) = analyse(scheduler, source, sample, first, &mut fold)?;
         first += plan.memories.len();
+        let name = name_of_input(source);
         reads.push(Read { name, kind: "data set", ending: plan.ending(rows) });
     }
     Ok((Found::new(fold.finish(), Vec::new()), Files::without_owners(reads)))
 }
 
-/// Has the pieces of a data set analysed. `first`: number of its first memory.
+/// Whether a source is the URL of an object store.
+fn is_url(source: &Path) -> bool {
+    source.to_str().is_some_and(|text| text.contains("://"))
+}
+
+/// Has a data set analysed. `first`: number of its first memory.
 fn analyse(
     scheduler: &str,
-    root: &Path,
-    plan: &Plan,
+    source: &Path,
     sample: Option<f64>,
     first: usize,
     fold: &mut Fold<Combined>,
-) -> Result<ReadRows> {
+) -> Result<(Plan, ReadRows)> {
     let mut command = scale_program::command(PROGRAM);
     command.args(["--cluster", scheduler]);
     if let Some(rate) = sample {
         command.args(["--sample", &rate.to_string()]);
     }
-    command.arg(root).stdin(Stdio::piped()).stdout(Stdio::piped());
+    // Executors have other working directories.
+    command.arg("--").arg(if is_url(source) { source.into() } else { absolute(source)? });
+    command.stdin(Stdio::null()).stdout(Stdio::piped());
     let child = command.spawn().map_err(|error| scale_program::failed(PROGRAM, error))?;
     let mut running = Running { child };
-    let progress = progress(scheduler, plan.pieces.len());
-    let input = running.child.stdin.take().context("no pipe to the program")?;
+    let progress = progress(scheduler);
     let output = running.child.stdout.take().context("no pipe from the program")?;
-    let sent = send(input, plan);
-    let mut output = BufReader::new(output);
-    let mut rows = ReadRows::default();
-    let mut joined = 0;
-    let read = (|| -> Result<()> {
-        for (piece, number) in plan.pieces.iter().zip(0..) {
-            let Some(bytes) = state(&mut output, number)? else { return Ok(()) };
-            let state = PieceState::from_bytes(&bytes)?;
-            rows.add(state.rows);
-            fold.append(first + piece.memory, state.found);
-            joined += 1;
-            progress.set_message(format!("{joined} of {} pieces joined", plan.pieces.len()));
-        }
-        Ok(())
-    })();
+    let read = join(BufReader::new(output), first, fold, &progress);
     progress.finish_and_clear();
-    // A program that has failed says why itself.
-    let status = match read.is_ok() {
-        true => running.child.wait()?,
-        false => running.end()?,
+    // A program that has failed says why itself, and its output ends early.
+    let status = match &read {
+        Err(_) if running.child.try_wait()?.is_none() => running.end()?,
+        _ => running.child.wait()?,
     };
-    read?;
     match status.code() {
         Some(0) => {}
         Some(code) => return Err(Printed(code as u8).into()),
-        None => bail!("{} was ended by a signal", PROGRAM.name),
+        None => {
+            read?;
+            bail!("{} was ended by a signal", PROGRAM.name)
+        }
     }
-    sent?;
-    ensure!(
-        joined == plan.pieces.len(),
-        "{} has returned {joined} of {} pieces",
-        PROGRAM.name,
-        plan.pieces.len()
-    );
-    Ok(rows)
+    read?.with_context(|| format!("{} has not returned all states", PROGRAM.name))
+}
+
+/// Reads a plan and joins the states of its pieces; `None` if the output ends early.
+fn join(
+    mut output: impl io::Read,
+    first: usize,
+    fold: &mut Fold<Combined>,
+    progress: &ProgressBar,
+) -> Result<Option<(Plan, ReadRows)>> {
+    let Some([bytes]) = numbers(&mut output)? else { return Ok(None) };
+    let mut text = Vec::new();
+    output.by_ref().take(bytes).read_to_end(&mut text)?;
+    if text.len() as u64 != bytes {
+        return Ok(None);
+    }
+    let plan: Plan = serde_json::from_slice(&text)
+        .with_context(|| format!("{} is of another version", PROGRAM.name))?;
+    for (memory, number) in plan.memories.iter().zip(first..) {
+        fold.known(number, &memory.known);
+        fold.end_piece(number);
+    }
+    let pieces = plan.pieces.len();
+    progress.set_message(format!("{pieces} pieces are being analysed"));
+    let mut rows = ReadRows::default();
+    for (piece, number) in plan.pieces.iter().zip(0..) {
+        let Some(bytes) = state(&mut output, number)? else { return Ok(None) };
+        let state = PieceState::from_bytes(&bytes)?;
+        rows.add(state.rows);
+        ensure!(piece.memory < plan.memories.len(), "{}: a piece of no memory", PROGRAM.name);
+        fold.append(first + piece.memory, state.found);
+        progress.set_message(format!("{} of {pieces} pieces joined", number + 1));
+    }
+    Ok(Some((plan, rows)))
 }
 
 /// A program that does not outlive its use.
@@ -132,49 +141,43 @@ impl Drop for Running {
     }
 }
 
-fn progress(scheduler: &str, pieces: usize) -> ProgressBar {
+fn progress(scheduler: &str) -> ProgressBar {
     let is_shown = io::stderr().is_terminal();
     let target = if is_shown { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
     let progress = ProgressBar::with_draw_target(None, target);
-    progress.set_message(format!("{pieces} pieces, analysed by {scheduler}"));
+    if let Ok(style) = ProgressStyle::with_template(SPINNER) {
+        progress.set_style(style);
+    }
+    progress.set_message(format!("analysed by {scheduler}"));
     progress.enable_steady_tick(TICK);
     progress
 }
 
-/// Sends the pieces, one in each line.
-fn send(input: ChildStdin, plan: &Plan) -> Result<()> {
-    let mut input = BufWriter::new(input);
-    for piece in &plan.pieces {
-        serde_json::to_writer(&mut input, piece)?;
-        input.write_all(b"\n")?;
+/// Reads numbers; `None` if the output has ended.
+fn numbers<const COUNT: usize>(output: &mut impl io::Read) -> Result<Option<[u64; COUNT]>> {
+    let mut all = [0; COUNT];
+    for (at, number) in all.iter_mut().enumerate() {
+        let mut bytes = [0; 8];
+        match output.read_exact(&mut bytes) {
+            Ok(()) => *number = u64::from_le_bytes(bytes),
+            Err(error) if error.kind() == ErrorKind::UnexpectedEof && at == 0 => return Ok(None),
+            Err(error) => return Err(error.into()),
+        }
     }
-    Ok(input.flush()?)
+    Ok(Some(all))
 }
 
-/// Reads the rows of the next state, which must be that of a piece; `None` at the end.
+/// Reads the rows of the next state, which must be that of a piece; `None` if the output ends early.
 fn state(output: &mut impl io::Read, piece: u64) -> Result<Option<Vec<u8>>> {
     let mut bytes = Vec::new();
     loop {
-        let mut numbers = [0; NUMBERS * 8];
-        let mut read = 0;
-        while read < numbers.len() {
-            match output.read(&mut numbers[read..])? {
-                0 if read == 0 && bytes.is_empty() => return Ok(None),
-                0 => bail!("{}: a state ends early", PROGRAM.name),
-                count => read += count,
-            }
-        }
-        let [number, all, row] = [0, 8, 16]
-            .map(|at| u64::from_le_bytes(numbers[at..at + 8].try_into().unwrap_or_default()));
+        let Some([number, all, row]) = numbers(output)? else { return Ok(None) };
         let left = all.saturating_sub(bytes.len() as u64);
         ensure!(
             number == piece && row > 0 && row <= left.min(MOST_ROW_BYTES),
             "{}: a state is not in order",
             PROGRAM.name
         );
-        if bytes.is_empty() {
-            bytes.reserve(all.min(MOST_RESERVED_BYTES) as usize);
-        }
         let begin = bytes.len();
         bytes.resize(begin + row as usize, 0);
         output.read_exact(&mut bytes[begin..])?;

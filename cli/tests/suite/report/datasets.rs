@@ -60,7 +60,6 @@ fn what_data_sets_and_clusters_cannot_do_is_an_error() {
             1,
             "is no data set; a cluster reads data sets only",
         ),
-        (&["--cluster", "host", text(folder.path())], 1, "is no data set"),
         (
             &["--cluster", "host", text(&data)],
             1,

@@ -1,16 +1,18 @@
-//! The program `hmtt-report-cluster`, which `hmtt report --cluster` executes: standard input has pieces of a data set, each as
-//! a line of JSON, and standard output gets their states, each in rows of three numbers of 8 bytes, little endian, and bytes:
-//! number of the piece, bytes of the whole state, bytes of the row.
+//! The program `hmtt-report-cluster`, which `hmtt report --cluster` executes: standard output gets the pieces of a data set, and
+//! their states in order. Numbers have 8 bytes, little endian.
+//!
+//! - The bytes of the plan, and the plan as JSON.
+//! - For each state, rows: number of the piece, bytes of the whole state, bytes of the row, and these.
 
-use std::io::{self, BufRead, Write};
-use std::path::PathBuf;
+use std::io::{self, Write};
 use std::process::ExitCode;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use clap::Parser;
-use hmtt_cluster::{Address, Analysed, StateRow, analyse};
-use hmtt_dataset::Piece;
+use hmtt_cluster::{Address, Analysed, StateRow, analyse, plan};
+use hmtt_sql::EngineError;
 use hmtt_sql::command::{Ended, interruptible, report, report_as};
+use rustix::process::{Signal, set_parent_process_death_signal};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -28,8 +30,8 @@ struct Arguments {
     /// The part of all lines of which reuse distances are found
     #[arg(long, value_name = "RATE")]
     sample: Option<f64>,
-    /// Folder of the data set, the same on all machines
-    root: PathBuf,
+    /// Folder of the data set, the same on all machines, or URL of one in an object store
+    source: String,
 }
 
 fn main() -> ExitCode {
@@ -45,14 +47,20 @@ fn main() -> ExitCode {
 }
 
 fn run(arguments: Arguments) -> Result<Ended<()>> {
-    let piece = |line: io::Result<String>| -> Result<Piece> { Ok(serde_json::from_str(&line?)?) };
-    let pieces: Result<Vec<Piece>> = io::stdin().lock().lines().map(piece).collect();
-    let pieces = pieces.context("standard input has no pieces of a data set")?;
-    let analysed = Analysed { root: arguments.root, sample: arguments.sample };
+    // Who reads the states has ended: the cluster then has nothing to do for it.
+    set_parent_process_death_signal(Some(Signal::TERM))?;
+    let Arguments { cluster, sample, source } = arguments;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(interruptible(async {
+        let plan = plan(&source).await.map_err(EngineError::from)?;
+        let text = serde_json::to_vec(&plan)?;
         let mut output = io::stdout().lock();
-        analyse(&pieces, analysed, arguments.cluster, |row| write(&mut output, row)).await?;
+        output.write_all(&(text.len() as u64).to_le_bytes())?;
+        output.write_all(&text)?;
+        output.flush()?;
+        let analysed = Analysed { source, sample };
+        let done = analyse(&plan.pieces, analysed, cluster, |row| write(&mut output, row)).await;
+        done.map_err(EngineError::from)?;
         Ok(output.flush()?)
     }))
 }

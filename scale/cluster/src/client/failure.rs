@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use datafusion::common::DataFusionError;
 
 use crate::address::Address;
+use crate::external::external;
 use crate::slots;
 
 /// The reason why a query on a cluster has no result.
@@ -82,11 +83,6 @@ pub enum ClusterError {
         /// Why.
         reason: String,
     },
-}
-
-/// The error of a cluster for the query engine.
-pub fn external(error: ClusterError) -> DataFusionError {
-    DataFusionError::External(Box::new(error))
 }
 
 /// Parts of messages of files that cannot be opened.

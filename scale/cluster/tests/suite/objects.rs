@@ -15,6 +15,7 @@ use hmtt_test_support::files::skipped;
 
 use crate::cluster::{Client, Cluster, failed, start_scheduler, succeeded};
 use crate::queries::embedded;
+use crate::report::{hmtt, report};
 use crate::samples::{dataset, tag_map};
 use server::{Server, settings};
 
@@ -93,6 +94,27 @@ fn a_data_set_of_a_web_server_has_the_rows_of_the_one_on_a_disk() {
         return skipped("no wsgidav; run `sh tools/setup.sh scale`");
     };
     assert_same_rows(&data, &map, &format!("{}/data", server.endpoint), &server.endpoint);
+}
+
+#[test]
+fn a_data_set_in_an_object_store_has_the_report_of_the_one_on_a_disk() {
+    let Some(hmtt) = hmtt() else {
+        return skipped("target/debug/hmtt is not built; `make test` builds it");
+    };
+    let Some(server) = Server::s3() else {
+        return skipped("no moto; run `sh tools/setup.sh scale`");
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let data = dataset(folder.path());
+    copy(&server, &data, "data");
+    let cluster = cluster(&server.endpoint);
+    let (expected, _) = report(&hmtt, &[], &data, &[]);
+    let arguments = ["--cluster", &cluster.scheduler.address];
+    let url = Path::new("s3://bucket/data");
+    let (found, _) = report(&hmtt, &arguments, url, &settings(&server.endpoint));
+    for name in ["report", "complete", "missing", "notes"] {
+        assert_eq!(found[name], expected[name], "{name}");
+    }
 }
 
 #[test]

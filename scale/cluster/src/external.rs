@@ -1,0 +1,10 @@
+//! Passes errors of other libraries through the query engine.
+
+use std::error::Error;
+
+use datafusion::common::DataFusionError;
+
+/// An error for the query engine.
+pub fn external(error: impl Error + Send + Sync + 'static) -> DataFusionError {
+    DataFusionError::External(Box::new(error))
+}
