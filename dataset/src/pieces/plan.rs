@@ -102,7 +102,9 @@ impl Board {
         for hour in hours {
             let mut parts = self.parts.remove(&hour).unwrap_or_default();
             parts.sort();
-            let range = self.in_hour(hour);
+            // Without sessions, the piece is between those of the pieces around it.
+            let end = ranges.last().map_or(0, |range| range.end);
+            let range = self.in_hour(hour).unwrap_or(end..end);
             let mut in_piece: Vec<Session> = range
                 .clone()
                 .map(|at| {
@@ -129,9 +131,10 @@ impl Board {
             });
         }
         for (piece, pair) in plan.pieces[first..].iter_mut().zip(ranges.windows(2)) {
-            // From behind the last session of the piece up to the first one of the next.
-            let between = pair[0].end..(pair[1].start + 1).min(restarts.len());
-            piece.restarts_after = restarts.get(between).unwrap_or_default().contains(&true);
+            // From behind the last session of the piece up to the first one of the next, if that has any.
+            let next = pair[1].clone().next().map_or(pair[0].end, |next| next + 1);
+            let between = restarts.get(pair[0].end..next).unwrap_or_default();
+            piece.restarts_after = between.contains(&true);
         }
         plan.memories.push(memory);
     }
@@ -200,14 +203,14 @@ impl Board {
     }
 
     /// The sessions that have frames in an hour.
-    fn in_hour(&self, hour: Hour) -> Range<usize> {
+    fn in_hour(&self, hour: Hour) -> Option<Range<usize>> {
         let of = self::hour;
         let is_in = |session: &SessionRow| {
             of(session.first_arrival) <= hour && of(session.last_arrival) >= hour
         };
         let first = self.sessions.iter().position(is_in);
         let last = self.sessions.iter().rposition(is_in);
-        first.zip(last).map_or(0..0, |(first, last)| first..last + 1)
+        first.zip(last).map(|(first, last)| first..last + 1)
     }
 
     fn session(&self, at: usize, restarts: bool, lost: Option<&(Hour, PlacedGap)>) -> Session {

@@ -181,6 +181,26 @@ fn captures_that_are_not_in_runs_are_left_out_and_counted() {
     );
 }
 
+#[test]
+fn an_hour_that_is_not_in_runs_is_no_restart() {
+    let folder = tempfile::tempdir().unwrap();
+    let hour = Duration::from_secs(3600);
+    let captures = [0, 1, 2].map(|number: u32| {
+        let capture = folder.path().join(format!("{number}.pcapng"));
+        // The bytes of the captures differ in their times.
+        write(&capture, &session(), BEFORE_THE_HOUR + hour * number - STEP * 1000, STEP)
+    });
+    let mut expected = of_capture(&captures[0]).0.remove(0);
+    expected.push(Passed::Restart);
+    expected.extend(of_capture(&captures[2]).0.remove(0));
+    let dataset = dataset(folder.path(), &captures);
+    let (_, second) = dataset.parts_of(Table::Runs).unwrap().remove(1);
+    std::fs::remove_file(dataset.root().join(second)).unwrap();
+    let (found, ending) = of_dataset(&dataset);
+    assert!(found == [expected]);
+    assert_eq!(ending.accesses, 4000);
+}
+
 /// What analyses of all pieces have found, as JSON.
 fn results(found: &Combined) -> serde_json::Value {
     serde_json::to_value(found.result()).unwrap()
