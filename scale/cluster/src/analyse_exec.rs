@@ -196,7 +196,7 @@ fn analyse_piece(
     state.map_err(|error| external(copies::renamed(&error, folder.path(), source)))
 }
 
-/// Analyses the pieces of a batch, as long as somebody reads the rows.
+/// Analyses the pieces of a batch, as long as the rows are read.
 fn analyse(
     batch: &RecordBatch,
     analysed: &Analysed,

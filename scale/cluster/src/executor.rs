@@ -22,7 +22,7 @@ const HEARTBEAT_S: u64 = 2;
 const RESULT_AGE_S: u64 = 24 * 3600;
 const CLEANUP_INTERVAL_S: u64 = 600;
 
-/// What an executor is told.
+/// Settings of an executor.
 #[derive(Clone, Debug)]
 pub struct ExecutorOptions {
     /// Address of the scheduler.

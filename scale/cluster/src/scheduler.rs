@@ -27,7 +27,7 @@ const NO_EXECUTOR_S: u64 = 10;
 /// How long the result of a query is kept whose client has not removed it: longer than a slow client reads.
 const RESULT_AGE_S: u64 = 24 * 3600;
 
-/// What a scheduler is told.
+/// Settings of a scheduler.
 #[derive(Clone, Debug)]
 pub struct SchedulerOptions {
     /// Address at which it listens. Port 0: any.

@@ -47,7 +47,7 @@ fn main() -> ExitCode {
 }
 
 fn run(arguments: Arguments) -> Result<Ended<()>> {
-    // Who reads the states has ended: the cluster then has nothing to do for it.
+    // Without the program that reads the states, the cluster would analyse in vain.
     set_parent_process_death_signal(Some(Signal::TERM))?;
     let Arguments { cluster, sample, source } = arguments;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
