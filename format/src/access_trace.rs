@@ -60,22 +60,22 @@ mod chunk;
 mod derived;
 mod function;
 mod kept;
+mod others;
 mod unrecorded;
 
 pub use accuracy::Accuracy;
-pub use block::{
-    Access, BlockAccesses, MOST_ACCESSES, MOST_DERIVED, MOST_PARTS, MOST_SLOTS, Made, Part, Place,
-};
+pub use block::{Access, BlockAccesses, MOST_DERIVED, MOST_PARTS, MOST_SLOTS, Made, Part, Place};
 pub use chunk::{CHUNK_HEADER_BYTES, ChunkHeader, HEADER_BYTES, header};
 pub use derived::{Derived, Operation};
 pub use function::Function;
 pub use kept::{Kept, MOST_KEPT, Repeated};
+pub use others::{Known, MOST_ACCESSES, Other};
 pub use unrecorded::{Continuation, Unrecorded};
 
 /// First bytes of a file.
 pub const MAGIC: [u8; 8] = *b"HMTTACCS";
 /// Version of the format.
-pub const VERSION: u32 = 5;
+pub const VERSION: u32 = 6;
 /// Flag of a file: only some of the accesses were to be recorded.
 pub const CHOSEN: u32 = 1;
 /// Kind of a chunk: descriptions of blocks, as [`BlockAccesses`] defines them.

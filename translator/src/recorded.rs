@@ -10,7 +10,8 @@
 //! elements it has accessed.
 //!
 //! The blocks of a superblock record as one: registers that an earlier block has stored have no other slot. If its path is
-//! left, only the slots up to there are written.
+//! left, only the slots up to there are written. Accesses are chosen [in each of its blocks by itself, or in all of
+//! them](Scope).
 //!
 //! Where a block is interrupted, the controller notes how many of its instructions were executed. If the next one is a
 //! repeated string instruction, it stores the registers after it as they are then.
@@ -20,14 +21,14 @@ mod places;
 mod registers;
 
 use hmtt_format::access_trace::{
-    Access as Recording, BlockAccesses, MOST_SLOTS, Part, Place, Repeated, SLOT_BYTES,
+    Access as Recording, BlockAccesses, Known, MOST_SLOTS, Other, Part, Place, Repeated, SLOT_BYTES,
 };
 use iced_x86::{Instruction, InstructionInfoFactory, OpAccess, OpKind, Register};
 
 use crate::block::{Block, MAX_INSTRUCTIONS, Operation};
 use crate::extent::Extent;
 use crate::layout::{PAGE_BYTES, ring};
-use crate::selection::{self, Access, Equality, Operand, Selection, Selector, path_accesses};
+use crate::selection::{Access, Coverage, Equality, Operand, Selection, Selector, path_accesses};
 use places::{Addressed, Located, Places, register};
 use registers::State;
 
@@ -40,14 +41,26 @@ const _: () =
 /// Which accesses are recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Choice {
-    /// How they are chosen among those of a block.
+    /// How they are chosen among those of a scope.
     pub selector: Selector,
+    /// Among which accesses they are chosen.
+    pub scope: Scope,
     /// Which of them are equal.
     pub equality: Equality,
     /// Only those of this direction, if there is one.
     pub direction: Option<Direction>,
     /// Which blocks without chosen accesses write their numbers, too.
     pub silence: Silence,
+}
+
+/// Among which accesses some are chosen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// Those of a basic block, also where it is part of a superblock.
+    Block,
+    /// Those of a superblock, or of a basic block that is executed by itself. Of a superblock of functions of which not the same is
+    /// recorded, they are those of its blocks one after the other of which the same is.
+    Superblock,
 }
 
 /// Which blocks without chosen accesses write nothing.
@@ -63,6 +76,7 @@ impl Choice {
     /// All accesses, and all blocks.
     pub const EVERY: Choice = Choice {
         selector: Selector::Every,
+        scope: Scope::Block,
         equality: Equality::Values,
         direction: None,
         silence: Silence::Never,
@@ -126,31 +140,33 @@ fn is_repeated(instruction: &Instruction) -> bool {
         .any(|used| used.register() == Register::RCX && !matches!(used.access(), OpAccess::Read))
 }
 
-/// What is chosen of the accesses of a block.
+/// What is chosen of the accesses of a scope.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Chosen {
-    /// Places in the block of the accesses that are meant: those of the wanted direction.
+    /// Places in the scope of the accesses that are meant: those of the wanted direction.
     pub meant: Vec<usize>,
     /// What is chosen of them, by index in [`meant`](Self::meant).
     pub selection: Selection,
 }
 
 impl Chosen {
-    /// Chooses accesses of a block.
-    pub fn of(block: &Block, accesses: &[Access], choice: &Choice) -> Self {
-        let selector = match block.extent {
+    /// Chooses among the accesses of a scope: of blocks that are executed one after the other, of all of which as much is recorded as
+    /// of the first one.
+    pub fn of(scope: &[Block], accesses: &[Access], choice: &Choice) -> Self {
+        let extent = scope.first().map_or(Extent::Nothing, |block| block.extent);
+        let selector = match extent {
             Extent::By(selector) => selector,
             Extent::Nothing | Extent::Chosen => choice.selector,
         };
         let is_meant = |one: &Access| {
-            block.extent != Extent::Nothing && choice.direction.is_none_or(|it| it == one.direction)
+            extent != Extent::Nothing && choice.direction.is_none_or(|it| it == one.direction)
         };
         let meant: Vec<usize> =
             (0..accesses.len()).filter(|place| is_meant(&accesses[*place])).collect();
         let own: Vec<Access> = match (selector, choice.equality) {
-            // Classes are those of the block alone, whatever is known from blocks before it.
+            // Classes are those of the scope alone, whatever is known from blocks before it.
             (Selector::Representatives { .. }, equality) => {
-                let own = selection::accesses(block, equality);
+                let own = path_accesses(scope, equality);
                 meant.iter().map(|place| own[*place]).collect()
             }
             (Selector::Every, _) => meant.iter().map(|place| accesses[*place]).collect(),
@@ -158,11 +174,32 @@ impl Chosen {
         Chosen { selection: selector.select(&own), meant }
     }
 
-    /// Places of the chosen accesses in the block, in program order, and how many each represents.
-    pub fn places(&self) -> impl Iterator<Item = (usize, u16)> {
-        let represents = |one: &usize| self.selection.represents(*one) as u16;
-        self.selection.chosen.iter().map(move |one| (self.meant[*one], represents(one)))
+    /// Places of the chosen accesses in the scope, in program order.
+    pub fn places(&self) -> impl Iterator<Item = usize> {
+        self.selection.chosen.iter().map(|one| self.meant[*one])
     }
+
+    /// Places of the accesses that were not chosen, in program order, and what is known of them by chosen ones, by their place among
+    /// these.
+    fn others(&self) -> impl Iterator<Item = (usize, Known)> {
+        let Selection { chosen, representatives, represented_by, .. } = &self.selection;
+        let chosen_place = |class: usize| {
+            chosen.partition_point(|one| *one < representatives[class].access) as u16
+        };
+        let known = move |class: usize| match representatives[class].coverage {
+            Coverage::Traced => Known::Address(chosen_place(class)),
+            Coverage::Near(other) => Known::Chunk(chosen_place(other)),
+            Coverage::Missed => Known::Nothing,
+        };
+        let is_chosen = |one: usize| chosen.binary_search(&one).is_ok();
+        let all = represented_by.iter().enumerate().filter(move |(one, _)| !is_chosen(*one));
+        all.map(move |(one, class)| (self.meant[one], class.map_or(Known::Nothing, known)))
+    }
+}
+
+/// The scopes of a path, as ranges of its blocks.
+fn scopes(blocks: &[Block], scope: Scope) -> impl Iterator<Item = &[Block]> {
+    blocks.chunk_by(move |one, next| scope == Scope::Superblock && one.extent == next.extent)
 }
 
 impl Recorded {
@@ -204,26 +241,31 @@ impl Recorded {
         keeps: bool,
     ) -> (Self, Vec<usize>) {
         let found = path_accesses(blocks, Equality::Values);
-        let mut chosen = Vec::new();
-        let (mut all, mut near, mut from, mut before) = (0, 0, 0, 0);
-        for block in blocks {
-            let end = before + block.operations.len();
+        let (mut chosen, mut others) = (Vec::new(), Vec::new());
+        let (mut from, mut before) = (0, 0);
+        for scope in scopes(blocks, choice.scope) {
+            let end = before + scope.iter().map(|block| block.operations.len()).sum::<usize>();
             let to = found.partition_point(|access| access.operation < end);
-            let part = Chosen::of(block, &found[from..to], choice);
-            chosen.extend(part.places().map(|(at, represents)| (from + at, represents)));
-            let accuracy = part.selection.accuracy();
-            (all, near) = (all + accuracy.accesses, near + accuracy.near);
+            let part = Chosen::of(scope, &found[from..to], choice);
+            let first = chosen.len() as u16;
+            others.extend(part.others().map(|(at, known)| {
+                let known = match known {
+                    Known::Address(index) => Known::Address(first + index),
+                    Known::Chunk(index) => Known::Chunk(first + index),
+                    Known::Nothing => Known::Nothing,
+                };
+                Other { operation: found[from + at].operation as u16, known }
+            }));
+            chosen.extend(part.places().map(|at| found[from + at]));
             (from, before) = (to, end);
         }
-        let represents: Vec<u16> = chosen.iter().map(|(_, represents)| *represents).collect();
-        let found: Vec<Access> = chosen.iter().map(|(access, _)| found[*access]).collect();
+        let found = chosen;
         let operations: Vec<&Operation> =
             blocks.iter().flat_map(|block| &block.operations).collect();
         let mut recorded = Recorded::default();
         recorded.accesses.start = blocks.first().map_or(0, |block| block.start.0);
         recorded.accesses.instructions = operations.len() as u16;
-        [recorded.accesses.all, recorded.accesses.near] =
-            [all, near].map(|sum| sum.min(u16::MAX.into()) as u16);
+        recorded.accesses.others = others;
         let (state, addresses) = addresses(&operations, &found);
         let values = addresses.iter().flatten().map(|one| &one.value);
         let mut places = Places::new(&state.nodes, values);
@@ -270,9 +312,7 @@ impl Recorded {
         recorded.accesses.derived = places.derived();
         recorded.slots = places.slots;
         recorded.accesses.slots = recorded.slots.len() as u16;
-        for (access, represents) in recorded.accesses.accesses.iter_mut().zip(represents) {
-            access.represents = represents;
-        }
+        recorded.accesses.count_represented();
         (recorded, kept)
     }
 

@@ -1,6 +1,6 @@
-//! Selects the memory accesses of a block that represent the others.
+//! Selects the memory accesses of a block, or of blocks that are executed one after the other, that represent the others.
 //!
-//! [`accesses`] finds the accesses of a [`Block`](crate::block::Block) with the expressions of their addresses. A
+//! [`path_accesses`] finds the accesses of [blocks](crate::block::Block) with the expressions of their addresses. A
 //! [`Selector`] chooses which of them are traced, and [`Accuracy`](hmtt_format::access_trace::Accuracy) states how many of all accesses the traced ones
 //! account for. Nothing is emitted or executed here.
 //!
@@ -13,11 +13,12 @@
 //! The authors' program, `smtracer` of Hijacker, counts an instruction that reads and writes memory as one access, and
 //! finds static memory by relocations. Linked programs have none, so here the template is decided by the operand alone.
 //!
-//! Invariant: accesses of one execution of a block have the same address if their expressions are equal. Expressions of
-//! different blocks, or of different executions, must not be compared.
+//! Invariant: accesses of one execution of a block, or of such blocks, have the same address if their expressions are equal. Expressions
+//! that were not found together, or those of different executions, must not be compared.
 //!
-//! Time and memory are at most quadratic in the number of accesses of a block, which has at most
-//! [`MAX_INSTRUCTIONS`](crate::block::MAX_INSTRUCTIONS).
+//! Time and memory are at most quadratic in the number of accesses. A block has at most
+//! [`MAX_INSTRUCTIONS`](crate::block::MAX_INSTRUCTIONS) instructions, and a superblock
+//! [`MOST_PARTS`](hmtt_format::access_trace::MOST_PARTS) blocks.
 
 mod accesses;
 mod distance;

@@ -314,14 +314,14 @@ impl Regulator {
 
 #[cfg(test)]
 mod tests {
-    use hmtt_translator::recorded::Silence;
+    use hmtt_translator::recorded::{Scope, Silence};
     use hmtt_translator::selection::Equality;
 
     use super::*;
 
     fn regulator(budget: &str, selector: Selector) -> Regulator {
         let (equality, direction, silence) = (Equality::Values, None, Silence::Never);
-        let choice = Choice { selector, equality, direction, silence };
+        let choice = Choice { selector, scope: Scope::Block, equality, direction, silence };
         Regulator::new(budget.parse().unwrap(), choice, Chunk::new(64).unwrap())
     }
 

@@ -11,7 +11,7 @@ use hmtt_translator::cache::Instrument;
 use hmtt_translator::control::{MonitorCpu, Options, check_cpu};
 use hmtt_translator::monitor::hot::Thresholds;
 use hmtt_translator::monitor::tally::Recording;
-use hmtt_translator::recorded::{Choice, Silence};
+use hmtt_translator::recorded::{Choice, Scope, Silence};
 use hmtt_translator::selection::{Chunk, Equality, Omega, Selector};
 
 use super::budget::{Budget, Regulator};
@@ -44,7 +44,7 @@ pub struct TraceOptions {
     /// Record writes only
     #[arg(long)]
     writes: bool,
-    /// Record this share of each block's accesses with different addresses, those that tell most of the others (1% to 100%)
+    /// Record this share of the accesses with different addresses of each block, those that tell most of the others (1% to 100%)
     #[arg(long, value_name = "PERCENT", value_parser = omega, group = "shares")]
     omega: Option<Omega>,
     /// Of accesses that are probably in the same piece of memory of this many bytes one is enough
@@ -53,11 +53,14 @@ pub struct TraceOptions {
     /// Which accesses of a block have the same address for sure
     #[arg(long, value_enum, default_value_t = EqualityName::Values, requires = "shares")]
     equality: EqualityName,
+    /// Among which accesses some are chosen
+    #[arg(long, value_enum, default_value_t = ScopeName::Block, requires = "shares")]
+    scope: ScopeName,
     /// Record all executions of blocks without chosen accesses too, so that shares of all accesses are exact
     #[arg(long)]
     all_blocks: bool,
     /// Do not build superblocks of hot paths, whose blocks record their accesses together
-    #[arg(long)]
+    #[arg(long, conflicts_with = "scope")]
     no_superblocks: bool,
     /// Record for some time, then let the program run natively for some time, and so on, as 100ms/2s
     #[arg(long, value_name = "ON/OFF", conflicts_with = "cache")]
@@ -93,6 +96,24 @@ impl From<EqualityName> for Equality {
         match name {
             EqualityName::Versions => Equality::Versions,
             EqualityName::Values => Equality::Values,
+        }
+    }
+}
+
+/// Among which accesses some are chosen.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ScopeName {
+    /// Those of a basic block
+    Block,
+    /// Those of a superblock, or of a basic block that is executed by itself
+    Superblock,
+}
+
+impl From<ScopeName> for Scope {
+    fn from(name: ScopeName) -> Self {
+        match name {
+            ScopeName::Block => Scope::Block,
+            ScopeName::Superblock => Scope::Superblock,
         }
     }
 }
@@ -136,7 +157,7 @@ impl TraceOptions {
         let is_whole = selector == Selector::Every && direction.is_none() && !has_rules;
         let is_loud = is_whole || self.all_blocks || self.no_superblocks || self.budget.is_some();
         let silence = if is_loud { Silence::Never } else { Silence::Superblocks };
-        Choice { selector, equality, direction, silence }
+        Choice { selector, scope: self.scope.into(), equality, direction, silence }
     }
 
     /// Blocks signals and creates the output file, before any other thread starts. `prints`: whether the program may print on

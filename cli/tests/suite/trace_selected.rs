@@ -11,6 +11,7 @@ use crate::trace::{ACCESSES, decoded};
 use crate::{LargeFile, hmtt, scratch, skipped};
 
 const BUSY: &str = include_str!("monitor/busy.c");
+const LOOP: &str = include_str!("trace/loop_of_blocks.c");
 
 /// Records a program at the same addresses each time. `None`: that is not possible here.
 pub fn traced(name: &str, program: &Path, options: &[&str]) -> Option<PathBuf> {
@@ -110,11 +111,7 @@ fn representatives_are_among_the_accesses_of_the_full_trace() {
         let paths = [&*file, &*output].map(|path| path.to_str().unwrap());
         let converted = hmtt(&[&["convert", "--weighted", "-f"], &paths[..]].concat());
         assert_eq!((converted.status.code(), output.text() == text), (Some(0), true), "{omega}");
-        let weights = text.lines().filter(|line| !line.starts_with('#')).map(|line| {
-            let word = line.split(" x").nth(1).unwrap();
-            word.split(' ').next().unwrap().parse::<u64>().unwrap()
-        });
-        let represented = weights.sum::<u64>();
+        let represented = weights(&text).sum::<u64>();
         let account = number("represented_accesses");
         assert!((represented..represented + 10).contains(&account), "{omega}");
         shares.push((found.len(), chosen["minimal_accuracy"].as_f64().unwrap()));
@@ -126,6 +123,38 @@ fn representatives_are_among_the_accesses_of_the_full_trace() {
     assert_eq!(shares[2].1, 1.0, "all addresses are known: {shares:?}");
 }
 
+/// How many accesses each line represents.
+fn weights(text: &str) -> impl Iterator<Item = u64> {
+    text.lines().filter(|line| !line.starts_with('#')).map(|line| {
+        let word = line.split(" x").nth(1).unwrap();
+        word.split(' ').next().unwrap().parse().unwrap()
+    })
+}
+
+#[test]
+fn representatives_of_superblocks_are_fewer_and_account_for_as_much() {
+    let Some(program) = build("trace-scopes", LOOP, &["-static", "-no-pie", "-O1"]) else { return };
+    let Some(file) = traced("whole", &program, &[]) else { return };
+    let full = lines(&file);
+    let all = info(&file)["chosen"]["all_accesses"].as_u64().unwrap();
+    let mut lengths = Vec::new();
+    for scope in ["block", "superblock"] {
+        let options = ["--omega", "100%", "--chunk", "16", "--all-blocks", "--scope", scope];
+        let Some(file) = traced("scope", &program, &options) else { return };
+        let found = lines(&file);
+        assert!(are_among(&found, &full), "{scope}: {} of {}", found.len(), full.len());
+        let chosen = &info(&file)["chosen"];
+        assert_eq!(chosen["all_accesses"], all, "{scope}");
+        assert_eq!(chosen["represented_accesses"], all, "{scope}");
+        let weighted = hmtt(&["decode", "--weighted", file.to_str().unwrap()]);
+        let represented = weights(&String::from_utf8(weighted.stdout).unwrap()).sum::<u64>();
+        // String instructions without elements have no lines, but count.
+        assert!((represented..represented + 10).contains(&all), "{scope}: {represented} of {all}");
+        lengths.push(found.len());
+    }
+    assert!(lengths[1] < lengths[0], "{lengths:?}");
+}
+
 #[test]
 fn refused_options_are_explained() {
     for (options, why) in [
@@ -133,6 +162,8 @@ fn refused_options_are_explained() {
         (&["--omega", "all"], "is no share, such as 25%"),
         (&["--omega", "10%", "--chunk", "0"], "at least one byte"),
         (&["--chunk", "64"], "--omega"),
+        (&["--scope", "superblock"], "--omega"),
+        (&["--omega", "10%", "--scope", "superblock", "--no-superblocks"], "cannot be used with"),
         (&["--reads", "--writes"], "cannot be used with"),
         (&["--writes", "--cache"], "caches are simulated with all accesses"),
         (&["-i", "main", "--all-blocks", "--cache"], "caches are simulated with all accesses"),

@@ -5,8 +5,6 @@
 
 use std::ops::AddAssign;
 
-use super::BlockAccesses;
-
 /// Numbers of accesses: of one execution of a block, or of many executions of many blocks.
 ///
 /// They are exact: `u128` holds the sum over 2^50 blocks, each with 2^14 accesses and 2^64 executions.
@@ -24,17 +22,6 @@ pub struct Accuracy {
 }
 
 impl Accuracy {
-    /// The accuracy of one execution of a block.
-    pub fn of(block: &BlockAccesses) -> Self {
-        let represents = block.accesses.iter().map(|access| u128::from(access.represents));
-        Accuracy {
-            accesses: block.all.into(),
-            traced: block.accesses.len() as u128,
-            equal: represents.sum(),
-            near: block.near.into(),
-        }
-    }
-
     /// The accuracy of a number of executions of the same block.
     #[must_use]
     pub fn times(self, executions: u64) -> Self {

@@ -7,7 +7,8 @@ use std::vec::Vec;
 
 use super::derived::Derived;
 use super::kept::{Kept, MOST_KEPT, Repeated};
-use super::{NOT_BEGUN, SLOT_BYTES};
+use super::others::{Known, MOST_ACCESSES, Other};
+use super::{Accuracy, NOT_BEGUN, SLOT_BYTES};
 use crate::Direction;
 
 /// Most parts of a path.
@@ -18,8 +19,6 @@ pub const MOST_SLOTS: usize = 1 << 10;
 pub const MOST_DERIVED: usize = 1 << 13;
 /// Most slots and derived values for each access and each kept value.
 pub const MOST_VALUES: usize = 8;
-/// Most accesses of a block or path.
-pub const MOST_ACCESSES: usize = 1 << 13;
 
 /// How the address of an access is found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -55,7 +54,8 @@ pub struct Access {
     pub operation: u16,
     /// Whether it reads or writes.
     pub direction: Direction,
-    /// Number of accesses of the block with its address, one of which is recorded.
+    /// Number of accesses of the block or path with its address, one of which is recorded. That follows from the
+    /// [others](BlockAccesses::others).
     pub represents: u16,
     /// Number of bytes; of one element if there are several, and 0 if it is not known.
     pub size: u32,
@@ -99,10 +99,8 @@ pub struct BlockAccesses {
     pub kept: Vec<Kept>,
     /// Its accesses that are recorded, in program order.
     pub accesses: Vec<Access>,
-    /// Number of all its accesses that might be recorded: those of the directions and functions that are wanted.
-    pub all: u16,
-    /// Number of accesses that none represents, but that are probably in a chunk of memory with a recorded one.
-    pub near: u16,
+    /// Its other accesses that might be recorded, in program order: those of the directions and functions that are wanted.
+    pub others: Vec<Other>,
     /// Of a path: its blocks. Each has a number, which is that of the path up to there.
     pub parts: Vec<Part>,
 }
@@ -153,10 +151,55 @@ impl BlockAccesses {
         let at_start = if kept > 0 { MOST_KEPT } else { 0 };
         let most = MOST_VALUES * (self.accesses.len() + kept) + at_start;
         kept <= MOST_KEPT
-            && self.accesses.len() <= MOST_ACCESSES
+            && self.accesses.len().max(self.others.len()) <= MOST_ACCESSES
             && usize::from(self.slots) <= MOST_SLOTS
             && self.derived.len() <= MOST_DERIVED
             && usize::from(self.given()) + self.derived.len() <= most
+    }
+
+    /// How many accesses it has that might be recorded.
+    pub fn all(&self) -> usize {
+        self.accesses.len() + self.others.len()
+    }
+
+    /// What some of its instructions account for, one after the other, if all before them were executed, too. What is probably known of an
+    /// access by one behind it counts where that is.
+    pub fn accuracy(&self, instructions: Range<usize>) -> Accuracy {
+        let is_within = |operation: u16| instructions.contains(&usize::from(operation));
+        let recorded = self.accesses.iter().filter(|one| is_within(one.operation)).count() as u128;
+        let mut accuracy =
+            Accuracy { accesses: recorded, traced: recorded, equal: recorded, near: 0 };
+        for other in &self.others {
+            accuracy.accesses += u128::from(is_within(other.operation));
+            let is_known = u128::from(self.known_from(other).is_some_and(is_within));
+            match other.known {
+                Known::Address(_) => accuracy.equal += is_known,
+                Known::Chunk(_) => accuracy.near += is_known,
+                Known::Nothing => {}
+            }
+        }
+        accuracy
+    }
+
+    /// Index of the instruction behind which it is known what is known of an access. `None`: that is never known.
+    fn known_from(&self, other: &Other) -> Option<u16> {
+        let of = |index: u16| self.accesses.get(usize::from(index)).map(|one| one.operation);
+        match other.known {
+            Known::Address(index) | Known::Chunk(index) => Some(of(index)?.max(other.operation)),
+            Known::Nothing => None,
+        }
+    }
+
+    /// Sets how many accesses each recorded one [represents](Access::represents), as the others state it.
+    pub fn count_represented(&mut self) {
+        self.accesses.iter_mut().for_each(|access| access.represents = 1);
+        for other in &self.others {
+            if let Known::Address(index) = other.known
+                && let Some(access) = self.accesses.get_mut(usize::from(index))
+            {
+                access.represents += 1;
+            }
+        }
     }
 
     /// How many values it has that are not derived: of slots, and those that it takes.
@@ -205,13 +248,13 @@ impl BlockAccesses {
     /// its slots, and those that are [derived](Self::derive) of them. `fs`: the base of that segment.
     ///
     /// Values that are missing count as 0. Numbers of elements that do not fit how far the pointer has moved are forged, and
-    /// count as 0, too.
+    /// count as 0, too. What accesses [represent](Made::represents) is that of a whole execution.
     #[inline]
-    pub fn made(&self, executed: usize, slots: &[u64], fs: u64, add: impl FnMut(Made)) {
-        self.made_by(0..self.accesses.len(), executed, slots, fs, add);
+    pub fn made(&self, executed: usize, slots: &[u64], fs: u64, mut add: impl FnMut(Made)) {
+        self.made_by(0..self.accesses.len(), executed, slots, fs, |_, made| add(made));
     }
 
-    /// Those of some of its accesses, all of each instruction, as [`made`](Self::made) does.
+    /// Those of some of its accesses, all of each instruction, with their indexes, as [`made`](Self::made) does.
     #[inline]
     pub fn made_by(
         &self,
@@ -219,9 +262,10 @@ impl BlockAccesses {
         executed: usize,
         slots: &[u64],
         fs: u64,
-        mut add: impl FnMut(Made),
+        mut add: impl FnMut(usize, Made),
     ) {
         let value = |slot: u16| slots.get(usize::from(slot)).copied().unwrap_or(0);
+        let mut index = accesses.start;
         let mut rest = self.accesses.get(accesses).unwrap_or_default();
         while let [first, after @ ..] = rest {
             if usize::from(first.operation) > executed {
@@ -231,15 +275,19 @@ impl BlockAccesses {
                 let same = rest.iter().take_while(|it| it.operation == first.operation);
                 let (all, after) = rest.split_at(same.count());
                 rest = after;
+                let from = index;
+                index += all.len();
                 let elements = first.elements(left.map(value), pointer.map(value));
                 if elements > 0 {
-                    all.iter().for_each(|one| add(one.made(&value, fs, elements)));
+                    let made = all.iter().map(|one| one.made(&value, fs, elements));
+                    (from..).zip(made).for_each(|(index, made)| add(index, made));
                 }
                 continue;
             }
             if usize::from(first.operation) < executed {
-                add(first.made(&value, fs, 1));
+                add(index, first.made(&value, fs, 1));
             }
+            index += 1;
             rest = after;
         }
     }

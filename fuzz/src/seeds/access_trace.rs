@@ -3,8 +3,8 @@
 use hmtt::access_trace::Writer;
 use hmtt_format::Direction;
 use hmtt_format::access_trace::{
-    Access, BlockAccesses, CUT, Derived, FS_BASE, Function, Kept, NATIVE, Operation, Part, Place,
-    Repeated, START, Unrecorded, note,
+    Access, BlockAccesses, CUT, Derived, FS_BASE, Function, Kept, Known, NATIVE, Operation, Other,
+    Part, Place, Repeated, START, Unrecorded, note,
 };
 
 /// A block with an access of each kind.
@@ -41,8 +41,11 @@ fn block() -> BlockAccesses {
         derived: vec![half, sum],
         kept: Vec::new(),
         accesses,
-        all: 5,
-        near: 0,
+        others: vec![
+            Other { operation: 1, known: Known::Address(0) },
+            Other { operation: 2, known: Known::Chunk(4) },
+            Other { operation: 3, known: Known::Nothing },
+        ],
         parts,
     }
 }

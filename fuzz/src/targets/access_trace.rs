@@ -41,6 +41,12 @@ impl Visitor for Counts {
 pub fn check(bytes: &[u8]) {
     let _ = read(bytes, |_| {});
     let (blocks, units) = blocks(bytes);
+    for block in &blocks {
+        let instructions = usize::from(block.instructions);
+        let mut parts = block.accuracy(0..instructions / 2);
+        parts += block.accuracy(instructions / 2..instructions);
+        assert_eq!(parts, block.accuracy(0..instructions));
+    }
     let mut writer = Writer::new(Vec::new()).expect("memory can be written to");
     writer.blocks(&blocks).expect("memory can be written to");
     writer.units(7, units).expect("memory can be written to");

@@ -65,43 +65,46 @@ struct Counted<'v, V> {
 impl<'v, V: Visitor> Counted<'v, V> {
     /// Passes on a block, or the blocks of a path, and their accesses.
     #[inline]
-    fn execute(
+    fn execute<'n>(
         &mut self,
         number: u32,
-        numbered: &Numbered<'_>,
+        numbered: &Numbered<'n>,
         executed: usize,
-        numbers: &Numbers,
+        numbers: &'n Numbers,
         (slots, fs): (&[u64], u64),
     ) {
-        let block = numbered.block;
-        if block.parts.is_empty() {
-            let one = self.block(number, block, executed);
-            block.made(executed, slots, fs, |made| self.access(&one, made));
+        let recorded = numbered.block;
+        let (thread, functions) = (self.thread, self.functions);
+        let of = |number, block: &'n BlockAccesses, instructions| {
+            let index = (block.function as usize).checked_sub(1);
+            let function = index.and_then(|index| functions.get(index));
+            Executed { function, instructions, recorded, ..Executed::alone(thread, number, block) }
+        };
+        let represented = numbered.represented(executed);
+        let mut add = |one: &Executed<'_>, accesses| {
+            self.block(one);
+            recorded.made_by(accesses, executed, slots, fs, |index, made| {
+                let represents =
+                    represented.map_or(made.represents, |all| all.up_to(index, executed));
+                self.access(one, Made { represents, ..made });
+            });
+        };
+        if recorded.parts.is_empty() {
+            add(&of(number, recorded, executed), 0..recorded.accesses.len());
             return;
         }
-        for PartOf { number, block: part, instructions, accesses } in numbers.parts(numbered) {
+        for (part, recorded_number) in numbers.parts(numbered).zip(numbered.first..) {
+            let PartOf { number, block, instructions, accesses } = part;
             let own = executed.min(instructions.end) - instructions.start.min(executed);
-            let one = self.block(number, part, own);
-            block.made_by(accesses, executed, slots, fs, |made| self.access(&one, made));
+            let first = instructions.start;
+            add(&Executed { recorded_number, first, ..of(number, block, own) }, accesses);
         }
     }
 
     #[inline]
-    fn block<'b>(
-        &mut self,
-        number: u32,
-        block: &'b BlockAccesses,
-        instructions: usize,
-    ) -> Executed<'b>
-    where
-        'v: 'b,
-    {
-        let (thread, index) = (self.thread, (block.function as usize).checked_sub(1));
-        let function = index.and_then(|index| self.functions.get(index));
-        let executed = Executed { thread, number, block, function, instructions };
+    fn block(&mut self, executed: &Executed<'_>) {
         self.ending.blocks += 1;
-        self.visitor.block(&executed);
-        executed
+        self.visitor.block(executed);
     }
 
     #[inline]

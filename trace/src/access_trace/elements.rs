@@ -224,8 +224,7 @@ mod tests {
     #[test]
     fn single_accesses_have_no_limit() {
         let block = hmtt_format::access_trace::BlockAccesses::default();
-        let executed =
-            Executed { thread: 1, number: 1, block: &block, function: None, instructions: 1 };
+        let executed = Executed::alone(1, 1, &block);
         let mut found = Vec::new();
         let mut each = EachElement::new(|made| {
             found.push(made.address);
@@ -245,8 +244,7 @@ mod tests {
     #[test]
     fn executions_of_one_instruction_are_told_apart_until_the_closure_ends_it() {
         let block = hmtt_format::access_trace::BlockAccesses::default();
-        let executed =
-            Executed { thread: 1, number: 1, block: &block, function: None, instructions: 1 };
+        let executed = Executed::alone(1, 1, &block);
         let mut found = Vec::new();
         let mut each = EachElement::new(|made| {
             found.push(made.address.unwrap());

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use hmtt_format::access_trace::BlockAccesses;
+use hmtt_format::access_trace::{BlockAccesses, Known};
 
 /// Blocks and paths, by number.
 #[derive(Clone, Debug, Default)]
@@ -20,6 +20,45 @@ struct Described {
     accesses: Vec<Range<usize>>,
     /// Whether its parts are blocks that were described before it.
     is_valid: bool,
+    /// What its accesses represent; `None` if each one represents itself alone.
+    represented: Option<Represented>,
+}
+
+/// The accesses that each recorded one represents.
+#[derive(Clone, Debug)]
+pub struct Represented {
+    /// Of each recorded access, where its own begin, and where those of the last one end.
+    starts: Vec<u16>,
+    /// Indexes of their instructions, ascending for each recorded access.
+    operations: Vec<u16>,
+}
+
+impl Represented {
+    /// What the accesses of a block or path represent.
+    fn of(block: &BlockAccesses) -> Option<Self> {
+        let by = |known| match known {
+            Known::Address(index) => Some(usize::from(index)),
+            Known::Chunk(_) | Known::Nothing => None,
+        };
+        let equal = block.others.iter().filter_map(|one| Some((by(one.known)?, one.operation)));
+        let mut all: Vec<(usize, u16)> = equal.collect();
+        if all.is_empty() {
+            return None;
+        }
+        all.sort();
+        let start = |index| all.partition_point(|(by, _)| *by < index) as u16;
+        let starts = (0..=block.accesses.len()).map(start).collect();
+        Some(Represented { starts, operations: all.into_iter().map(|(_, it)| it).collect() })
+    }
+
+    /// How many accesses a recorded one represents, with itself, if only so many instructions were executed.
+    #[inline]
+    pub fn up_to(&self, access: usize, executed: usize) -> u16 {
+        let [from, to] =
+            [access, access + 1].map(|one| self.starts.get(one).copied().unwrap_or(0).into());
+        let own: &[u16] = self.operations.get(from..to).unwrap_or_default();
+        1 + own.partition_point(|operation| usize::from(*operation) < executed) as u16
+    }
 }
 
 /// A description up to a part.
@@ -48,8 +87,19 @@ pub struct Numbered<'n> {
     pub derived: u16,
     /// The number of the whole block or path.
     pub whole: u32,
+    /// The number of a block, or of the first block of a path.
+    pub first: u32,
+    represented: Option<&'n Represented>,
     /// Of a path: the accesses of each of its blocks, up to the last one that is meant.
     accesses: &'n [Range<usize>],
+}
+
+impl<'n> Numbered<'n> {
+    /// What its accesses represent, if that differs from what they say, because only so many of its instructions were executed.
+    #[inline]
+    pub fn represented(&self, executed: usize) -> Option<&'n Represented> {
+        self.represented.filter(|_| executed < usize::from(self.block.instructions))
+    }
 }
 
 /// A block of a path.
@@ -92,7 +142,8 @@ impl Numbers {
                 number < first && self.get(number).is_some_and(|one| one.block.parts.is_empty())
             };
             let is_valid = block.parts.iter().all(|part| is_block(part.block));
-            self.described.push(Described { block, accesses, is_valid });
+            let represented = Represented::of(&block);
+            self.described.push(Described { block, accesses, is_valid, represented });
         }
     }
 
@@ -102,12 +153,14 @@ impl Numbers {
         let index = (number as usize).checked_sub(1)?;
         let UpTo { described, part, instructions, slots, derived, whole } =
             *self.by_number.get(index)?;
-        let Described { block, accesses, is_valid } = self.described.get(described as usize)?;
+        let Described { block, accesses, is_valid, represented } =
+            self.described.get(described as usize)?;
         if !is_valid {
             return None;
         }
         let accesses = accesses.get(..=part as usize).unwrap_or_default();
-        Some(Numbered { block, instructions, slots, derived, whole, accesses })
+        let (first, represented) = (number - part, represented.as_ref());
+        Some(Numbered { block, instructions, slots, derived, whole, first, represented, accesses })
     }
 
     /// The blocks of a path, in order; nothing for a block. A part that is no block is left out.

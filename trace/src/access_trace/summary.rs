@@ -164,27 +164,50 @@ pub struct Summary {
     /// Lowest and highest address, if there is any.
     span: Span,
     unknown: u64,
-    /// What is recorded of each block, by number, how often it was executed, and the number of its function.
-    blocks: Vec<(Accuracy, u64, u32)>,
+    /// By the number of the description by which they were recorded.
+    recorded: Vec<Recorded>,
+    /// What was recorded of each block, in the execution that was recorded first, by number.
+    blocks: Vec<Option<Accuracy>>,
+}
+
+/// What is recorded of executions of a block, by itself or in a path.
+#[derive(Clone, Copy, Debug, Default)]
+struct Recorded {
+    /// What one execution accounts for.
+    accuracy: Accuracy,
+    executions: u64,
+    /// Number of its function.
+    function: u32,
+}
+
+/// The element with a number, if need be after others that were not there.
+#[inline]
+fn grown<T: Clone + Default>(all: &mut Vec<T>, number: u32) -> &mut T {
+    let number = number as usize;
+    if all.len() <= number {
+        all.resize(number + 1, T::default());
+    }
+    &mut all[number]
 }
 
 impl Summary {
-    /// How many accesses the recorded ones account for: of executed blocks, each once, and of all their executions.
+    /// How many accesses the recorded ones account for: of executed blocks, each once, as it was recorded first; and of all executions.
     pub fn accuracy(&self) -> [Accuracy; 2] {
-        let mut sums = [Accuracy::default(); 2];
-        for (block, executions, _) in &self.blocks {
-            sums[0] += block.times((*executions).min(1));
-            sums[1] += block.times(*executions);
-        }
-        sums
+        let sum = |all: &mut dyn Iterator<Item = Accuracy>| {
+            let mut sum = Accuracy::default();
+            all.for_each(|one| sum += one);
+            sum
+        };
+        let mut executions = self.recorded.iter().map(|one| one.accuracy.times(one.executions));
+        [sum(&mut self.blocks.iter().flatten().copied()), sum(&mut executions)]
     }
 
     /// How many accesses the recorded ones account for in all executions of each function, by its number.
     fn accuracy_by_function(&self) -> Vec<Accuracy> {
         let mut sums = vec![Accuracy::default(); self.functions.len()];
-        for (block, executions, function) in &self.blocks {
+        for Recorded { accuracy, executions, function } in &self.recorded {
             if let Some(sum) = sums.get_mut(*function as usize) {
-                *sum += block.times(*executions);
+                *sum += accuracy.times(*executions);
             }
         }
         sums
@@ -280,20 +303,17 @@ impl Visitor for Summary {
             self.place = place;
         }
         self.open.blocks += 1;
-        let number = executed.number as usize;
-        if self.blocks.len() <= number {
-            self.blocks.resize(number + 1, (Accuracy::default(), 0, 0));
+        let function = executed.block.function;
+        let recorded = grown(&mut self.recorded, executed.recorded_number);
+        if recorded.executions == 0 {
+            let instructions =
+                executed.first..executed.first + usize::from(executed.block.instructions);
+            recorded.accuracy = executed.recorded.accuracy(instructions);
+            recorded.function = function;
+            grown(&mut self.blocks, executed.number).get_or_insert(recorded.accuracy);
         }
-        let (accuracy, executions, function) = &mut self.blocks[number];
-        if *executions == 0 {
-            (*accuracy, *function) = (Accuracy::of(executed.block), executed.block.function);
-        }
-        *executions += 1;
-        let number = executed.block.function as usize;
-        if self.functions.len() <= number {
-            self.functions.resize(number + 1, (None, Sums::default()));
-        }
-        let (function, _) = &mut self.functions[number];
+        recorded.executions += 1;
+        let (function, _) = grown(&mut self.functions, function);
         if function.is_none() {
             *function = executed.function.cloned();
         }

@@ -33,8 +33,7 @@ fn block() -> BlockAccesses {
         derived: Vec::new(),
         kept: Vec::new(),
         accesses,
-        all: 2,
-        near: 0,
+        others: Vec::new(),
         parts,
     }
 }

@@ -25,6 +25,28 @@ pub struct Executed<'f> {
     /// How many of its instructions were executed. If the next one is a repeated string instruction, it may have accessed
     /// some of its elements. A file that is not what `hmtt trace` writes may have more than the block has.
     pub instructions: usize,
+    /// The description by which its accesses were recorded: that of the block, or of a path with it.
+    pub recorded: &'f BlockAccesses,
+    /// Number of that description, in the file; of a path up to this block.
+    pub recorded_number: u32,
+    /// Its first instruction, among those of that description.
+    pub first: usize,
+}
+
+impl<'f> Executed<'f> {
+    /// A block of no known function that was executed as a whole, and recorded by itself.
+    pub fn alone(thread: u32, number: u32, block: &'f BlockAccesses) -> Self {
+        Executed {
+            thread,
+            number,
+            block,
+            function: None,
+            instructions: block.instructions.into(),
+            recorded: block,
+            recorded_number: number,
+            first: 0,
+        }
+    }
 }
 
 /// A place at which accesses are missing.

@@ -64,7 +64,7 @@ impl<M: CacheMemory> Cache<M> {
         if let Some(choice) = self.settings.instrument.choice() {
             let fits = |length: &usize| {
                 let accesses = Recorded::new(&path[..*length], &choice).accesses;
-                accesses.is_possible() && usize::from(accesses.all) <= MOST_ACCESSES
+                accesses.is_possible() && accesses.all() <= MOST_ACCESSES
             };
             length = (2..=length).rev().find(fits).unwrap_or(0);
         }

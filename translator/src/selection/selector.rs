@@ -1,4 +1,4 @@
-//! Chooses which accesses of a block are traced.
+//! Chooses which accesses of a block, or of blocks one after the other, are traced.
 //!
 //! Equal accesses form a class, which its first access represents. Classes are chosen by score, as items of a knapsack
 //! problem that all have the same weight: as many as the setting allows.
@@ -28,8 +28,9 @@ pub struct Score {
 pub enum Coverage {
     /// Its representative is traced: the addresses of its accesses are known.
     Traced,
-    /// It is at distance zero from a traced representative: its chunk is probably known.
-    Near,
+    /// It is at distance zero from a traced representative, of which this is the index of the first one: its chunk is probably
+    /// known.
+    Near(usize),
     /// Nothing is known of it.
     Missed,
 }
@@ -75,17 +76,11 @@ impl Selection {
             let count = representative.score.count as u128;
             match representative.coverage {
                 Coverage::Traced => accuracy.equal += count,
-                Coverage::Near => accuracy.near += count,
+                Coverage::Near(_) => accuracy.near += count,
                 Coverage::Missed => {}
             }
         }
         accuracy
-    }
-
-    /// How many accesses a traced one represents: those that equal it.
-    pub fn represents(&self, access: usize) -> usize {
-        let class = self.represented_by.get(access).copied().flatten();
-        class.map_or(1, |class| self.representatives[class].score.count)
     }
 }
 
@@ -110,9 +105,13 @@ fn representatives(accesses: &[Access], omega: Omega, chunk: Chunk) -> Selection
     let near = neighbours(&classes, chunk);
     let mut representatives = scored(&classes, chunk);
     let order = order(&representatives, &near, omega.capacity(classes.len()));
-    for &one in &order {
+    let mut first_to_last = order.clone();
+    first_to_last.sort_unstable();
+    for &one in &first_to_last {
         for &other in &near[one] {
-            representatives[other].coverage = Coverage::Near;
+            if representatives[other].coverage == Coverage::Missed {
+                representatives[other].coverage = Coverage::Near(one);
+            }
         }
     }
     for &one in &order {

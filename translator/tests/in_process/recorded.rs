@@ -4,12 +4,12 @@ use std::collections::HashSet;
 use std::sync::atomic::Ordering;
 
 use hmtt_format::Direction;
-use hmtt_format::access_trace::BlockAccesses;
+use hmtt_format::access_trace::{BlockAccesses, Known};
 use hmtt_translator::block::Block;
 use hmtt_translator::cache::{Cache, Instrument};
 use hmtt_translator::extent::Extent;
 use hmtt_translator::layout::{area, ring};
-use hmtt_translator::recorded::{Choice, Recorded, Silence};
+use hmtt_translator::recorded::{Choice, Recorded, Scope, Silence};
 use hmtt_translator::selection::{Chunk, Equality, Omega, Selector};
 use iced_x86::{Decoder, DecoderOptions, Instruction, InstructionInfoFactory, OpAccess, Register};
 
@@ -85,22 +85,47 @@ fn sorted(mut made: Vec<Made>) -> Vec<Made> {
     made
 }
 
-/// The accesses that follow from what was written to the ring, which is cleared. Also returns the numbers, and how many of them
-/// are those of repeated paths.
-fn recorded(cache: &Cache<Direct>, shared: &Shared) -> (Vec<Made>, Vec<u32>, usize) {
+/// What follows from what was written to a ring.
+#[derive(Default)]
+struct Found {
+    made: Vec<Made>,
+    /// Instructions and addresses of accesses that recorded ones represent.
+    represented: Vec<(u64, u64)>,
+    /// Numbers of blocks and paths, and notes.
+    numbers: Vec<u32>,
+    /// How many numbers are those of repeated paths.
+    repeated: usize,
+}
+
+/// The addresses of the instructions of a block, or of a path.
+fn instructions_of(cache: &Cache<Direct>, number: u32, recorded: &BlockAccesses) -> Vec<u64> {
+    let numbers: Vec<u32> = match recorded.parts.is_empty() {
+        true => vec![number],
+        false => recorded.parts.iter().map(|part| part.block).collect(),
+    };
+    let mut all = Vec::new();
+    for info in numbers.into_iter().map(|number| cache.block(number).unwrap()) {
+        let block = Block::from_bytes(info.start, &info.bytes).unwrap();
+        all.extend(block.operations.iter().map(|one| one.instruction.ip()));
+    }
+    all
+}
+
+/// What follows from what was written to the ring, which is cleared.
+fn recorded(cache: &Cache<Direct>, shared: &Shared) -> Found {
     let start = (shared.chunk_start() - shared.area.start) as u32;
     let unit = |at: u32| shared.area.long(start + at).swap(0, Ordering::Relaxed);
-    let (mut at, mut made, mut numbers) = (0, Vec::new(), Vec::new());
+    let (mut at, mut found) = (0, Found::default());
     // The path that was executed last, as a whole, and what it has kept.
-    let (mut last, mut all_repeated) = ((0, Vec::new()), 0);
+    let mut last = (0, Vec::new());
     let mut described = HashSet::new();
     loop {
         let number = unit(at) as u32;
         at += 8;
         if number == 0 {
-            return (made, numbers, all_repeated);
+            return found;
         }
-        numbers.push(number);
+        found.numbers.push(number);
         if number & ring::NOTE != 0 {
             continue;
         }
@@ -121,7 +146,7 @@ fn recorded(cache: &Cache<Direct>, shared: &Shared) -> (Vec<Made>, Vec<u32>, usi
             assert!([repeated.first, whole].contains(&last.0), "{number} is not repeated");
             assert_eq!(last.1.len(), usize::from(repeated.taken));
             recorded.accesses.take(&mut values, &last.1);
-            all_repeated += 1;
+            found.repeated += 1;
         }
         recorded.accesses.derive(&mut values, recorded.accesses.derived.len() as u16);
         let kept = &recorded.accesses.kept;
@@ -129,14 +154,27 @@ fn recorded(cache: &Cache<Direct>, shared: &Shared) -> (Vec<Made>, Vec<u32>, usi
             true => (number, kept.iter().map(|kept| kept.of(&values)).collect()),
             false => (0, Vec::new()),
         };
-        recorded.accesses.made(instructions.into(), &values, 0, |one| {
+        let executed = usize::from(instructions);
+        let accesses = 0..recorded.accesses.accesses.len();
+        let mut first_addresses = vec![None; accesses.len()];
+        recorded.accesses.made_by(accesses, executed, &values, 0, |index, one| {
             let first = one.address.expect("programs have no sets of addresses");
+            first_addresses[index] = Some(first);
             for element in 0..one.elements {
                 let distance = element * u64::from(one.size);
                 let address = if one.is_down { first - distance } else { first + distance };
-                made.push((one.pc, one.direction, address, one.size as usize));
+                found.made.push((one.pc, one.direction, address, one.size as usize));
             }
         });
+        let at_instruction = instructions_of(cache, number, &recorded.accesses);
+        for other in &recorded.accesses.others {
+            if let Known::Address(index) = other.known
+                && usize::from(other.operation) < executed
+            {
+                let address = first_addresses[usize::from(index)].expect("it was executed before");
+                found.represented.push((at_instruction[usize::from(other.operation)], address));
+            }
+        }
     }
 }
 
@@ -176,14 +214,16 @@ fn check_extents(cache: &Cache<Direct>, numbers: &[u32]) -> usize {
 fn recorded_accesses_are_those_of_plain_execution() {
     let _guard = IN_USE.lock().expect("no other test has failed");
     let mut machine = Machine::new();
-    let representatives = Choice {
+    let in_blocks = Choice {
         selector: half(),
         equality: Equality::Versions,
         silence: Silence::Superblocks,
         ..Choice::EVERY
     };
     let (mut programs, mut accesses, mut built, mut silent, mut chosen) = (0, 0, 0, 0, 0);
-    let (mut repeated, mut less) = (0, 0);
+    let in_superblocks =
+        Choice { scope: Scope::Superblock, equality: Equality::Values, ..in_blocks };
+    let (mut repeated, mut less, mut represented) = (0, 0, [0; 2]);
     for seed in 0..super::random::count(1_500) {
         let program = generate(&machine, seed, false);
         let Some(plain) = run_plainly(&machine, &program) else { continue };
@@ -195,7 +235,11 @@ fn recorded_accesses_are_those_of_plain_execution() {
         let expected = sorted(expected);
         let shared = Shared::new(2, area::WAIT);
         let away = if seed % 3 == 0 { 0x7000_0000 } else { 0 };
-        let choice = if seed % 4 == 1 { representatives } else { Choice::EVERY };
+        let choice = match seed % 8 {
+            1 => in_blocks,
+            5 | 7 => in_superblocks,
+            _ => Choice::EVERY,
+        };
         let differs = seed % 8 == 2;
         machine.extent = if differs { differing } else { |_| Extent::Chosen };
         let mut cache = new_cache(&machine, Instrument::Accesses(choice), 64, away);
@@ -210,8 +254,9 @@ fn recorded_accesses_are_those_of_plain_execution() {
             let run = machine.run_cached(&mut cache, &shared, controller, at, registers, data);
             assert_eq!(same.difference(&run.outcome), None, "seed {seed}, round {round}");
             shared.area.word(area::ASK).store(area::IDLE, Ordering::Relaxed);
-            let (found, written, of_repeated) = recorded(&cache, &shared);
-            repeated += of_repeated;
+            let Found { made: found, represented: others, numbers: written, repeated: again } =
+                recorded(&cache, &shared);
+            repeated += again;
             if differs {
                 less += check_extents(&cache, &written);
             }
@@ -221,13 +266,13 @@ fn recorded_accesses_are_those_of_plain_execution() {
                 accesses += found.len();
             } else {
                 // Executions of an instruction may follow each other, if nothing in between is chosen.
-                let (mut some, mut all) = (found.clone(), expected.clone());
-                some.sort_unstable();
-                all.sort_unstable();
-                let mut rest = all.iter();
-                let foreign = some.iter().find(|one| !rest.any(|other| other == *one));
-                assert_eq!(foreign, None, "seed {seed}, round {round}");
+                assert_eq!(foreign(&found, &expected), None, "seed {seed}, round {round}");
                 chosen += found.len();
+                let at = |one: &Made| (one.0, one.2);
+                let known: Vec<_> = found.iter().map(at).chain(others.iter().copied()).collect();
+                let all: Vec<_> = expected.iter().map(at).collect();
+                assert_eq!(foreign(&known, &all), None, "seed {seed}, round {round}");
+                represented[usize::from(choice == in_superblocks)] += others.len();
             }
             numbers = written;
         }
@@ -240,6 +285,17 @@ fn recorded_accesses_are_those_of_plain_execution() {
     assert!(4 * repeated > programs, "{programs} programs, {repeated} repeated executions");
     assert!(less > programs / 8, "{programs} programs, {less} blocks that record less");
     assert!(chosen > programs, "{programs} programs, {chosen} chosen accesses");
+    let least = programs / 8;
+    assert!(represented.iter().all(|all| *all > least), "{programs} programs, {represented:?}");
+}
+
+/// The first element in order that is not among others, each of which is one element at most.
+fn foreign<T: Copy + Ord>(some: &[T], others: &[T]) -> Option<T> {
+    let [mut some, mut others] = [some, others].map(<[T]>::to_vec);
+    some.sort_unstable();
+    others.sort_unstable();
+    let mut rest = others.iter();
+    some.into_iter().find(|one| !rest.any(|other| other == one))
 }
 
 /// Checks that accesses are the expected ones.

@@ -77,7 +77,7 @@ impl Counter {
         let accesses = selection::accesses(&block, self.choice.equality);
         let at = |extent: &Extent| {
             let block = Block { extent: *extent, ..block.clone() };
-            let Chosen { selection, .. } = Chosen::of(&block, &accesses, &self.choice);
+            let Chosen { selection, .. } = Chosen::of(&[block], &accesses, &self.choice);
             let accuracy = selection.accuracy();
             (selection.chosen.len() as u16, (accuracy.equal) as u16)
         };

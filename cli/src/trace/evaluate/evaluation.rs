@@ -211,8 +211,7 @@ mod tests {
         let settings = Settings::new(&[Share::Everything], &[NonZeroU64::MIN], Equality::Values);
         let mut evaluation = Evaluation::new(settings, None);
         let block = BlockAccesses { code: vec![0x06], instructions: 1, ..BlockAccesses::default() };
-        let executed =
-            Executed { thread: 1, number: 7, block: &block, function: None, instructions: 1 };
+        let executed = Executed::alone(1, 7, &block);
         evaluation.block(&executed);
         evaluation.block(&executed);
         let results = evaluation.finish();

@@ -65,9 +65,9 @@ impl Plan {
         let mut plan = Plan { accuracies: Vec::new(), checks: Vec::new(), recorded_by };
         let mut known = Known::new();
         for (choice, setting) in settings.choices().zip(0..) {
-            let chosen = Chosen::of(&block, &accesses, &choice);
+            let chosen = Chosen::of(std::slice::from_ref(&block), &accesses, &choice);
             plan.accuracies.push(chosen.selection.accuracy());
-            for (place, _) in chosen.places() {
+            for place in chosen.places() {
                 plan.recorded_by[place].push(setting);
             }
             if let Selector::Representatives { chunk, .. } = choice.selector {
@@ -90,7 +90,8 @@ impl Plan {
         let place = |index: usize| meant[index] as u16;
         for (index, class) in selection.represented_by.iter().enumerate() {
             let class = class.map(|class| &selection.representatives[class]);
-            let Some(near) = class.filter(|class| class.coverage == Coverage::Near) else {
+            let Some(near) = class.filter(|class| matches!(class.coverage, Coverage::Near(_)))
+            else {
                 continue;
             };
             let recorded = at_distance_zero(selection, near, chunk).map(place).collect();
@@ -158,7 +159,7 @@ mod tests {
         let block = decoded(&described(CODE)).unwrap();
         for ((choice, accuracy), setting) in settings.choices().zip(&plan.accuracies).zip(0..) {
             let recorded = Recorded::new(std::slice::from_ref(&block), &choice).accesses;
-            assert_eq!(*accuracy, Accuracy::of(&recorded));
+            assert_eq!(*accuracy, recorded.accuracy(0..block.operations.len()));
             let by_plan = plan.recorded_by.iter().filter(|by| by.contains(&setting)).count();
             assert_eq!(by_plan, recorded.accesses.len());
         }

@@ -1,6 +1,6 @@
 //! The settings of selective traces that are compared.
 
-use hmtt_translator::recorded::{Choice, Silence};
+use hmtt_translator::recorded::{Choice, Scope, Silence};
 use hmtt_translator::selection::{Chunk, Equality, Omega, Selector};
 
 use crate::trace::options::omega;
@@ -63,6 +63,7 @@ impl Settings {
         let equality = self.equality;
         let choice = move |&selector| Choice {
             selector,
+            scope: Scope::Block,
             equality,
             direction: None,
             silence: Silence::Never,

@@ -10,14 +10,13 @@
 //! | 12 | 2 | number of accesses |
 //! | 14 | 2 | number of bytes of the instructions of a block, 0 for a path |
 //! | 16 | 2 | number of parts of a path, 0 for a block |
-//! | 18 | 2 | number of accesses of its instructions that might be recorded, of which those that are listed were chosen |
-//! | 20 | 2 | number of accesses that probably access a chunk of memory which a listed one accesses, too |
-//! | 22 | 4 | number of the function that contains its first instruction, from 1 on; 0 if it is not known |
-//! | 26 | 2 | number of values that are derived of others |
-//! | 28 | 4 | of a repeated path: number of the first one as a whole; 0 otherwise |
-//! | 32 | 2 | of a repeated path: number of values that it takes, which have the indexes behind those of slots; 0 otherwise |
-//! | 34 | 2 | number of values that it keeps |
-//! | 36 | | the bytes of the instructions, the parts, the [derived values](Derived), the [kept values](Kept), and then the accesses |
+//! | 18 | 2 | number of other accesses that might have been recorded, but were not chosen |
+//! | 20 | 4 | number of the function that contains its first instruction, from 1 on; 0 if it is not known |
+//! | 24 | 2 | number of values that are derived of others |
+//! | 26 | 4 | of a repeated path: number of the first one as a whole; 0 otherwise |
+//! | 30 | 2 | of a repeated path: number of values that it takes, which have the indexes behind those of slots; 0 otherwise |
+//! | 32 | 2 | number of values that it keeps |
+//! | 34 | | the bytes of the instructions, the parts, the [derived values](Derived), the [kept values](Kept), the accesses, and then the [others](Other) |
 //!
 //! | bytes of a part | |
 //! |---|---|
@@ -29,19 +28,19 @@
 //! |---|---|
 //! | 8 | original address of its instruction |
 //! | 2 | index of its instruction |
-//! | 2 | number of accesses that it represents, with itself |
 //! | 4 | number of bytes that are accessed; of one element if there are several, and 0 if it is not known |
 //! | 1 | bit 0: write; bit 1: conditional; bit 2: the base of `fs` is added; bits 4 and 5: where it is |
 //! | 8, 10, 10 or 0 | where it is: 0: the address; 1: the index of a value in 2 bytes: those of slots come first, then those that are taken, then the derived ones, and what is added to it; 2: five numbers of slots, of a count before and after, of the first element, and of a pointer before and after; 3: not known |
 
-use super::{Access, BlockAccesses, MOST_ACCESSES, MOST_PARTS, Part, Place};
+use super::{Access, BlockAccesses, MOST_PARTS, Part, Place};
 use crate::Direction;
 use crate::access_trace::derived::Derived;
 use crate::access_trace::kept::{Kept, Repeated};
+use crate::access_trace::others::{Known, MOST_ACCESSES, Other};
 use crate::access_trace::take;
 
 /// Bytes before those of the instructions.
-const HEADER_BYTES: usize = 36;
+const HEADER_BYTES: usize = 34;
 /// Bytes of a part.
 const PART_BYTES: usize = 8;
 const WRITE: u8 = 1;
@@ -54,10 +53,9 @@ impl BlockAccesses {
     /// Adds its description to bytes.
     pub fn write(&self, bytes: &mut Vec<u8>) {
         bytes.extend(self.start.to_le_bytes());
-        let counts = [self.accesses.len(), self.code.len(), self.parts.len()];
+        let counts = [self.accesses.len(), self.code.len(), self.parts.len(), self.others.len()];
         let counts = counts.map(|count| count as u16);
-        let sums = [self.all, self.near];
-        for number in [self.instructions, self.slots].into_iter().chain(counts).chain(sums) {
+        for number in [self.instructions, self.slots].into_iter().chain(counts) {
             bytes.extend(number.to_le_bytes());
         }
         bytes.extend(self.function.to_le_bytes());
@@ -74,6 +72,7 @@ impl BlockAccesses {
         self.derived.iter().for_each(|derived| derived.write(bytes));
         self.kept.iter().for_each(|kept| kept.write(bytes));
         self.accesses.iter().for_each(|access| access.write(bytes));
+        self.others.iter().for_each(|other| other.write(bytes));
     }
 
     /// The block that is described at the start of bytes, and the bytes after it. `None` if they do not describe one.
@@ -82,13 +81,13 @@ impl BlockAccesses {
         let number = |at: usize| u16::from_le_bytes([header[at], header[at + 1]]);
         let start = u64::from_le_bytes(*header.first_chunk()?);
         let (instructions, slots, count) = (number(8), number(10), number(12));
-        let (all, near) = (number(18), number(20));
+        let others = number(18);
         let long = |at: usize| u32::from_le_bytes([0, 1, 2, 3].map(|byte| header[at + byte]));
-        let (function, repeated) = (long(22), Repeated { first: long(28), taken: number(32) });
+        let (function, repeated) = (long(20), Repeated { first: long(26), taken: number(30) });
         let given = usize::from(slots) + usize::from(repeated.taken);
-        let values = given + usize::from(number(26));
+        let values = given + usize::from(number(24));
         let (code, mut rest) = rest.split_at_checked(number(14).into())?;
-        if usize::from(number(16)) > MOST_PARTS || usize::from(count) > MOST_ACCESSES {
+        if usize::from(number(16)) > MOST_PARTS || usize::from(count.max(others)) > MOST_ACCESSES {
             return None;
         }
         let mut parts = Vec::new();
@@ -100,7 +99,7 @@ impl BlockAccesses {
         if !(has_code && are_ascending(&parts, instructions, slots)) {
             return None;
         }
-        let (taken, kept) = (usize::from(repeated.taken), usize::from(number(34)));
+        let (taken, kept) = (usize::from(repeated.taken), usize::from(number(32)));
         let has_first = (repeated.first != 0) == (taken > 0);
         let may_repeat = !parts.is_empty() || taken == 0 && kept == 0;
         if !(has_first && may_repeat) {
@@ -118,8 +117,10 @@ impl BlockAccesses {
             accesses.push(Some(access).filter(|_| is_valid)?);
             rest = after;
         }
+        let others = (0..others).map(|_| Other::parse(&mut rest));
+        let others: Vec<Other> = others.collect::<Option<_>>()?;
         let code = code.to_vec();
-        let block = BlockAccesses {
+        let mut block = BlockAccesses {
             start,
             function,
             instructions,
@@ -129,11 +130,27 @@ impl BlockAccesses {
             derived,
             kept,
             accesses,
-            all,
-            near,
+            others,
             parts,
         };
-        block.is_possible().then_some((block, rest))
+        block.count_represented();
+        (block.is_possible() && block.has_valid_others()).then_some((block, rest))
+    }
+
+    /// Whether the others are in order, and what tells of them exists.
+    fn has_valid_others(&self) -> bool {
+        let is_valid = |other: &Other| {
+            let teller = |index: u16| self.accesses.get(usize::from(index));
+            let is_told = match other.known {
+                Known::Address(index) => {
+                    teller(index).is_some_and(|one| one.operation <= other.operation)
+                }
+                Known::Chunk(index) => teller(index).is_some(),
+                Known::Nothing => true,
+            };
+            other.operation < self.instructions && is_told
+        };
+        self.others.is_sorted_by_key(|other| other.operation) && self.others.iter().all(is_valid)
     }
 }
 
@@ -171,7 +188,6 @@ impl Access {
             | kind << PLACE_SHIFT;
         bytes.extend(self.pc.to_le_bytes());
         bytes.extend(self.operation.to_le_bytes());
-        bytes.extend(self.represents.to_le_bytes());
         bytes.extend(self.size.to_le_bytes());
         bytes.push(flags);
         match self.place {
@@ -187,7 +203,7 @@ impl Access {
 
     fn parse(bytes: &[u8]) -> Option<(Self, &[u8])> {
         let (pc, bytes) = bytes.split_first_chunk()?;
-        let ([a, b, c, d, size @ .., flags], mut rest) = bytes.split_first_chunk::<9>()?;
+        let ([a, b, size @ .., flags], mut rest) = bytes.split_first_chunk::<7>()?;
         let place = match flags >> PLACE_SHIFT {
             0 => Place::Static(u64::from_le_bytes(*take(&mut rest)?)),
             1 => Place::Slot {
@@ -208,7 +224,7 @@ impl Access {
         let access = Access {
             pc: u64::from_le_bytes(*pc),
             operation: u16::from_le_bytes([*a, *b]),
-            represents: u16::from_le_bytes([*c, *d]),
+            represents: 1,
             direction: if flags & WRITE == 0 { Direction::Read } else { Direction::Write },
             size: u32::from_le_bytes(*size),
             conditional: flags & CONDITIONAL != 0,

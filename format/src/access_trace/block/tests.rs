@@ -17,8 +17,9 @@ fn place() -> impl Strategy<Value = Place> {
 
 fn access() -> impl Strategy<Value = Access> {
     let flags = any::<[bool; 3]>();
-    (0..64u16, any::<u64>(), any::<(u16, u32)>(), flags, place()).prop_map(
-        |(operation, pc, (represents, size), [writes, conditional, adds_fs], place)| {
+    (0..64u16, any::<u64>(), any::<u32>(), flags, place()).prop_map(
+        |(operation, pc, size, [writes, conditional, adds_fs], place)| {
+            let represents = 1;
             let direction = if writes { Direction::Write } else { Direction::Read };
             Access { pc, operation, represents, direction, size, conditional, adds_fs, place }
         },
@@ -62,20 +63,35 @@ fn parts() -> impl Strategy<Value = Vec<Part>> {
     })
 }
 
+/// Others of a block with so many instructions, of which at least two accesses are recorded, the first one at its start.
+fn others() -> impl Strategy<Value = Vec<Other>> {
+    let known = prop_oneof![
+        Just(Known::Address(0)),
+        (0..2u16).prop_map(Known::Chunk),
+        Just(Known::Nothing),
+    ];
+    let one = (0..64u16, known).prop_map(|(operation, known)| Other { operation, known });
+    prop::collection::vec(one, 0..12).prop_map(|mut all| {
+        all.sort_by_key(|one| one.operation);
+        all
+    })
+}
+
 fn block() -> impl Strategy<Value = BlockAccesses> {
     let code = prop::collection::vec(any::<u8>(), 64..100);
     let derived = prop::collection::vec(derived(), 0..4);
     let accesses = prop::collection::vec(access(), 2..12);
-    let first = any::<(u64, u32, u16, u16)>();
+    let first = any::<(u64, u32)>();
     let kept = (0..8u16, any::<i64>()).prop_map(|(value, plus)| Kept { value, plus });
     let kept = prop::collection::vec(kept, 0..4);
     let repeated = (1..=u32::MAX, 1..4u16).prop_map(|(first, taken)| Repeated { first, taken });
     let repeated = prop_oneof![Just(Repeated::default()), repeated];
-    (first, code, derived, accesses, parts(), (repeated, kept)).prop_map(
-        |((start, function, all, near), code, derived, mut accesses, parts, turn)| {
+    (first, code, derived, accesses, others(), parts(), (repeated, kept)).prop_map(
+        |((start, function), code, derived, mut accesses, others, parts, turn)| {
             accesses.sort_by_key(|access| access.operation);
+            accesses[0].operation = 0;
             let (repeated, kept) = if parts.is_empty() { Default::default() } else { turn };
-            BlockAccesses {
+            let mut block = BlockAccesses {
                 start,
                 function,
                 instructions: 64,
@@ -85,10 +101,11 @@ fn block() -> impl Strategy<Value = BlockAccesses> {
                 derived,
                 kept,
                 accesses,
-                all,
-                near,
+                others,
                 parts,
-            }
+            };
+            block.count_represented();
+            block
         },
     )
 }
@@ -105,6 +122,9 @@ proptest! {
         for block in &blocks {
             let (read, after) = BlockAccesses::parse(rest).unwrap();
             prop_assert_eq!(&read, block);
+            let mut parts = block.accuracy(0..cut);
+            parts += block.accuracy(cut..usize::MAX);
+            prop_assert_eq!(parts, block.accuracy(0..64));
             rest = after;
         }
         prop_assert!(rest.is_empty());
@@ -152,6 +172,44 @@ fn addresses(block: &BlockAccesses, executed: usize, slots: &[u64]) -> Vec<(u64,
 
 fn block_of(instructions: u16, slots: u16) -> BlockAccesses {
     BlockAccesses { start: 0x1000, instructions, slots, ..BlockAccesses::default() }
+}
+
+#[test]
+fn others_account_where_they_are_known() {
+    let accesses = vec![one(0, Place::Static(0x1000)), one(4, Place::Static(0x2000))];
+    let other = |operation, known| Other { operation, known };
+    let others = vec![
+        other(1, Known::Address(0)),
+        other(2, Known::Chunk(1)),
+        other(3, Known::Nothing),
+        other(5, Known::Address(0)),
+        other(5, Known::Chunk(1)),
+    ];
+    let mut block = BlockAccesses { accesses, others, ..block_of(6, 0) };
+    block.count_represented();
+    assert_eq!(block.accesses.iter().map(|one| one.represents).collect::<Vec<_>>(), [3, 1]);
+    let of = |accesses, traced, equal, near| Accuracy { accesses, traced, equal, near };
+    assert_eq!(block.accuracy(0..6), of(7, 2, 4, 2));
+    // What is near the second recorded access is not known before that.
+    assert_eq!(block.accuracy(0..3), of(3, 1, 2, 0));
+    assert_eq!(block.accuracy(3..5), of(2, 1, 1, 1));
+    assert_eq!(block.accuracy(5..6), of(2, 0, 1, 1));
+}
+
+#[test]
+fn others_without_a_recorded_access_before_them_are_refused() {
+    let is_read = |operation, known| {
+        let accesses = vec![one(3, Place::Static(0))];
+        let others = vec![Other { operation, known }];
+        let code = vec![0x90; 6];
+        let block = BlockAccesses { code, accesses, others, ..block_of(6, 0) };
+        let mut bytes = Vec::new();
+        block.write(&mut bytes);
+        BlockAccesses::parse(&bytes).is_some()
+    };
+    assert!(is_read(3, Known::Address(0)) && !is_read(2, Known::Address(0)));
+    assert!(is_read(2, Known::Chunk(0)) && !is_read(2, Known::Chunk(1)));
+    assert!(!is_read(6, Known::Nothing) && !is_read(5, Known::Address(1)));
 }
 
 #[test]

@@ -71,9 +71,9 @@ fn the_scores_are_as_expected() {
     });
     let expected = [
         "0 R8 <rbp.0, -, -0x8> x4 2.33 Traced",
-        "1 R4 <rbp.0, -, -0x10> x4 1.50 Near",
+        "1 R4 <rbp.0, -, -0x10> x4 1.50 Near(0)",
         "2 R4 <rbp.0, -, -0x18> x3 2.33 Traced",
-        "6 R4 <rbp.0, -, -0x14> x2 1.50 Near",
+        "6 R4 <rbp.0, -, -0x14> x2 1.50 Near(0)",
         "9 R4 <rax.1, -, 0x0> x2 3.00 Traced",
         "11 R4 <0x6010, -, -> x1 5.00 Traced",
         "12 R4 <rcx.1, -, 0x0> x1 3.00 Missed",
