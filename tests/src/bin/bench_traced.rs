@@ -14,12 +14,16 @@ use hmtt_tests::slowdown::programs::{self, Build, Program};
 use hmtt_tests::slowdown::{Bench, Way};
 
 const PROGRAMS: [&str; 3] = ["lua", "bzip2", "sqlite3"];
-const WAYS: [(&str, &[&str]); 8] = [
+const WAYS: [(&str, &[&str]); 12] = [
     ("all accesses", &[]),
     ("`--omega 100%`", &["--omega", "100%"]),
     ("50 %", &["--omega", "50%"]),
     ("25 %", &["--omega", "25%"]),
     ("10 %", &["--omega", "10%"]),
+    ("100 % of superblocks", &["--omega", "100%", "--scope", "superblock"]),
+    ("50 % of superblocks", &["--omega", "50%", "--scope", "superblock"]),
+    ("25 % of superblocks", &["--omega", "25%", "--scope", "superblock"]),
+    ("10 % of superblocks", &["--omega", "10%", "--scope", "superblock"]),
     ("`--full drop`", &["--full", "drop"]),
     ("`--sample 100ms/900ms`", &["--sample", "100ms/900ms"]),
     ("`--budget 50%`", &["--budget", "50%"]),
