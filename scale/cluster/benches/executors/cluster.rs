@@ -65,7 +65,7 @@ impl Cluster {
             program.args(["--listen", &format!("{}:50051", network::address(executor))]);
             program.args(["--threads", "1", "--temp-dir"]).arg(folder);
             // At the end the scheduler can be gone first.
-            program.env("RUST_LOG", "warn,ballista_executor::executor_process=off");
+            program.env("RUST_LOG", "warn,ballista_executor::executor_process=off,ballista_core::execution_plans::sort_shuffle=off");
             cluster.listen(program)?;
         }
         wait_for_executors(&log, executors)?;
