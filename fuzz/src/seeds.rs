@@ -22,8 +22,8 @@ use hmtt_format::record::WordRecord;
 use hmtt_sim::fuzz::memories;
 use hmtt_test_support::card::Card;
 
-use crate::targets::part;
 use crate::targets::vector::{PIN_MAP, PINS, VCD, VECTOR};
+use crate::targets::{part, state};
 
 /// Environment variable that names the directory for the seeds.
 pub const FOLDER: &str = "HMTT_FUZZ_SEEDS";
@@ -65,6 +65,7 @@ fn seeds(target: &str) -> Vec<Vec<u8>> {
         "parquet" => tables::parquets(),
         "part" => part::parts(&captures()),
         "shared" => shared::scripts(),
+        "state" => state::states(&captures()),
         "stubs" => stubs::scripts(),
         "unfinished" => vec![vec![0; 40], vec![7; 40]],
         _ => texts(),

@@ -11,6 +11,7 @@ pub mod pcapng;
 pub mod profile;
 pub mod record;
 pub mod shared;
+pub mod state;
 pub mod stubs;
 pub mod table;
 pub mod tag_log;

@@ -7,7 +7,7 @@ use hmtt_tests::hostile::{BuildError, Extent, TARGETS, Targets};
 use hmtt_tests::skip;
 
 /// Number of inputs for each target. Targets that do more work for an input get fewer.
-const INPUTS: [(&str, u64); 19] = [
+const INPUTS: [(&str, u64); 20] = [
     ("access_trace", 20_000),
     ("block_list", 50_000),
     ("frame", 200_000),
@@ -22,6 +22,7 @@ const INPUTS: [(&str, u64); 19] = [
     ("table", 10_000),
     ("parquet", 2_000),
     ("part", 1_000),
+    ("state", 5_000),
     ("unfinished", 5_000),
     ("stubs", 3_000),
     ("shared", 10_000),

@@ -9,7 +9,7 @@ use std::process::{Command, Output};
 use crate::has;
 
 /// Names of the targets.
-pub const TARGETS: [&str; 19] = [
+pub const TARGETS: [&str; 20] = [
     "access_trace",
     "block_list",
     "frame",
@@ -24,6 +24,7 @@ pub const TARGETS: [&str; 19] = [
     "table",
     "parquet",
     "part",
+    "state",
     "unfinished",
     "stubs",
     "shared",

@@ -8,7 +8,7 @@ use hmtt_dataset::{AddOptions, Dataset, Table};
 use hmtt_test_support::call_log;
 
 /// A data set of this process, in memory where that is possible.
-fn folder(name: &str) -> PathBuf {
+pub(super) fn folder(name: &str) -> PathBuf {
     let memory = PathBuf::from("/dev/shm");
     let base = if memory.is_dir() { memory } else { std::env::temp_dir() };
     base.join(format!("hmtt-fuzz-{name}-{}", std::process::id()))
