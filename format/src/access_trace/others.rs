@@ -1,9 +1,9 @@
-//! Accesses that might have been recorded but were not, and which recorded one tells of them.
+//! Accesses that have the wanted direction and function but are not recorded, and what follows for each from a recorded one.
 //!
 //! | bytes | |
 //! |---|---|
 //! | 2 | index of its instruction in the block or path |
-//! | 2 | bits 0 to 12: index of a recorded access; bits 13 and 14: what that tells of it: 0: the address; 1: probably the chunk; 2: nothing, and the index is 0 |
+//! | 2 | bits 0 to 12: index of a recorded access; bits 13 and 14: what follows from that: 0: the address; 1: probably the chunk; 2: nothing, and the index is 0 |
 
 use std::vec::Vec;
 

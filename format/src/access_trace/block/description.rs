@@ -137,18 +137,18 @@ impl BlockAccesses {
         (block.is_possible() && block.has_valid_others()).then_some((block, rest))
     }
 
-    /// Whether the others are in order, and what tells of them exists.
+    /// Whether the others are in program order, and the recorded accesses exist from which something follows for them.
     fn has_valid_others(&self) -> bool {
         let is_valid = |other: &Other| {
-            let teller = |index: u16| self.accesses.get(usize::from(index));
-            let is_told = match other.known {
+            let recorded = |index: u16| self.accesses.get(usize::from(index));
+            let is_known = match other.known {
                 Known::Address(index) => {
-                    teller(index).is_some_and(|one| one.operation <= other.operation)
+                    recorded(index).is_some_and(|one| one.operation <= other.operation)
                 }
-                Known::Chunk(index) => teller(index).is_some(),
+                Known::Chunk(index) => recorded(index).is_some(),
                 Known::Nothing => true,
             };
-            other.operation < self.instructions && is_told
+            other.operation < self.instructions && is_known
         };
         self.others.is_sorted_by_key(|other| other.operation) && self.others.iter().all(is_valid)
     }
