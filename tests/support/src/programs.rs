@@ -14,19 +14,13 @@ pub fn program(name: &str) -> PathBuf {
             folder.pop();
         }
         let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or("cargo".into()));
-        cargo.args([
-            "build",
-            "--quiet",
-            "-p",
-            "hmtt-sim",
-            "-p",
-            "hmtt-host",
-            "-p",
-            "hmtt-cli",
-            "--bins",
-        ]);
+        cargo.args(["build", "--quiet", "--bins"]);
         if folder.ends_with("release") {
-            cargo.arg("--release");
+            cargo.args(["--release", "-p", "hmtt-sim", "-p", "hmtt-host", "-p", "hmtt-cli"]);
+        } else {
+            // A test among what is built makes cargo choose the features that it chooses for `cargo test --workspace`.
+            // With others, all would be compiled once more.
+            cargo.args(["--workspace", "--test", "structure"]);
         }
         let target = folder.parent().expect("target/PROFILE");
         cargo.arg("--target-dir").arg(target).current_dir(env!("CARGO_MANIFEST_DIR"));
