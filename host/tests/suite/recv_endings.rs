@@ -49,28 +49,34 @@ fn stalled_capture(name: &str, file: &str, until: &[&str]) -> Option<(Received, 
 #[test]
 fn a_capture_with_a_stalled_reader_ends_by_one_signal_or_its_limit() {
     let time = &["-a", "duration:3"];
-    for (name, file, until, output) in [
-        ("stalled-stdout", "-", &[][..], "standard output"),
-        ("stalled-fifo", "fifo", &[], "stalled-fifo.fifo"),
-        ("stalled-time", "-", time, "standard output"),
-    ] {
-        let Some((received, read)) = stalled_capture(name, file, until) else { return };
-        let log = &received.log;
-        assert!(!log.contains("it hangs"), "{log}");
-        assert_eq!(received.status, 1, "{log}");
-        let printed = format!("{output} was given up: its reader stopped reading");
-        assert!(log.contains("the capture ended early: ") && log.contains(&printed), "{log}");
-        let mut reader = PcapngReader::open(&read).unwrap();
-        let mut written = 0;
-        while let Ok(Some(_)) = reader.next_packet() {
-            written += 1;
+    // At once, because each spends its time waiting.
+    std::thread::scope(|scope| {
+        for (name, file, until, output) in [
+            ("stalled-stdout", "-", &[][..], "standard output"),
+            ("stalled-fifo", "fifo", &[], "stalled-fifo.fifo"),
+            ("stalled-time", "-", time, "standard output"),
+        ] {
+            scope.spawn(move || ends_without_its_reader(name, file, until, output));
         }
-        let captured =
-            log.lines().find_map(|line| line.split_once(" frames captured in ")).unwrap();
-        assert_eq!(captured.0, "2002", "{log}");
-        let unwritten = summary_count(log, "captured, NOT written");
-        assert!(written > 10 && written + unwritten == 2002, "{written} written: {log}");
+    });
+}
+
+fn ends_without_its_reader(name: &str, file: &str, until: &[&str], output: &str) {
+    let Some((received, read)) = stalled_capture(name, file, until) else { return };
+    let log = &received.log;
+    assert!(!log.contains("it hangs"), "{log}");
+    assert_eq!(received.status, 1, "{log}");
+    let printed = format!("{output} was given up: its reader stopped reading");
+    assert!(log.contains("the capture ended early: ") && log.contains(&printed), "{log}");
+    let mut reader = PcapngReader::open(&read).unwrap();
+    let mut written = 0;
+    while let Ok(Some(_)) = reader.next_packet() {
+        written += 1;
     }
+    let captured = log.lines().find_map(|line| line.split_once(" frames captured in ")).unwrap();
+    assert_eq!(captured.0, "2002", "{log}");
+    let unwritten = summary_count(log, "captured, NOT written");
+    assert!(written > 10 && written + unwritten == 2002, "{written} written: {log}");
 }
 
 #[test]
