@@ -218,7 +218,9 @@ class Reader:
     def window_access(self, word):
         """A tag of the window is an access as well. Only a report states its address."""
         if bits(word, 57, 54) == 1 and not bits(word, 36, 36) and self.window is not None:
-            yield f"{self.clock} {'RW'[bits(word, 35, 35)]} {self.window + bits(word, 31, 0):x}"
+            value = bits(word, 31, 0)
+            if self.window % (1 << value.bit_length()) == 0:
+                yield f"{self.clock} {'RW'[bits(word, 35, 35)]} {self.window + value:x}"
 
     def page(self, number, reads, writes, duration):
         self.accesses += reads + writes

@@ -148,12 +148,12 @@ impl Event {
     }
 
     /// The event, with what the settings of its card add to its record: the address of a tag if the base of the
-    /// window is known (`tag_window`), and the length of a slice if the clock period is known (`tck_ps`, in picoseconds).
+    /// window is known (`tag_window`) and the offset is within it, and the length of a slice if the clock period is known (`tck_ps`, in picoseconds).
     pub fn with_settings(mut self, tag_window: Option<u64>, tck_ps: Option<u32>) -> Event {
         match &mut self {
             Event::Tag { offset, address: address @ None, .. } => {
                 let sum = tag_window.and_then(|base| base.checked_add(u64::from(*offset)));
-                *address = sum.map(PhysAddr);
+                *address = sum.map(PhysAddr).filter(|sum| is_at_tag_offset(*sum, *offset));
             }
             Event::Slice { code: Some(code), length, .. } if length.clocks().is_none() => {
                 *length = tck_ps.map_or(*length, |tck_ps| SliceLength::of_code(*code, tck_ps));
@@ -162,6 +162,13 @@ impl Event {
         }
         self
     }
+}
+
+/// Whether an address may be at an offset in bytes of a tag window: the window's base is a multiple of its size, so the
+/// offset is the low bits of the address.
+pub fn is_at_tag_offset(address: PhysAddr, offset: u32) -> bool {
+    let low = (u64::from(offset) + 1).next_power_of_two() - 1;
+    address.0 & low == u64::from(offset)
 }
 
 /// Upper bound of the accesses to the page of an [`Event::HotPage`].

@@ -441,7 +441,9 @@ MEANING[TAG] = function(v, item, range, state)
   state.counted = state.counted + 1
   if state.window then
     computed(item, f.direction, range, v.direction)
-    access(item, range, clock, state.window + v.value)
+    local beyond = 1
+    while beyond <= v.value do beyond = beyond * 2 end
+    if state.window % beyond == 0 then access(item, range, clock, state.window + v.value) end
   end
   return string.format("Tag %s: %s, offset %s", decimal(clock), RW[v.direction], hex(v.value))
 end

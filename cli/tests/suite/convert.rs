@@ -167,6 +167,11 @@ fn invalid_tables_are_errors_with_position_and_advice() {
         ("jsonl", "{\"kind\":\"card\",\"card\":0}\n", "line 1: no card has number 0"),
         ("csv", &format!("{heading}peak,4,,,,,,\n"), "line 2: no row is of kind \"peak\""),
         ("jsonl", "{\"kind\":\"access\"}\n", "line 1: missing field `clock`"),
+        (
+            "jsonl",
+            "{\"kind\":\"tag\",\"clock\":7,\"direction\":\"W\",\"offset\":77,\"address\":\"1240\"}\n",
+            "line 1: the address 1240 of a tag is not at its offset 77",
+        ),
         ("jsonl", "\n{\"kind\":\"peak\"}\n", "line 2: unknown variant `peak`"),
         ("trace", "1234567", "offset 6: 1 bytes, a record has 6: the file was cut off"),
         ("parquet", "PAR1PAR1PAR1", "Parquet file too small"),

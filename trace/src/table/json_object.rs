@@ -5,6 +5,7 @@
 use std::fmt;
 
 use hmtt_format::Event;
+use hmtt_format::event::is_at_tag_offset;
 use serde::de::{Error, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 
@@ -113,7 +114,16 @@ pub(super) fn card_object(card: CardObject) -> String {
 
 /// Parses a JSON object.
 pub(super) fn parse_object(object: &[u8]) -> Result<Object, String> {
-    parse(object).map_err(|error| error.to_string())
+    let object = parse(object).map_err(|error| error.to_string())?;
+    if let Object::Entry(Entry::Event(Event::Tag { offset, address: Some(address), .. })) = object
+        && !is_at_tag_offset(address, offset)
+    {
+        return Err(format!(
+            "the address {:x} of a tag is not at its offset {offset}, the low bits of the address",
+            address.0
+        ));
+    }
+    Ok(object)
 }
 
 fn parse(object: &[u8]) -> serde_json::Result<Object> {

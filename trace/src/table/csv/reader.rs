@@ -2,7 +2,7 @@
 
 use std::io::BufRead;
 
-use hmtt_format::event::{MarkRegister, SliceLength};
+use hmtt_format::event::{MarkRegister, SliceLength, is_at_tag_offset};
 use hmtt_format::{Access, Cycles, Direction, Event, FaultKind, PhysAddr, escape};
 
 use super::detail;
@@ -77,10 +77,8 @@ impl<R: BufRead> Reader for CsvReader<R> {
 fn joined(tag: Event, next: Entry) -> Option<Event> {
     let Event::Tag { clock, direction, offset, address: None } = tag else { return None };
     let Entry::Event(Event::Access(access)) = next else { return None };
-    // The window's base is a multiple of its size, so the offset is the low bits of the address.
-    let low = u64::from(offset).checked_add(1)?.next_power_of_two() - 1;
     let same = (access.clock, access.direction) == (clock, direction)
-        && access.address.0 & low == u64::from(offset);
+        && is_at_tag_offset(access.address, offset);
     same.then_some(Event::Tag { clock, direction, offset, address: Some(access.address) })
 }
 
