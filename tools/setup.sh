@@ -7,6 +7,13 @@ set -eu
 purpose=${1:-all}
 cd "$(dirname "$0")/.."
 
+# Cargo marks the target folder when it creates it. By the mark backups leave the folder out, and hmtt-sim finds it for
+# its models.
+if [ ! -e target ]; then
+    mkdir target
+    echo "Signature: 8a477f597d28d172789f06886806bc55" >target/CACHEDIR.TAG
+fi
+
 missing=
 need() { # command package
     command -v "$1" >/dev/null 2>&1 || [ -x "/usr/sbin/$1" ] || missing="$missing $2"
