@@ -9,8 +9,8 @@ cd "$(dirname "$0")/.."
 
 # Cargo marks the target folder when it creates it. By the mark backups leave the folder out, and hmtt-sim finds it for
 # its models.
-if [ ! -e target ]; then
-    mkdir target
+if [ ! -e target/CACHEDIR.TAG ]; then
+    mkdir -p target
     echo "Signature: 8a477f597d28d172789f06886806bc55" >target/CACHEDIR.TAG
 fi
 

@@ -148,7 +148,8 @@ impl Event {
     }
 
     /// The event, with what the settings of its card add to its record: the address of a tag if the base of the
-    /// window is known (`tag_window`) and the offset is within it, and the length of a slice if the clock period is known (`tck_ps`, in picoseconds).
+    /// window is known (`tag_window`) and does not contradict the offset, and the length of a slice if the clock period is
+    /// known (`tck_ps`, in picoseconds).
     pub fn with_settings(mut self, tag_window: Option<u64>, tck_ps: Option<u32>) -> Event {
         match &mut self {
             Event::Tag { offset, address: address @ None, .. } => {

@@ -114,7 +114,7 @@ fn settings_add_what_a_record_does_not_state() {
     assert_eq!(tag(None).with_settings(Some(0x100), None), tag(Some(PhysAddr(0x108))));
     assert_eq!(tag(None).with_settings(None, Some(10_000)), tag(None));
     assert_eq!(tag(None).with_settings(Some(u64::MAX), None), tag(None));
-    // The base is a multiple of a size beyond the offset.
+    // No window with this base has this offset.
     assert_eq!(tag(None).with_settings(Some(0x104), None), tag(None));
     let slice = |length| Event::Slice { clock, code: Some(0), length, reads: 0, writes: 0 };
     let whole = slice(SliceLength::of_record(None));
