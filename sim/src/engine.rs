@@ -20,6 +20,7 @@ use crate::stimulus::Stimulus;
 pub mod cache;
 mod card;
 mod clocks;
+mod compiler;
 mod loops;
 pub mod rust;
 pub mod verilator;

@@ -188,6 +188,26 @@ fn a_compilation_is_announced_and_a_cached_model_is_not() {
 }
 
 #[test]
+fn models_of_a_cache_share_the_run_time_library() {
+    let directory = tempfile::tempdir().unwrap();
+    let other = format!("// The same card.\n{VERILOG}");
+    let levels = [VERILOG, other.as_str()].map(|text| {
+        let program = cache::model(text, directory.path(), false, |_| {}).unwrap();
+        run(&mut Model { program, ..model(10_000, false) }, 10_000, 2000).0.levels
+    });
+    assert!(levels[0] == levels[1]);
+    let mut names: Vec<String> = std::fs::read_dir(directory.path())
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.retain(|name| name.ends_with(".library"));
+    assert_eq!(names.len(), 1, "{names:?}");
+    let library = std::fs::read_dir(directory.path().join(&names[0])).unwrap();
+    let objects = library.map(|entry| entry.unwrap().file_name());
+    assert!(objects.into_iter().any(|name| name == "verilated.o"));
+}
+
+#[test]
 fn invalid_verilog_is_an_error_with_verilators_message_and_leaves_no_model() {
     let directory = tempfile::tempdir().unwrap();
     let wrong = "module top(input x); assign y = ; endmodule";

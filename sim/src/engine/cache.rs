@@ -6,46 +6,16 @@
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::Mutex;
 use std::{env, fs, process};
 
+use super::compiler::Compiler;
 use super::{EngineError, clocks, loops};
 use crate::schedule::TX_OFFSET_PS;
 
 const HARNESS: &str = include_str!("main.cpp");
-/// Flags of every build. Warnings about widths and combinational loops are off: rust-hdl checks both itself.
-const FLAGS: [&str; 22] = [
-    "--cc",
-    "--exe",
-    "--build",
-    "-O3",
-    "-Wno-WIDTH",
-    "-Wno-UNOPTFLAT",
-    "--top-module",
-    "top",
-    "--prefix",
-    "Vtop",
-    "--Mdir",
-    "obj",
-    "--x-assign",
-    "fast",
-    "--noassert",
-    "-CFLAGS",
-    // The harness defines its own vl_fatal.
-    "-march=native -DVL_USER_FATAL",
-    // Verilator's makefile appends its own -Os to -CFLAGS. -O3 made the model 6 % slower.
-    "-MAKEFLAGS",
-    "OPT_FAST=-O2",
-    "--quiet-exit",
-    "-j",
-    "2",
-];
 /// Cargo marks its target directories with this file.
 const TARGET_MARK: &str = "CACHEDIR.TAG";
-/// Maximum length in bytes of the end of a build's log that is shown.
-const LOG_SHOWN: usize = 4000;
-
 /// Allows one build at a time in this process. Without it all tests of one model would build the model.
 static BUILDING: Mutex<()> = Mutex::new(());
 
@@ -73,8 +43,9 @@ pub fn model(
     let (verilog, fifo) = watched(&clocks::unified(verilog));
     let harness =
         HARNESS.replace("@TX_OFFSET_PS@", &TX_OFFSET_PS.to_string()).replace("@FIFO@", &fifo);
+    let compiler = Compiler::new(traced)?;
     let mut hasher = DefaultHasher::new();
-    (&verilog, &harness, verilator_version()?, FLAGS, traced).hash(&mut hasher);
+    (&verilog, &harness, &compiler).hash(&mut hasher);
     loops::ISOLATE.hash(&mut hasher);
     let key = format!("{:016x}", hasher.finish());
     let model = cache.join(&key);
@@ -85,7 +56,8 @@ pub fn model(
     }
     compiling(&model);
     let directory = cache.join(format!("{key}.{}", process::id()));
-    let built = build(&directory, &verilog, &harness, traced)
+    let built = compiler
+        .compile(&verilog, &harness, &directory, cache)
         .and_then(|built| fs::rename(&built, &model).map_err(EngineError::io("create", &model)));
     let removed = fs::remove_dir_all(&directory);
     built?;
@@ -116,37 +88,4 @@ fn watched(verilog: &str) -> (String, String) {
         }
     }
     (marked, defines)
-}
-
-fn build(
-    directory: &Path,
-    verilog: &str,
-    harness: &str,
-    traced: bool,
-) -> Result<PathBuf, EngineError> {
-    fs::create_dir_all(directory).map_err(EngineError::io("create", directory))?;
-    let verilog = loops::without_loops(verilog, directory)?;
-    for (name, text) in [("top.v", verilog.as_str()), ("main.cpp", harness)] {
-        let path = directory.join(name);
-        fs::write(&path, text).map_err(EngineError::io("write", &path))?;
-    }
-    let output = Command::new("verilator")
-        .args(FLAGS)
-        .args(traced.then_some("--trace"))
-        .args(["top.v", "main.cpp"])
-        .current_dir(directory)
-        .output()
-        .map_err(EngineError::from_verilator)?;
-    if !output.status.success() {
-        let log = [output.stdout, output.stderr].concat();
-        let shown = &log[log.len().saturating_sub(LOG_SHOWN)..];
-        return Err(EngineError::Build { log: String::from_utf8_lossy(shown).into_owned() });
-    }
-    Ok(directory.join("obj").join("Vtop"))
-}
-
-fn verilator_version() -> Result<String, EngineError> {
-    let output =
-        Command::new("verilator").arg("--version").output().map_err(EngineError::from_verilator)?;
-    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
