@@ -47,7 +47,8 @@ fn random_inputs_never_panic_and_are_read_as_documented() {
         Err(BuildError::Failed(what)) => panic!("the fuzz targets do not build: {what}"),
     };
     assert!(INPUTS.iter().map(|(target, _)| *target).eq(TARGETS));
-    // The corpus is empty, so that every run tries the same inputs.
+    // The corpus is empty, so that runs try similar inputs. They are not all the same: libFuzzer derives new ones from those
+    // that took new edges, and the edges of some targets differ between runs (hash maps are seeded at random).
     let corpus = tempfile::tempdir().unwrap();
     for (target, inputs) in INPUTS {
         if let Err(failure) = targets.run(target, corpus.path(), Extent::Inputs(inputs), SEED) {

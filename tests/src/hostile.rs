@@ -55,7 +55,7 @@ pub enum BuildError {
 /// How long a target runs.
 #[derive(Clone, Copy, Debug)]
 pub enum Extent {
-    /// Number of inputs: the same ones with the same seed.
+    /// Number of inputs. With the same seed they are similar, and the same if the target is deterministic.
     Inputs(u64),
     /// Time in seconds.
     Seconds(u64),
