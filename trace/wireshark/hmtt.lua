@@ -439,11 +439,11 @@ MEANING[TAG] = function(v, item, range, state)
     return string.format("Mark %s: register %s, %s", decimal(clock), hex(v.value), mark_name(v.value))
   end
   state.counted = state.counted + 1
-  if state.window then
+  local beyond = 1
+  while beyond <= v.value do beyond = beyond * 2 end
+  if state.window and state.window % beyond == 0 then
     computed(item, f.direction, range, v.direction)
-    local beyond = 1
-    while beyond <= v.value do beyond = beyond * 2 end
-    if state.window % beyond == 0 then access(item, range, clock, state.window + v.value) end
+    access(item, range, clock, state.window + v.value)
   end
   return string.format("Tag %s: %s, offset %s", decimal(clock), RW[v.direction], hex(v.value))
 end

@@ -12,6 +12,7 @@ use hmtt_format::record::{CountGroup, Half, PageRun, TagSource, WordRecord};
 use hmtt_format::{Direction, FaultKind};
 
 use crate::card::Card;
+use crate::python::python;
 use crate::{capture_file, hmtt, skipped};
 
 /// Number of bytes of a frame before its version and kind.
@@ -165,6 +166,33 @@ fn every_kind_of_record_has_the_values_that_decode_prints() {
     assert_eq!(fields(&hot).unwrap(), [[1, 0xff_ffff_f000, 10]]);
     let kinds: Vec<u64> = fields(&["hmtt.record.kind"]).unwrap().concat();
     assert_eq!(kinds, [1, 1, 2, 3, 4, 5, 5, 6, 7, 8, 17, 0, 16, 0, 0, 18]);
+}
+
+#[test]
+fn a_tag_beyond_its_window_is_no_access_for_any_reader() {
+    let mut card = Card { tag_window: Some(0x1000_0000), ..Card::new() };
+    // No card sends the second.
+    let tags = [0x20, 0x1000_0020].map(|value| WordRecord::Tag {
+        delta: 7,
+        source: TagSource::Window(Direction::Write),
+        value,
+    });
+    let frames = [card.info(), card.records(&tags, 2, 14), card.end()];
+    let file = capture_file("dissected-beyond.pcapng", &frames);
+    let tags_and_accesses = |lines: &[String]| -> Vec<String> {
+        lines.iter().filter(|line| is_access(line) || line.starts_with("# tag")).cloned().collect()
+    };
+    let expected = ["# tag 7 W 20", "7 W 10000020", "# tag 14 W 10000020"];
+    assert_eq!(tags_and_accesses(&decoded(&file)), expected);
+    if let Some(shown) = columns(&["hmtt.access.address", "hmtt.access.direction"], &file) {
+        assert_eq!(shown, [[0x1000_0020, 1]]);
+    }
+    let Some(python) = python("") else { return skipped("python3 is not installed") };
+    let reader = Path::new(env!("CARGO_MANIFEST_DIR")).join("../python/hmtt_reader.py");
+    let output = Command::new(python).arg(reader).arg(&file).output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    let lines: Vec<String> = text.lines().map(str::to_owned).collect();
+    assert_eq!(tags_and_accesses(&lines), expected);
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::fs::{self, File};
 use hmtt::CardId;
 use hmtt::table::parquet::{ParquetReader, ParquetWriter};
 use hmtt::table::{Entry, Reader, Row, Writer};
-use hmtt_format::{Access, Cycles, Direction, PhysAddr};
+use hmtt_format::{Access, Cycles, Direction, Event, PhysAddr};
 use parquet::file::reader::{FileReader, SerializedFileReader};
 
 use super::{converted, decoded, output, text};
@@ -98,6 +98,20 @@ fn a_restart_is_a_separate_capture_on_the_same_interface() {
     let sessions = pairs.iter().find(|pair| pair.key == "hmtt.sessions").unwrap();
     let one = r#"{"card":2,"interface":"veth3"}"#;
     assert_eq!(sessions.value.as_ref().unwrap(), &format!("[{one},{one}]"));
+}
+
+#[test]
+fn a_tag_away_from_its_offset_is_an_error_in_parquet_too() {
+    let path = scratch("tag-away.parquet");
+    let mut writer = Box::new(ParquetWriter::new(File::create(&path).unwrap()).unwrap());
+    let (clock, direction, offset) = (Cycles(7), Direction::Write, 77);
+    let tag = Event::Tag { clock, direction, offset, address: Some(PhysAddr(0x1240)) };
+    writer.row(&Row { card: CardId(0), entry: Entry::Event(tag) }).unwrap();
+    writer.finish().unwrap();
+    let refused = hmtt(&["convert", "-f", text(&path), text(&output("tag-away", "csv"))]);
+    assert_eq!(refused.status.code(), Some(1));
+    let error = String::from_utf8_lossy(&refused.stderr);
+    assert!(error.contains("the address 1240 of a tag is not at its offset 77"), "{error}");
 }
 
 #[test]
