@@ -29,6 +29,11 @@ pub enum StateError {
         "the state of the analyses is of another version of HMTT; all programs of a cluster are of one version"
     )]
     Version,
+    /// They are of another way to find reuse distances.
+    #[error(
+        "the state of the analyses has other reuse distances than were asked for (exact or sampled)"
+    )]
+    OtherDistances,
     /// They are damaged.
     #[error("the state of the analyses is damaged")]
     Damaged(#[from] postcard::Error),
@@ -60,12 +65,14 @@ impl PieceState {
         Ok(postcard::to_extend(self, VERSION.as_bytes().to_vec())?)
     }
 
-    /// Reads a state.
+    /// Reads a state. `sample`: as in [`PieceState::of`].
     ///
     /// # Errors
-    /// The bytes are of another version, or damaged.
-    pub fn from_bytes(bytes: &[u8]) -> Result<PieceState, StateError> {
+    /// The bytes are of another version, of another kind of reuse distances, which could not be joined, or damaged.
+    pub fn from_bytes(bytes: &[u8], sample: Option<f64>) -> Result<PieceState, StateError> {
         let bytes = bytes.strip_prefix(VERSION.as_bytes()).ok_or(StateError::Version)?;
-        Ok(postcard::from_bytes(bytes)?)
+        let state: PieceState = postcard::from_bytes(bytes)?;
+        let is_joinable = state.found.1.0.is_of_kind(&combined(sample).1.0);
+        if is_joinable { Ok(state) } else { Err(StateError::OtherDistances) }
     }
 }

@@ -237,7 +237,7 @@ fn states_of_pieces_that_were_written_and_read_give_the_same_results() {
             let text = serde_json::to_string(piece).unwrap();
             let piece = serde_json::from_str(&text).unwrap();
             let state = PieceState::of(&piece, dataset.root(), sample, &|| true).unwrap();
-            let state = PieceState::from_bytes(&state.to_bytes().unwrap()).unwrap();
+            let state = PieceState::from_bytes(&state.to_bytes().unwrap(), sample).unwrap();
             accesses += state.rows.accesses;
             fold.append(piece.memory, state.found);
         }
@@ -249,8 +249,16 @@ fn states_of_pieces_that_were_written_and_read_give_the_same_results() {
 #[test]
 fn states_of_other_versions_are_errors() {
     for bytes in [&b""[..], b"hmtt 0.0.0 analyses 0\n"] {
-        assert!(matches!(PieceState::from_bytes(bytes), Err(StateError::Version)));
+        assert!(matches!(PieceState::from_bytes(bytes, None), Err(StateError::Version)));
     }
+}
+
+#[test]
+fn states_of_other_distances_are_errors() {
+    let bytes = &STATES.0;
+    assert!(PieceState::from_bytes(bytes, None).is_ok());
+    let error = PieceState::from_bytes(bytes, Some(0.5));
+    assert!(matches!(error, Err(StateError::OtherDistances)));
 }
 
 /// Bytes of the state of a piece, and the state of the next one.
@@ -269,13 +277,13 @@ proptest! {
         cut in any::<prop::sample::Index>(),
     ) {
         let (bytes, next) = &*STATES;
-        prop_assert!(PieceState::from_bytes(&bytes[..cut.index(bytes.len())]).is_err());
+        prop_assert!(PieceState::from_bytes(&bytes[..cut.index(bytes.len())], None).is_err());
         let mut bytes = bytes.clone();
         for (at, byte) in changes {
             let at = at.index(bytes.len());
             bytes[at] = byte;
         }
-        if let Ok(state) = PieceState::from_bytes(&bytes) {
+        if let Ok(state) = PieceState::from_bytes(&bytes, None) {
             let mut fold = Fold::new(combined(None));
             fold.append(0, state.found);
             fold.append(0, next.found.clone());

@@ -13,9 +13,9 @@ use super::part;
 /// # Panics
 /// If a state is written in a way that is not read.
 pub fn check(bytes: &[u8]) {
-    let Ok(state) = PieceState::from_bytes(bytes) else { return };
+    let Ok(state) = PieceState::from_bytes(bytes, None) else { return };
     let written = state.to_bytes().expect("memory can be written to");
-    let again = PieceState::from_bytes(&written).expect("what was written is read");
+    let again = PieceState::from_bytes(&written, None).expect("what was written is read");
     let mut fold = Fold::new(combined(None));
     fold.append(0, state.found);
     fold.append(0, again.found.clone());

@@ -88,6 +88,11 @@ pub enum Mrc {
 }
 
 impl Mrc {
+    /// Whether both are of one kind, so that they can be appended and merged.
+    pub fn is_of_kind(&self, other: &Mrc) -> bool {
+        std::mem::discriminant(self) == std::mem::discriminant(other)
+    }
+
     /// The distances of which the curve is made.
     pub fn distances(&self) -> Reuses {
         match self {

@@ -72,7 +72,7 @@ fn analyse(
     let mut running = Running { child };
     let progress = progress(scheduler);
     let output = running.child.stdout.take().context("no pipe from the program")?;
-    let read = join(BufReader::new(output), first, fold, &progress);
+    let read = join(BufReader::new(output), sample, first, fold, &progress);
     progress.finish_and_clear();
     // A program that has failed says why itself, and its output ends early.
     let status = match &read {
@@ -93,6 +93,7 @@ fn analyse(
 /// Reads a plan and joins the states of its pieces; `None` if the output ends early.
 fn join(
     mut output: impl io::Read,
+    sample: Option<f64>,
     first: usize,
     fold: &mut Fold<Combined>,
     progress: &ProgressBar,
@@ -114,7 +115,7 @@ fn join(
     let mut rows = ReadRows::default();
     for (piece, number) in plan.pieces.iter().zip(0..) {
         let Some(bytes) = state(&mut output, number)? else { return Ok(None) };
-        let state = PieceState::from_bytes(&bytes)?;
+        let state = PieceState::from_bytes(&bytes, sample)?;
         rows.add(state.rows);
         ensure!(piece.memory < plan.memories.len(), "{}: a piece of no memory", PROGRAM.name);
         fold.append(first + piece.memory, state.found);

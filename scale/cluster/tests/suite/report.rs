@@ -57,7 +57,7 @@ fn parsed(mut output: &[u8]) -> (Plan, Vec<(u64, PieceState)>) {
         (part, is_end) = take(row as usize);
         bytes.extend_from_slice(part);
         if bytes.len() as u64 == all {
-            states.push((piece, PieceState::from_bytes(&bytes).unwrap()));
+            states.push((piece, PieceState::from_bytes(&bytes, None).unwrap()));
             bytes.clear();
         }
     }
