@@ -29,7 +29,7 @@ pub enum StateError {
         "the state of the analyses is of another version of HMTT; all programs of a cluster are of one version"
     )]
     Version,
-    /// They are of another way to find reuse distances.
+    /// The state has reuse distances of another kind than was asked for.
     #[error(
         "the state of the analyses has other reuse distances than were asked for (exact or sampled)"
     )]

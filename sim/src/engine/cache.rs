@@ -1,4 +1,5 @@
-//! Compiles Verilog into a model, once for each text, and keeps the models in a directory.
+//! Has Verilog compiled into a model, once for each text, and keeps the models in a directory, beside the run-time
+//! libraries of `compiler`.
 //!
 //! A model is built in a temporary directory and then renamed, so that a cache shared by parallel runs never holds an
 //! incomplete model. The name of a model is a hash of all its inputs.

@@ -46,7 +46,7 @@ const MAKE: [&str; 10] = [
     "VM_SUPPORT_FAST=",
     "VM_SUPPORT_SLOW=",
 ];
-/// Parts of the names of files whose code runs only once. Verilator names most of them so, and lists the others so.
+/// Parts of the names of files without the code that runs at each clock.
 const SLOW: [&str; 4] = ["__Slow", "__ConstPool", "__Syms", "__Dpi"];
 /// Start of the names of the run-time library's objects.
 const LIBRARY: &str = "verilated";
@@ -125,8 +125,8 @@ fn join_sources(directory: &Path) -> Result<(), EngineError> {
     Ok(())
 }
 
-/// Copies the objects of the run-time library, and returns whether there are any. The copies are newer than all from
-/// which `make` would build them.
+/// Copies the objects of the run-time library, and returns whether the directory `from` exists. The copies are newer than
+/// all from which `make` would build them.
 fn copy_library(from: &Path, to: &Path) -> io::Result<bool> {
     let names = match names(from) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
