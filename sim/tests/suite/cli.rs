@@ -1,11 +1,11 @@
 //! Tests the command `hmtt-sim`: help, messages, exit status and files.
 
-mod support;
-
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
+
+use crate::support;
 
 fn vector(suffix: &str) -> String {
     support::vectors().join(format!("v01_ddr1_tiny_open.{suffix}")).to_str().unwrap().to_owned()

@@ -1,8 +1,6 @@
 //! Tests that both engines send the same frames at the same times, byte for byte, for whole
 //! recordings.
 
-mod support;
-
 use std::cell::RefCell;
 use std::rc::Rc;
 
@@ -12,6 +10,8 @@ use hmtt_sim::gmii::Frame;
 use hmtt_sim::input;
 use hmtt_sim::output::{OutputError, Sink};
 use hmtt_sim::replay::{self, Replay};
+
+use crate::support;
 
 /// A sink that collects frames.
 struct FrameCollector(Rc<RefCell<Vec<Frame>>>);

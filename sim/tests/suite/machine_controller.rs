@@ -1,9 +1,6 @@
 //! Checks the controller's commands with a table of distances, with the model of the card's faults, and for speed of the
 //! bus.
 
-#[path = "support/legality.rs"]
-mod legality;
-
 use std::convert::Infallible;
 
 use hmtt_format::{
@@ -12,8 +9,9 @@ use hmtt_format::{
 use hmtt_sim::fuzz::memories;
 use hmtt_sim::fuzz::pin_reader::{Outcome, PinReader, Seen};
 use hmtt_sim::machine::controller::{CommandSink, Controller, Issued, LineRequest, PagePolicy};
-use legality::{Legality, Rules};
 use proptest::prelude::*;
+
+use crate::support::legality::{Legality, Rules};
 
 #[derive(Default)]
 struct Kept(Vec<Issued>);

@@ -1,8 +1,6 @@
 //! Replays recordings on which earlier versions of the card counted wrongly or lost records without
 //! need.
 
-mod support;
-
 use std::path::PathBuf;
 
 use gateware::FifoSize;

@@ -1,13 +1,13 @@
 //! Replays every vector through the software card and compares the result with the vector's truth.
 
-mod support;
-
 use std::path::Path;
 
 use hmtt_format::config::{Granularity, Mode};
 use hmtt_sim::engine::Settings;
 use hmtt_sim::replay::Outcome;
 use hmtt_sim::{input, truth};
+
+use crate::support;
 
 fn names() -> Vec<String> {
     let mut names: Vec<_> = std::fs::read_dir(support::vectors())

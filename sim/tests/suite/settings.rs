@@ -1,8 +1,6 @@
 //! Tests that tags and marks of the real card agree with the truth in every mode. The card is
 //! configured over its own bus.
 
-mod support;
-
 use hmtt_format::config::{
     Granularity, MARK_FREE_FIRST, MARK_KERNEL_ENTER, MARK_KERNEL_EXIT, Mode, START, STOP,
     TAG_NIBBLE_FIRST, TAG_ON,

@@ -1,7 +1,5 @@
 //! Tests that an invalid recording is an error or is read completely, and never causes a panic or a shorter recording.
 
-mod support;
-
 use std::fs;
 use std::io::{Read, Write};
 use std::path::PathBuf;
@@ -15,6 +13,8 @@ use hmtt_sim::input::pin_map::PinMap;
 use hmtt_sim::input::{self, InputError, Recording, Span};
 use hmtt_sim::truth;
 use proptest::prelude::*;
+
+use crate::support;
 
 fn vector(name: &str) -> PathBuf {
     support::vectors().join(name)

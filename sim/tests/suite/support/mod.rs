@@ -1,7 +1,6 @@
 //! Replays vectors through a software card, for several tests.
 
-#![allow(dead_code)] // not every test needs all of it
-
+pub mod legality;
 pub mod soft_card;
 
 use std::path::PathBuf;

@@ -1,7 +1,5 @@
 //! Replays recordings of simulated machines through cards: every access of the list, and nothing else, must be recorded.
 
-mod support;
-
 use std::path::Path;
 use std::process::Command;
 
@@ -18,6 +16,8 @@ use hmtt_sim::machine::recording::{RecordingPaths, RecordingWriter};
 use hmtt_sim::machine::{Counts, DEFAULT_MEMORY, Machine, MachineConfiguration, Parts};
 use hmtt_sim::replay::{self, Outcome, Replay};
 use hmtt_sim::{input, truth};
+
+use crate::support;
 
 /// An access of a process.
 type Wanted = (u32, AccessKind, u64, u32);
