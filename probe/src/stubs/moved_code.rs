@@ -159,11 +159,14 @@ pub(super) fn encode(
     at: u64,
 ) -> Result<(Vec<u8>, Vec<u32>), StubError> {
     let numbers = Numbers::new(instructions);
+    // The block encoder would redirect a reference to one of the instructions to the copy, and one to the start of a file,
+    // which is at 0, to an added instruction.
     let is_own = |address| numbers.find(address).is_some();
-    // The block encoder would redirect such a reference to the copy.
     let names_itself = instructions
         .iter()
-        .any(|one| one.is_ip_rel_memory_operand() && is_own(one.ip_rel_memory_address()));
+        .filter(|one| one.is_ip_rel_memory_operand())
+        .map(Instruction::ip_rel_memory_address)
+        .any(|address| address == 0 || is_own(address));
     if names_itself || !instructions.iter().any(|one| is_own(one.near_branch_target())) {
         if let Some(encoded) = encode_each(instructions, at) {
             return Ok(encoded);
@@ -246,6 +249,20 @@ mod tests {
         assert_eq!(moved[2].near_branch_target(), moved[1].ip());
         let places = moved.iter().map(|one| (one.ip() - THERE) as u32);
         assert!(places.eq(offsets), "{moved:?}");
+    }
+
+    #[test]
+    fn a_reference_to_the_start_of_the_file_keeps_its_target() {
+        let start = MemoryOperand::with_base_displ(Register::RIP, 0);
+        let mut lea = Instruction::with2(Code::Lea_r64_m, Register::RDI, start).unwrap();
+        lea.set_ip(HERE);
+        let added = Instruction::with(Code::Nopd);
+        let mut back = Instruction::with_branch(Code::Jne_rel32_64, HERE).unwrap();
+        back.set_ip(HERE + 7);
+        let (code, _) = encode(&[lea, added, back], THERE).unwrap();
+        let moved: Vec<Instruction> = Decoder::with_ip(64, &code, THERE, 0).into_iter().collect();
+        assert_eq!(moved[0].ip_rel_memory_address(), 0);
+        assert_eq!(moved[2].near_branch_target(), THERE);
     }
 
     /// Encodes a loop around an instruction.
