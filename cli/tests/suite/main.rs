@@ -70,6 +70,7 @@ use std::process::{Command, Output};
 pub use hmtt_test_support::captures::{capture, capture_file};
 pub use hmtt_test_support::card;
 pub use hmtt_test_support::files::{LargeFile, scratch, skipped};
+pub use hmtt_test_support::waiting::{wait_for, wait_until};
 
 /// Runs `hmtt`.
 pub fn hmtt(arguments: &[&str]) -> Output {

@@ -16,7 +16,7 @@ use serde_json::Value;
 
 use crate::card::Card;
 use crate::command_line::check;
-use crate::{capture_file, hmtt, scratch, skipped};
+use crate::{capture_file, hmtt, scratch, skipped, wait_for};
 
 const READER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/readers/pagemap_reader.py");
 /// Prints the address of a page of each kind, and then waits for the end of its input.
@@ -208,9 +208,9 @@ fn polling_follows_a_process_to_its_end() {
         .spawn()
         .unwrap();
     // Two snapshots at least, of which each is whole once it is in the file.
-    while json_of(&map).is_none_or(|info| info["snapshot_count"].as_u64() < Some(2)) {
-        std::thread::sleep(std::time::Duration::from_millis(5));
-    }
+    wait_for(&mut recorder, "two snapshots are there", || {
+        json_of(&map).is_some_and(|info| info["snapshot_count"].as_u64() >= Some(2))
+    });
     let mut input = running.input.take().unwrap();
     input.write_all(b"\n").unwrap();
     drop(input);

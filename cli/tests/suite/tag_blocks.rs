@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use crate::tag::{build, hmtt_tag};
 use crate::tag_log::log::Log;
-use crate::{callgrind, scratch};
+use crate::{callgrind, scratch, wait_for};
 use programs::{ENDLESS, NESTED, SHAPES, THROWING, TWO_THREADS};
 
 /// Functions for which callgrind names no file.
@@ -343,10 +343,8 @@ fn no_tags_of_blocks_remain_after_detaching() {
     for round in 0..5 {
         let counts = scratch(&format!("tag-blocks-endless-{round}.json"));
         let words = ["attach", "--blocks", "*", "-o", counts.to_str().unwrap(), &pid.to_string()];
-        let tag = hmtt_tag(&words).stderr(Stdio::piped()).spawn().unwrap();
-        while text_of(pid, &program) == before {
-            std::thread::yield_now();
-        }
+        let mut tag = hmtt_tag(&words).stderr(Stdio::piped()).spawn().unwrap();
+        wait_for(&mut tag, "the program has tags", || text_of(pid, &program) != before);
         // SAFETY: sends a signal to our own child.
         assert_eq!(unsafe { libc::kill(tag.id() as i32, libc::SIGINT) }, 0);
         let tag = tag.wait_with_output().unwrap();

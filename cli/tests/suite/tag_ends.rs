@@ -3,8 +3,8 @@
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, Stdio};
 
-use crate::scratch;
 use crate::tag::{build, calls, hmtt_tag};
+use crate::{scratch, wait_until};
 
 /// A program that makes steps and ends by a signal to itself, or executes a shell that does.
 const FALLS: &str = r#"
@@ -211,9 +211,9 @@ fn a_process_whose_first_thread_has_ended_is_not_called_ended() {
     let Some(program) = build("tag-no-first-thread", NO_FIRST_THREAD, &[]) else { return };
     let mut command = Command::new(&program);
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
-    while !std::fs::read_to_string(format!("/proc/{}/stat", child.id())).unwrap().contains(") Z ") {
-        std::thread::yield_now();
-    }
+    wait_until("the first thread has ended", || {
+        std::fs::read_to_string(format!("/proc/{}/stat", child.id())).unwrap().contains(") Z ")
+    });
     let refused = hmtt_tag(&["attach", &child.id().to_string()]).output().unwrap();
     let errors = String::from_utf8_lossy(&refused.stderr);
     assert_eq!(refused.status.code(), Some(1), "{errors}");

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
 
 use crate::tag::{build, calls, hmtt_tag};
-use crate::{scratch, skipped};
+use crate::{scratch, skipped, wait_for};
 
 /// Builds one of [`programs`].
 fn program(name: &str, source: &str, flags: &[&str]) -> Option<PathBuf> {
@@ -108,11 +108,11 @@ fn with_force_only_calls_that_the_filters_allow_are_made() {
     let counts = scratch("tag-hostile-allowed.json");
     let words =
         ["attach", "--force", "--overwrite", "-o", counts.to_str().unwrap(), &companion.pid()];
-    let tag = hmtt_tag(&words).stderr(Stdio::piped()).spawn().unwrap();
+    let mut tag = hmtt_tag(&words).stderr(Stdio::piped()).spawn().unwrap();
     let maps = format!("/proc/{}/maps", companion.pid());
-    while !std::fs::read_to_string(&maps).unwrap().contains("hmtt-tag-") {
-        std::thread::sleep(std::time::Duration::from_millis(5));
-    }
+    wait_for(&mut tag, "there is memory of tags", || {
+        std::fs::read_to_string(&maps).unwrap().contains("hmtt-tag-")
+    });
     std::thread::sleep(std::time::Duration::from_millis(500));
     companion.child.stdin.as_mut().unwrap().write_all(b"12345").unwrap();
     assert_eq!(companion.end(), ("end\n".to_owned(), Some(3)));

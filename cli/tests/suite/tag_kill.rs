@@ -13,7 +13,7 @@ use hmtt_probe::ptrace::Process;
 use workload::Workload;
 
 use crate::tag::{build, calls, hmtt_tag};
-use crate::{scratch, skipped};
+use crate::{scratch, skipped, wait_for};
 
 /// Number of kills for each kind of tagging and each program.
 const KILLS: u32 = 40;
@@ -99,10 +99,11 @@ fn a_program_continues_whenever_hmtt_tag_is_killed() {
         // The last controller is not killed.
         let counts = scratch("tag-workload.json");
         let words = ["attach", "-o", counts.to_str().unwrap(), &workload.pid().to_string()];
-        let tag = hmtt_tag(&words).spawn().unwrap();
-        while workload.has_original_code() {
+        let mut tag = hmtt_tag(&words).spawn().unwrap();
+        wait_for(&mut tag, "the program has tags", || {
             workload.answer(0);
-        }
+            !workload.has_original_code()
+        });
         workload.answer(1);
         workload.detach();
         assert!(tag.wait_with_output().unwrap().status.success());

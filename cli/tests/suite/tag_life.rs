@@ -5,8 +5,8 @@ use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use crate::scratch;
 use crate::tag::{build, calls, hmtt_tag};
+use crate::{scratch, wait_for};
 
 /// Calls a library that it is linked to, and one that it loads, unloads and loads again.
 const LOADS: &str = r#"
@@ -136,11 +136,11 @@ impl Stepping {
 /// Attaches, and waits until the tags are in place.
 fn attach(pid: &str, counts: &Path) -> Child {
     let words = ["attach", "-o", counts.to_str().unwrap(), pid];
-    let tag = hmtt_tag(&words).stderr(Stdio::piped()).spawn().unwrap();
+    let mut tag = hmtt_tag(&words).stderr(Stdio::piped()).spawn().unwrap();
     let maps = format!("/proc/{pid}/maps");
-    while !std::fs::read_to_string(&maps).unwrap().contains("hmtt-tag") {
-        std::thread::sleep(std::time::Duration::from_millis(5));
-    }
+    wait_for(&mut tag, "there is memory of tags", || {
+        std::fs::read_to_string(&maps).unwrap().contains("hmtt-tag")
+    });
     std::thread::sleep(std::time::Duration::from_millis(50));
     tag
 }

@@ -7,6 +7,7 @@ use std::process::{Command, Stdio};
 use serde_json::Value;
 
 use crate::tag::{build, hmtt_tag};
+use crate::wait_until;
 
 const PROGRAM: &str = r#"
 #include <stdio.h>
@@ -99,11 +100,10 @@ fn a_process_is_listed_with_the_addresses_of_its_libraries() {
     let mut child = Command::new("sleep").arg("1000").stdout(Stdio::null()).spawn().unwrap();
     let pid = child.id().to_string();
     // Waits until the child has executed the program.
-    while !std::fs::read_link(format!("/proc/{pid}/exe")).unwrap().ends_with("sleep")
-        || !std::fs::read_to_string(format!("/proc/{pid}/maps")).unwrap().contains("libc.so")
-    {
-        std::thread::yield_now();
-    }
+    wait_until("sleep runs", || {
+        std::fs::read_link(format!("/proc/{pid}/exe")).unwrap().ends_with("sleep")
+            && std::fs::read_to_string(format!("/proc/{pid}/maps")).unwrap().contains("libc.so")
+    });
     let listed = list(&["-i", "library=libc.so*/mem*"], &pid);
     let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).unwrap();
     child.kill().unwrap();

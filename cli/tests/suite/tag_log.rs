@@ -7,13 +7,12 @@ mod programs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use std::time::Duration;
 
 use hmtt_format::tag_log::Ending;
 use hmtt_format::tag_map::TagMap;
 
-use crate::scratch;
 use crate::tag::{FORKS, THREADS, build, hmtt_tag};
+use crate::{scratch, wait_for};
 use log::{Log, number};
 use programs::{ASKED, EIGHT, ENDLESS, JUMPS, STORM, TIMER, TREE};
 
@@ -245,7 +244,7 @@ fn a_program_continues_when_hmtt_is_killed() {
     let pid = running.child.id().to_string();
     let words = [&["attach"], &log_words(&file, &["--buffer-kb", "8"])[..], &[&pid]].concat();
     let mut hmtt = hmtt_tag(&words).spawn().unwrap();
-    wait_for_events(&file);
+    wait_for_events(&mut hmtt, &file);
     hmtt.kill().unwrap();
     hmtt.wait().unwrap();
     running.say();
@@ -255,10 +254,10 @@ fn a_program_continues_when_hmtt_is_killed() {
 }
 
 /// Waits until a log has events.
-fn wait_for_events(file: &Path) {
-    while std::fs::metadata(file).map_or(0, |about| about.len()) < 4096 {
-        std::thread::sleep(Duration::from_millis(5));
-    }
+fn wait_for_events(hmtt: &mut Child, file: &Path) {
+    wait_for(hmtt, "the log has events", || {
+        std::fs::metadata(file).is_ok_and(|about| about.len() >= 4096)
+    });
 }
 
 #[test]
@@ -269,8 +268,8 @@ fn a_log_of_a_part_of_a_run_is_complete() {
     for cycle in 0..5 {
         let file = scratch(&format!("tag-log-part-{cycle}.tags"));
         let words = [&["attach"], &log_words(&file, &[])[..], &[&pid]].concat();
-        let hmtt = hmtt_tag(&words).spawn().unwrap();
-        wait_for_events(&file);
+        let mut hmtt = hmtt_tag(&words).spawn().unwrap();
+        wait_for_events(&mut hmtt, &file);
         signal(&hmtt, libc::SIGINT);
         let ended = hmtt.wait_with_output().unwrap();
         let log = Log::read(&file);

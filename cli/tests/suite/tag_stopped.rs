@@ -6,8 +6,8 @@ use std::process::{Child, Command, Stdio};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use crate::scratch;
 use crate::tag::{build, hmtt_tag};
+use crate::{scratch, wait_until};
 
 const PROGRAM: &str = r#"
 #include <pthread.h>
@@ -57,17 +57,13 @@ fn a_stopped_program_stays_stopped() {
     output.read_line(&mut line).unwrap();
     let pid = Pid::from_raw(child.id() as i32);
     kill(pid, Signal::SIGSTOP).unwrap();
-    while state(pid) != 'T' {
-        std::thread::yield_now();
-    }
+    wait_until("the program is stopped", || state(pid) == 'T');
     let file = scratch("tag-stopped.tags");
     let map = scratch("tag-stopped.tags.json");
     let words = ["attach", "--sink", "log", "-o", file.to_str().unwrap(), &pid.to_string()];
     let tag = hmtt_tag(&words).stderr(Stdio::piped()).spawn().unwrap();
     // The map is written when the tags are in place.
-    while !map.exists() && state(pid) != 'Z' {
-        std::thread::yield_now();
-    }
+    wait_until("the map is there", || map.exists() || state(pid) == 'Z');
     let log_bytes = || std::fs::metadata(&file).map_or(0, |data| data.len());
     kill(Pid::from_raw(tag.id() as i32), Signal::SIGINT).unwrap();
     let tag = tag.wait_with_output().unwrap();

@@ -10,8 +10,8 @@ use nix::sys::stat::Mode;
 use nix::unistd::mkfifo;
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 
-use crate::scratch;
 use crate::tag::{build, calls, hmtt_tag};
+use crate::{scratch, wait_for, wait_until};
 
 const PROGRAM: &str = r#"
 #include <stdio.h>
@@ -137,13 +137,13 @@ fn no_link_to_a_device_or_pipe_is_followed() {
     // Opening a pipe for writing would wait for a reader, and so would this test.
     refused(&["run", "-o", &pipe, "--", program], &[&pipe, "without a reader"]);
     let mut reader = Command::new("cat").arg(&pipe).stdout(Stdio::piped()).spawn().unwrap();
-    let written = loop {
+    let mut written = String::new();
+    wait_until("the pipe has a reader", || {
         let (status, output, errors) = tag(&["run", "-o", &pipe, "--", program]);
-        if status == Some(0) {
-            break output;
-        }
-        assert!(errors.contains("without a reader"), "{errors}");
-    };
+        assert!(status == Some(0) || errors.contains("without a reader"), "{errors}");
+        written = output;
+        status == Some(0)
+    });
     assert_eq!(written, "ran\n");
     let mut read = String::new();
     reader.stdout.take().unwrap().read_to_string(&mut read).unwrap();
@@ -230,9 +230,9 @@ fn errors_name_processes_that_cannot_be_tagged() {
     );
     let mut zombie = Command::new("true").spawn().unwrap();
     let pid = zombie.id().to_string();
-    while !std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap().contains(") Z ") {
-        std::thread::yield_now();
-    }
+    wait_until("it is a zombie", || {
+        std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap().contains(") Z ")
+    });
     refused(&["attach", &pid], &["it has ended (a zombie"]);
     zombie.wait().unwrap();
     let us = std::process::id();
@@ -262,17 +262,13 @@ fn the_error_names_another_tracer() {
         Err(error) => return crate::skipped(format!("strace: {error}")),
     };
     let strace = traced.id();
-    let child = loop {
+    let mut child = String::new();
+    wait_for(&mut traced, "strace has started sleep", || {
         let path = format!("/proc/{strace}/task/{strace}/children");
         let children = std::fs::read_to_string(path).unwrap_or_default();
-        let child = children.split_whitespace().next().map(str::to_owned);
-        let comm =
-            |pid: &str| std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
-        match child.filter(|pid| comm(pid) == "sleep\n") {
-            Some(child) => break child,
-            None => std::thread::yield_now(),
-        }
-    };
+        child = children.split_whitespace().next().unwrap_or_default().to_owned();
+        std::fs::read_to_string(format!("/proc/{child}/comm")).is_ok_and(|name| name == "sleep\n")
+    });
     refused(&["attach", &child], &[&format!("process {strace} (strace) traces it already")]);
     // SAFETY: ends the child of our child, which no other process waits for.
     unsafe { libc::kill(child.parse().unwrap(), libc::SIGKILL) };

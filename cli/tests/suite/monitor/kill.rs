@@ -10,8 +10,8 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use super::{BUSY, hmtt_monitor};
-use crate::scratch;
 use crate::tag::build;
+use crate::{scratch, wait_for};
 
 /// Number of times for each signal, unless this environment variable has another one.
 const TIMES: u32 = 12;
@@ -26,24 +26,23 @@ fn start(program: &Path, file: &Path) -> Child {
 }
 
 /// Waits until the controller has started the program. Returns its process.
-fn wait_for_start(monitor: &Child, program: &Path) -> Pid {
+fn wait_for_start(monitor: &mut Child, program: &Path) -> Pid {
     let children = format!("/proc/{0}/task/{0}/children", monitor.id());
     let program = program.canonicalize().unwrap();
-    loop {
-        let child = std::fs::read_to_string(&children).unwrap();
-        let started = std::fs::read_link(format!("/proc/{}/exe", child.trim()));
-        if started.is_ok_and(|started| started == program) {
-            return Pid::from_raw(child.trim().parse().unwrap());
-        }
-        std::thread::yield_now();
-    }
+    let mut child = String::new();
+    wait_for(monitor, "the program was started", || {
+        child = std::fs::read_to_string(&children).unwrap_or_default().trim().to_owned();
+        let started = std::fs::read_link(format!("/proc/{child}/exe"));
+        started.is_ok_and(|started| started == program)
+    });
+    Pid::from_raw(child.parse().unwrap())
 }
 
 /// Sends a signal to the controller some time after it has started the program. Returns what the program has written,
 /// to its end.
 fn output_after(program: &Path, signal: Signal, after: Duration) -> String {
     let mut monitor = start(program, &scratch(&format!("monitor-{signal}.json")));
-    wait_for_start(&monitor, program);
+    wait_for_start(&mut monitor, program);
     std::thread::sleep(after);
     let _ = kill(Pid::from_raw(monitor.id().cast_signed()), signal);
     let mut text = String::new();
@@ -93,7 +92,7 @@ fn a_program_with_signals_can_be_stopped_and_continued() {
     let Some(program) = build("monitor-busy", BUSY, &[]) else { return };
     let plain = Command::new(&program).arg("signals").output().unwrap();
     let mut monitor = start(&program, &scratch("monitor-stopped.json"));
-    let pid = wait_for_start(&monitor, &program);
+    let pid = wait_for_start(&mut monitor, &program);
     for number in 0..STOPS {
         if monitor.try_wait().unwrap().is_some() {
             break;

@@ -1,5 +1,5 @@
-// Executes calls of its functions in single steps, with the trap flag. Says how many steps there were, and the sum of
-// the addresses at which they ended, from the beginning of the program.
+// Executes calls of its functions in single steps, with the trap flag. Says where each step ended, from the beginning of
+// the program, and the code of its signal.
 #define _GNU_SOURCE
 #include <signal.h>
 #include <stdint.h>
@@ -7,12 +7,17 @@
 #include <ucontext.h>
 
 extern char __executable_start;
-static volatile unsigned long steps, sum;
+#define MOST 10000
+static volatile unsigned steps;
+static struct { unsigned long at; int code; } all[MOST];
 static void handler(int number, siginfo_t *information, void *context) {
     uintptr_t rip = ((ucontext_t *)context)->uc_mcontext.gregs[REG_RIP];
-    (void)number; (void)information;
+    (void)number;
+    if (steps < MOST) {
+        all[steps].at = rip - (uintptr_t)&__executable_start;
+        all[steps].code = information->si_code;
+    }
     steps++;
-    sum += rip - (uintptr_t)&__executable_start;
 }
 
 __attribute__((noinline)) int leaf(int n) { __asm__ volatile(""); return n * 3 + 1; }
@@ -31,6 +36,7 @@ int main(void) {
     __asm__ volatile("lea -128(%%rsp), %%rsp; pushfq; orq $0x100, (%%rsp); popfq; lea 128(%%rsp), %%rsp" ::: "cc", "memory");
     for (int i = 0; i < 100; i++) call(i);
     __asm__ volatile("lea -128(%%rsp), %%rsp; pushfq; andq $~0x100, (%%rsp); popfq; lea 128(%%rsp), %%rsp" ::: "cc", "memory");
-    printf("%lu %lu\n", steps, sum);
+    for (unsigned i = 0; i < steps && i < MOST; i++) printf("%lx %d\n", all[i].at, all[i].code);
+    printf("%u steps\n", steps);
     return 5;
 }

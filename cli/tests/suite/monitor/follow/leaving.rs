@@ -11,6 +11,7 @@ use nix::unistd::Pid;
 use super::{FOLLOWS, Image, SCRIPT, profiles, seen, sorted};
 use crate::monitor::hmtt_monitor;
 use crate::tag::build;
+use crate::wait_for;
 
 /// Attaches to a process with its children until `end` has been called. Returns whether that process still ran.
 fn attach(program: &mut Child, file: &Path, end: impl FnOnce(Pid)) -> bool {
@@ -72,17 +73,14 @@ fn a_running_process_and_its_later_children_are_followed_until_the_monitor_detac
 }
 
 /// Waits until the controller has started the program. Before that, it may be the end of both.
-fn wait_for_program(monitor: &Child) {
+fn wait_for_program(monitor: &mut Child) {
     let children = format!("/proc/{0}/task/{0}/children", monitor.id());
     let own = Path::new(env!("CARGO_BIN_EXE_hmtt")).canonicalize().unwrap();
-    loop {
-        let child = std::fs::read_to_string(&children).unwrap();
+    wait_for(monitor, "the program was started", || {
+        let child = std::fs::read_to_string(&children).unwrap_or_default();
         let program = std::fs::read_link(format!("/proc/{}/exe", child.trim()));
-        if program.is_ok_and(|program| program != own) {
-            return;
-        }
-        std::thread::yield_now();
-    }
+        program.is_ok_and(|program| program != own)
+    });
 }
 
 /// Sends a signal to the controller some time after it has started the program. Returns what the processes have written, to their end.
@@ -90,7 +88,7 @@ fn output_after(words: &[&str], file: &Path, signal: Signal, after: Duration) ->
     let mut command = hmtt_monitor(&["run", "-f", "--overwrite", "-o"]);
     command.arg(file).arg("--").args(words).stdout(Stdio::piped()).stderr(Stdio::null());
     let mut monitor = command.spawn().unwrap();
-    wait_for_program(&monitor);
+    wait_for_program(&mut monitor);
     std::thread::sleep(after);
     let _ = kill(Pid::from_raw(monitor.id().cast_signed()), signal);
     let mut text = String::new();

@@ -1,0 +1,42 @@
+//! Waits for what other processes do. The time is limited, because a test that waits for ever has no message.
+
+use std::io::Read as _;
+use std::process::Child;
+use std::time::{Duration, Instant};
+
+/// Longest time to wait: far more than any test needs, however busy the machine is.
+const PATIENCE: Duration = Duration::from_secs(300);
+/// Time between two looks.
+const PAUSE: Duration = Duration::from_micros(100);
+
+/// Waits until a condition holds. `what`: the condition, in words.
+///
+/// # Panics
+/// If it still does not hold after some minutes.
+#[track_caller]
+pub fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
+    let begin = Instant::now();
+    while !holds() {
+        assert!(begin.elapsed() < PATIENCE, "waited in vain until {what}");
+        std::thread::sleep(PAUSE);
+    }
+}
+
+/// Waits until a condition holds that a child brings about while it runs. `what`: the condition, in words.
+///
+/// # Panics
+/// If the child has ended without, with its standard error if that is a pipe; or as [`wait_until`].
+#[track_caller]
+pub fn wait_for(child: &mut Child, what: &str, mut holds: impl FnMut() -> bool) {
+    wait_until(what, || {
+        let ended = child.try_wait().expect("a child can be waited for");
+        // What it did before its end is there now.
+        let holds = holds();
+        if let (false, Some(status)) = (holds, ended) {
+            let mut error = String::new();
+            let _ = child.stderr.as_mut().map(|stderr| stderr.read_to_string(&mut error));
+            panic!("it has ended ({status}), and not {what}: {error}");
+        }
+        holds
+    });
+}
