@@ -29,9 +29,9 @@ pub enum StateError {
         "the state of the analyses is of another version of HMTT; all programs of a cluster are of one version"
     )]
     Version,
-    /// The state has reuse distances of another kind than was asked for.
+    /// The state has reuse distances of another kind than was asked for, or sampled at another rate.
     #[error(
-        "the state of the analyses has other reuse distances than were asked for (exact or sampled)"
+        "the state of the analyses has other reuse distances than were asked for: exact ones, or of another sample"
     )]
     OtherDistances,
     /// They are damaged.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use hmtt::analysis::combined::{Combined, combined};
 use hmtt::analysis::source::{Ending, Part, Source};
 use hmtt::analysis::{Analysis, Fold, Gap};
-use hmtt_dataset::{Dataset, PieceState, Plan, StateError, Table};
+use hmtt_dataset::{Dataset, PieceState, Plan, ReadRows, StateError, Table};
 use hmtt_test_support::card::Card;
 use proptest::prelude::*;
 
@@ -259,6 +259,13 @@ fn states_of_other_distances_are_errors() {
     assert!(PieceState::from_bytes(bytes, None).is_ok());
     let error = PieceState::from_bytes(bytes, Some(0.5));
     assert!(matches!(error, Err(StateError::OtherDistances)));
+    let sampled = PieceState { rows: ReadRows::default(), found: combined(Some(0.5)) };
+    let bytes = sampled.to_bytes().unwrap();
+    assert!(PieceState::from_bytes(&bytes, Some(0.5)).is_ok());
+    for sample in [None, Some(0.25)] {
+        let error = PieceState::from_bytes(&bytes, sample);
+        assert!(matches!(error, Err(StateError::OtherDistances)));
+    }
 }
 
 /// Bytes of the state of a piece, and the state of the next one.

@@ -47,6 +47,11 @@ impl Bounded {
         Bounded { unit_log2: LINE_LOG2, most: most.max(1), now, earlier }
     }
 
+    /// Whether both have the same unit.
+    pub(super) fn is_like(&self, other: &Bounded) -> bool {
+        self.unit_log2 == other.unit_log2
+    }
+
     /// Touches the lines that are looked at; at most [`UNITS_AT_ONCE`].
     fn touch(&mut self, lines: &[u64]) {
         let mut sampled = [0; UNITS_AT_ONCE];

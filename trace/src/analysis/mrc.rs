@@ -88,9 +88,14 @@ pub enum Mrc {
 }
 
 impl Mrc {
-    /// Whether both are of one kind, so that they can be appended and merged.
+    /// Whether both are of one kind, with the same unit and rate, so that they can be appended and merged.
     pub fn is_of_kind(&self, other: &Mrc) -> bool {
-        std::mem::discriminant(self) == std::mem::discriminant(other)
+        match (self, other) {
+            (Mrc::Exact(one), Mrc::Exact(other)) => one.is_like(other),
+            (Mrc::Sampled(one), Mrc::Sampled(other)) => one.is_like(other),
+            (Mrc::Bounded(one), Mrc::Bounded(other)) => one.is_like(other),
+            _ => false,
+        }
     }
 
     /// The distances of which the curve is made.

@@ -241,6 +241,11 @@ impl Reuse {
     pub fn new(unit_log2: u32) -> Self {
         Reuse { unit_log2: unit_log2.clamp(LINE_LOG2, 63), distances: Distances::new(u32::MAX) }
     }
+
+    /// Whether both have the same unit, and the distances of all units.
+    pub(super) fn is_like(&self, other: &Reuse) -> bool {
+        self.unit_log2 == other.unit_log2 && self.distances.threshold == other.distances.threshold
+    }
 }
 
 impl Analysis for Reuse {

@@ -44,6 +44,11 @@ impl Shards {
         let threshold = (rate * f64::from(Distances::full())).round() as u32;
         Shards { unit_log2: unit_log2.clamp(LINE_LOG2, 63), distances: Distances::new(threshold) }
     }
+
+    /// Whether both have the same rate and unit.
+    pub(super) fn is_like(&self, other: &Shards) -> bool {
+        self.unit_log2 == other.unit_log2 && self.distances.threshold == other.distances.threshold
+    }
 }
 
 impl Analysis for Shards {
