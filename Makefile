@@ -29,8 +29,9 @@ lint: setup
 	cargo deny --log-level error check bans licenses sources; \
 	else echo "skipped: licences of dependencies: cargo deny is not installed"; fi
 
+# Many tests wait, for processes and timers: there is one more at a time than there are processors.
 test: lint
-	cargo test --workspace
+	RUST_TEST_THREADS=$${RUST_TEST_THREADS:-$$(($$(nproc) + 1))} cargo test --workspace
 
 # Builds the query engine, which is a workspace of its own (scale/), checks its format and lints, and tests it: among others
 # against DuckDB. `make test` does not build it.
@@ -70,7 +71,7 @@ bench-cluster:
 
 # Runs the formal proofs alone. `make test` runs them too.
 formal: setup
-	cargo test -p gateware --test formal
+	cargo test -p gateware --test suite formal::
 
 synth: setup
 	cargo run --quiet -p gateware -- synth

@@ -2,6 +2,7 @@
 //! returns. `make fuzz` tries more inputs.
 
 use std::path::PathBuf;
+use std::sync::Mutex;
 
 use hmtt_tests::hostile::{BuildError, Extent, TARGETS, Targets};
 use hmtt_tests::skip;
@@ -50,9 +51,19 @@ fn random_inputs_never_panic_and_are_read_as_documented() {
     // The corpus is empty, so that runs try similar inputs. They are not all the same: libFuzzer derives new ones from those
     // that took new edges, and the edges of some targets differ between runs (hash maps are seeded at random).
     let corpus = tempfile::tempdir().unwrap();
-    for (target, inputs) in INPUTS {
-        if let Err(failure) = targets.run(target, corpus.path(), Extent::Inputs(inputs), SEED) {
-            panic!("{failure}\nfiles are in {}", corpus.keep().display());
+    let next = Mutex::new(INPUTS.into_iter());
+    let run = || -> Result<(), String> {
+        loop {
+            let Some((target, inputs)) = next.lock().unwrap().next() else { return Ok(()) };
+            targets.run(target, corpus.path(), Extent::Inputs(inputs), SEED)?;
         }
+    };
+    let workers = std::thread::available_parallelism().map_or(1, usize::from);
+    let failures: Vec<String> = std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..workers).map(|_| scope.spawn(run)).collect();
+        workers.into_iter().filter_map(|worker| worker.join().unwrap().err()).collect()
+    });
+    if !failures.is_empty() {
+        panic!("{}\nfiles are in {}", failures.join("\n"), corpus.keep().display());
     }
 }
