@@ -124,8 +124,8 @@ install_tools() {
     fi
 }
 
-# Tools in WebAssembly are compiled when they first run, into a cache in the home folder. Those that run at that time read
-# half a file (a SIGBUS), so each runs alone once. This takes a second when all are compiled.
+# Tools in WebAssembly are compiled when they first run, into files in the home folder. A process that has mapped such a file
+# ends with a SIGBUS when another one writes it again, so each tool runs alone once. This takes a second when all are compiled.
 compile_tools() {
     for tool in yosys nextpnr-ecp5 ecppack ecpunpack; do
         tool=target/tools/bin/yowasp-$tool
