@@ -11,7 +11,7 @@ use crate::trace_selected::info;
 use crate::{hmtt, scratch};
 
 /// Writes one value behind the other to a memory of a power of two of bytes, again and again: in 4,000 turns, or as many as its
-/// argument says. With the argument `again`, until it has run natively and was then recorded for a whole turn: how soon a
+/// argument says. With the argument `again`, until it has run natively and was then traced for many turns: how soon a
 /// budget allows that depends on the machine.
 const FILLS: &str = "
 #include <stdio.h>
@@ -36,15 +36,16 @@ static int is_native(void) {
 }
 
 static void fills_until_recorded_again(void) {
-    int was_native = 0, recorded = 0;
-    for (unsigned turn = 0; recorded < 2 && turn < 1000000; turn++) {
+    int was_native = 0, traced = 0;
+    /* A tracer is there for some turns before it records. */
+    for (unsigned turn = 0; traced < 5000 && turn < 10000000; turn++) {
         if (is_native())
-            was_native = 1, recorded = 0;
+            was_native = 1;
         else
-            recorded += was_native;
-        fills(turn * 250000, 250000);
+            traced += was_native;
+        fills(turn * 1000, 1000);
     }
-    puts(recorded == 2 ? \"recorded again\" : \"not recorded again\");
+    puts(traced == 5000 ? \"recorded again\" : \"not recorded again\");
 }
 
 int main(int count, char **words) {
@@ -151,7 +152,7 @@ fn a_budget_is_a_share() {
 fn a_program_that_ends_while_it_is_attached_to_has_its_own_status() {
     let Some(program) = build("trace-fills", FILLS, &["-no-pie"]) else { return };
     let file = scratch("trace-sampled-ends.acc");
-    for turn in (0..60).step_by(2) {
+    for turn in 0..60 {
         let mut command = Command::new(env!("CARGO_BIN_EXE_hmtt"));
         command.args(["trace", "run", "--sample", "1ms/1ms", "--overwrite", "-o"]).arg(&file);
         let output = command.arg("--").arg(&program).arg((20 * turn).to_string()).output().unwrap();
