@@ -8,30 +8,21 @@ use hmtt_format::config::Mode;
 use hmtt_format::record::{CountGroup, other_count};
 use hmtt_format::{Direction, Event, toml_memory};
 use hmtt_sim::engine::{self, Options, Settings};
-use hmtt_sim::replay::{self, Outcome, Replay};
+use hmtt_sim::replay::Outcome;
 use hmtt_sim::{input, summary};
+
+use crate::support;
 
 fn replayed(name: &str, settings: Settings, small: bool) -> Outcome {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/recordings");
     let memory = std::fs::read_to_string(folder.join("memory.toml")).unwrap();
     let memory = toml_memory::parse(&memory).unwrap();
     let recording = input::open(&folder.join(name), Some(memory.clone()), None).unwrap();
-    let mut parameters = engine::default_parameters(memory.clone());
+    let mut parameters = engine::default_parameters(memory);
     if small {
         parameters.fifo = FifoSize::Kb8;
     }
-    let mut engine = engine::prepare(&Options::default(), &parameters, settings).unwrap();
-    let outcome = replay::run(Replay {
-        spans: recording.spans,
-        memory: &memory,
-        engine: &mut *engine,
-        sinks: vec![],
-        keep_events: true,
-        progress: &mut |_| {},
-    })
-    .unwrap();
-    assert_eq!((&outcome.violations[..], &outcome.flaws[..]), (&[][..], &[][..]));
-    outcome
+    support::replay_card(recording.spans, &Options::default(), &parameters, settings)
 }
 
 /// Returns the READs and WRITEs in the card's last report, and those in its slices and tags.

@@ -14,7 +14,7 @@ use hmtt_sim::machine::controller::PagePolicy;
 use hmtt_sim::machine::pages::{Allocation, VirtAddr};
 use hmtt_sim::machine::recording::{RecordingPaths, RecordingWriter};
 use hmtt_sim::machine::{Counts, DEFAULT_MEMORY, Machine, MachineConfiguration, Parts};
-use hmtt_sim::replay::{self, Outcome, Replay};
+use hmtt_sim::replay::Outcome;
 use hmtt_sim::{input, truth};
 
 use crate::support;
@@ -149,16 +149,7 @@ fn the_card_itself_records_every_access() {
     let recording = input::open(&path, None, None).unwrap();
     let settings = Settings::default();
     let parameters = engine::default_parameters(memory.clone());
-    let mut engine = engine::prepare(&Options::default(), &parameters, settings).unwrap();
-    let outcome = replay::run(Replay {
-        spans: recording.spans,
-        memory: &memory,
-        engine: &mut *engine,
-        sinks: vec![],
-        keep_events: true,
-        progress: &mut |_| {},
-    })
-    .unwrap();
+    let outcome = support::replay_card(recording.spans, &Options::default(), &parameters, settings);
     compare(&path, &memory, settings, &outcome);
 }
 

@@ -6,8 +6,9 @@ use hmtt_format::command::{A10, column_pins};
 use hmtt_format::config::Granularity;
 use hmtt_format::{Command, CommandKind, Event, FaultKind, MemoryDescription, toml_memory};
 use hmtt_sim::engine::{self, Kind, Options, Settings};
-use hmtt_sim::replay::{self, Replay};
 use hmtt_sim::traffic::Traffic;
+
+use crate::support;
 
 fn ddr1() -> MemoryDescription {
     toml_memory::parse(
@@ -39,23 +40,11 @@ fn ddr4() -> MemoryDescription {
 
 /// Returns the events that both engines send for the traffic.
 fn events(traffic: &Traffic) -> Vec<Event> {
-    let memory = traffic.memory();
+    let parameters = engine::default_parameters(traffic.memory().clone());
     let settings = Settings { granularity: Granularity::Burst, ..Settings::default() };
     let [reference, compiled] = [Kind::Rust, Kind::Verilator].map(|kind| {
-        let parameters = engine::default_parameters(memory.clone());
         let options = Options { kind, ..Options::default() };
-        let mut engine = engine::prepare(&options, &parameters, settings).unwrap();
-        let outcome = replay::run(Replay {
-            spans: traffic.spans(),
-            memory,
-            engine: &mut *engine,
-            sinks: vec![],
-            keep_events: true,
-            progress: &mut |_| {},
-        })
-        .unwrap();
-        assert_eq!((&outcome.violations[..], &outcome.flaws[..]), (&[][..], &[][..]));
-        outcome.events
+        support::replay_card(traffic.spans(), &options, &parameters, settings).events
     });
     assert!(reference == compiled, "the engines differ");
     reference

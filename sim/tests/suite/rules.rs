@@ -9,8 +9,10 @@ use hmtt_format::config::{
 use hmtt_format::record::CountGroup;
 use hmtt_format::{Command, CommandKind, Event, FaultKind, MemoryDescription, toml_memory};
 use hmtt_sim::engine::{self, Options, Settings};
-use hmtt_sim::replay::{self, Outcome, Replay};
+use hmtt_sim::replay::Outcome;
 use hmtt_sim::traffic::Traffic;
+
+use crate::support;
 
 fn memory(more: &str) -> MemoryDescription {
     let text = format!(
@@ -22,20 +24,8 @@ fn memory(more: &str) -> MemoryDescription {
 }
 
 fn replayed(traffic: &Traffic, settings: Settings) -> Outcome {
-    let memory = traffic.memory();
-    let parameters = engine::default_parameters(memory.clone());
-    let mut engine = engine::prepare(&Options::default(), &parameters, settings).unwrap();
-    let outcome = replay::run(Replay {
-        spans: traffic.spans(),
-        memory,
-        engine: &mut *engine,
-        sinks: vec![],
-        keep_events: true,
-        progress: &mut |_| {},
-    })
-    .unwrap();
-    assert_eq!((&outcome.violations[..], &outcome.flaws[..]), (&[][..], &[][..]));
-    outcome
+    let parameters = engine::default_parameters(traffic.memory().clone());
+    support::replay_card(traffic.spans(), &Options::default(), &parameters, settings)
 }
 
 /// A slice as the card sent it.

@@ -11,6 +11,8 @@ use hmtt_sim::replay::{self, Outcome, Replay};
 use hmtt_sim::traffic::Traffic;
 use hmtt_sim::truth;
 
+use crate::support;
+
 /// Base of the tag window: 64 KB at 64 MB.
 const WINDOW: u64 = 0x400_0000;
 
@@ -23,21 +25,8 @@ fn memory() -> MemoryDescription {
 }
 
 fn replayed(traffic: &Traffic, settings: Settings) -> Outcome {
-    let memory = memory();
-    let options = Options::default();
-    let parameters = engine::default_parameters(memory.clone());
-    let mut engine = engine::prepare(&options, &parameters, settings).unwrap();
-    let outcome = replay::run(Replay {
-        spans: traffic.spans(),
-        memory: &memory,
-        engine: &mut *engine,
-        sinks: vec![],
-        keep_events: true,
-        progress: &mut |_| {},
-    })
-    .unwrap();
-    assert_eq!((&outcome.violations[..], &outcome.flaws[..]), (&[][..], &[][..]));
-    outcome
+    let parameters = engine::default_parameters(memory());
+    support::replay_card(traffic.spans(), &Options::default(), &parameters, settings)
 }
 
 fn check(traffic: &Traffic, settings: Settings) -> Outcome {

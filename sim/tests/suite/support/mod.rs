@@ -1,14 +1,15 @@
-//! Replays vectors through a software card, for several tests.
+//! Replays vectors through a software card, and spans through the card itself, for several tests.
 
 pub mod legality;
 pub mod soft_card;
 
 use std::path::PathBuf;
 
+use gateware::CardParameters;
 use hmtt_format::config::Granularity;
 use hmtt_format::{MemoryDescription, Pins};
 use hmtt_sim::engine::rust::Stepper;
-use hmtt_sim::engine::{Card, Settings};
+use hmtt_sim::engine::{self, Card, Options, Settings};
 use hmtt_sim::gmii::Gmii;
 use hmtt_sim::input::Spans;
 use hmtt_sim::output::Sink;
@@ -67,4 +68,25 @@ pub fn replay(
         keep_events: true,
         progress: &mut |_| {},
     })
+}
+
+/// Replays spans through the card. There must be no violations and flaws.
+pub fn replay_card(
+    spans: Spans,
+    options: &Options,
+    parameters: &CardParameters,
+    settings: Settings,
+) -> Outcome {
+    let mut engine = engine::prepare(options, parameters, settings).unwrap();
+    let outcome = replay::run(Replay {
+        spans,
+        memory: &parameters.memory,
+        engine: &mut *engine,
+        sinks: vec![],
+        keep_events: true,
+        progress: &mut |_| {},
+    })
+    .unwrap();
+    assert_eq!((&outcome.violations[..], &outcome.flaws[..]), (&[][..], &[][..]));
+    outcome
 }
