@@ -239,11 +239,19 @@ impl Stopped<'_> {
 }
 
 impl StoppedThread<'_> {
+    /// The signal mask: bit 0 is signal 1.
+    ///
+    /// # Errors
+    /// [`PtraceError`] if the kernel refuses, or if the thread or process has ended.
+    pub fn signal_mask(&self) -> Result<u64, PtraceError> {
+        mask(self.id())
+    }
+
     /// Sets the signal mask.
     ///
     /// # Errors
     /// [`PtraceError`] if the kernel refuses, or if the thread or process has ended.
-    pub(crate) fn set_signal_mask(&self, mask: u64) -> Result<(), PtraceError> {
+    pub fn set_signal_mask(&self, mask: u64) -> Result<(), PtraceError> {
         set_mask(self.id(), mask)
     }
 }

@@ -28,16 +28,8 @@ use crate::state::Point;
 /// Most steps to an instruction with a known state.
 const STEPS: usize = 200;
 
-/// Reads or sets the signal mask of a stopped thread.
-fn signal_mask(thread: Pid, request: libc::c_uint, mask: &mut u64) -> Result<(), PtraceError> {
-    // SAFETY: the kernel reads or writes a set of the given size.
-    let result =
-        unsafe { libc::ptrace(request, thread.as_raw(), size_of::<u64>(), &raw mut *mask) };
-    Errno::result(result).map(drop).map_err(PtraceError::new(thread, "use its signal mask"))
-}
-
 /// Waits for the next event of a thread.
-fn wait_uninterrupted(thread: Pid) -> nix::Result<Status> {
+pub(super) fn wait_uninterrupted(thread: Pid) -> nix::Result<Status> {
     loop {
         match wait(Some(thread), WaitPidFlag::__WALL) {
             Err(Errno::EINTR) => {}
@@ -207,10 +199,9 @@ impl Tracer {
     /// Steps a thread until its original state is known. Returns whether it is; otherwise the thread has ended.
     fn step_to_state(&mut self, thread: Pid) -> Result<bool, ControlError> {
         let information = ptrace::getsiginfo(thread).ok();
-        let mut mask = 0;
-        signal_mask(thread, libc::PTRACE_GETSIGMASK, &mut mask)?;
-        let mut blocked = !(1 << (Signal::SIGTRAP as u32 - 1));
-        signal_mask(thread, libc::PTRACE_SETSIGMASK, &mut blocked)?;
+        let mask = self.process.thread_at_event(thread).signal_mask()?;
+        let blocked = !(1 << (Signal::SIGTRAP as u32 - 1));
+        self.process.thread_at_event(thread).set_signal_mask(blocked)?;
         let (mut is_known, mut is_to_stop) = (false, false);
         for _ in 0..STEPS {
             step(thread)?;
@@ -233,7 +224,7 @@ impl Tracer {
                 break;
             }
         }
-        signal_mask(thread, libc::PTRACE_SETSIGMASK, &mut mask)?;
+        self.process.thread_at_event(thread).set_signal_mask(mask)?;
         if is_to_stop {
             let _ = kill(self.process.pid, Signal::SIGSTOP);
         }
