@@ -36,10 +36,13 @@ use nix::unistd::Pid;
 use crate::address::RunAddr;
 
 pub(crate) use delivery::signal_code;
-pub use delivery::{Delivery, Disposition, enter_handler, replace_fault_address};
+pub use delivery::{
+    Delivery, Disposition, PendingIn, enter_handler, pending_signals, replace_fault_address,
+};
 pub use ending::{block_signals, end_by};
 pub use handlers::HandlerReturn;
 pub use inherited::ignore_file_size_signal;
+pub use inject::set_signal_mask;
 pub use launch::launch;
 pub use mapped::{
     MappedError, RunningMemory, code_files, open as open_mapped, program, program_mapping,
@@ -176,6 +179,26 @@ pub struct Child {
     pub is_waited_for: bool,
 }
 
+/// Events of a thread that has started another one, or a process.
+pub const START_EVENTS: [i32; 3] =
+    [libc::PTRACE_EVENT_VFORK, libc::PTRACE_EVENT_FORK, libc::PTRACE_EVENT_CLONE];
+
+/// What a thread stopped at one of the [`START_EVENTS`] has started.
+///
+/// # Errors
+/// [`PtraceError::Ended`] if the thread was killed meanwhile; otherwise
+/// [`PtraceError::System`].
+pub fn started(thread: Pid, event: i32) -> Result<Pid, PtraceError> {
+    let failed = PtraceError::new(thread, "find its child");
+    let pid = ptrace::getevent(thread).map_err(&failed)?;
+    // If the thread was killed meanwhile, it is at its exit event, and the message is its
+    // status.
+    if ptrace::getsiginfo(thread).map_err(&failed)?.si_code >> 8 != event {
+        return Err(PtraceError::Ended(thread));
+    }
+    Ok(Pid::from_raw(pid as i32))
+}
+
 impl Child {
     /// The child that a thread stopped at this ptrace event has started; `None` at other events.
     ///
@@ -184,18 +207,10 @@ impl Child {
     /// [`PtraceError::System`].
     pub fn from_event(thread: Pid, event: i32) -> Result<Option<Child>, PtraceError> {
         let is_waited_for = event == libc::PTRACE_EVENT_VFORK;
-        let events = [libc::PTRACE_EVENT_VFORK, libc::PTRACE_EVENT_FORK, libc::PTRACE_EVENT_CLONE];
-        if !events.contains(&event) {
+        if !START_EVENTS.contains(&event) {
             return Ok(None);
         }
-        let failed = PtraceError::new(thread, "find its child");
-        let pid = ptrace::getevent(thread).map_err(&failed)?;
-        // If the thread was killed meanwhile, it is at its exit event, and the message is its
-        // status.
-        if ptrace::getsiginfo(thread).map_err(&failed)?.si_code >> 8 != event {
-            return Err(PtraceError::Ended(thread));
-        }
-        let pid = Pid::from_raw(pid as i32);
+        let pid = started(thread, event)?;
         // `clone` may have started a thread, or a process that sends another signal than usual when
         // it ends.
         if event == libc::PTRACE_EVENT_CLONE && thread_group(pid) != Some(pid) {
@@ -212,7 +227,7 @@ pub fn thread_group(thread: Pid) -> Option<Pid> {
 }
 
 /// The parent of a process, or the process that has adopted it.
-pub(crate) fn parent(pid: Pid) -> Option<Pid> {
+pub fn parent(pid: Pid) -> Option<Pid> {
     status_number(pid, "PPid:")
 }
 

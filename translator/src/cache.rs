@@ -291,6 +291,13 @@ impl<M: CacheMemory> Cache<M> {
         address.map_or(Answer::Native(to), Answer::Cached)
     }
 
+    /// Where a thread that has asked, and is at an address of the stubs, continues without a controller.
+    pub fn alone(&self, at: RunAddr) -> Option<RunAddr> {
+        let space = self.spaces.iter().find(|space| space.contains(at.0))?;
+        let is_in_stubs = space.offset(at.0) < self.stubs.section.len();
+        is_in_stubs.then(|| space.arena.base + u64::from(self.stubs.alone))
+    }
+
     /// The original state of a thread that is about to execute the instruction at an address of the
     /// cache. `None` if it must be stepped to the next instruction first, or if the address is not
     /// in the cache ([`contains`](Self::contains)).

@@ -127,6 +127,8 @@ struct Shared {
     translation: Mutex<Translation>,
     /// Areas whose threads wait for the tracer.
     handed_over: [AtomicBool; THREADS],
+    /// Areas whose threads have deferred signals, and make no system call.
+    defers: [AtomicBool; THREADS],
     requests: Mutex<VecDeque<Request>>,
     /// Whether the process is no longer followed.
     is_over: AtomicBool,
@@ -138,6 +140,7 @@ impl Shared {
             rings,
             translation: Mutex::new(translation),
             handed_over: [const { AtomicBool::new(false) }; THREADS],
+            defers: [const { AtomicBool::new(false) }; THREADS],
             requests: Mutex::default(),
             is_over: AtomicBool::new(false),
         }

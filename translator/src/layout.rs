@@ -70,6 +70,8 @@
 //! | 704 | 8 | controller | [`BASE`](area::BASE): the base of the segment `fs` that was noted last in the ring, with records of accesses |
 //! | 712 | 8 | thread | [`DROPPED_BASE`](area::DROPPED_BASE): [`BASE`](area::BASE) when words were dropped last |
 //! | 720 | 128 | thread | [`CHUNK_BASE`](area::CHUNK_BASE): 8 bytes a chunk: [`DROPPED_BASE`](area::DROPPED_BASE) when it was full |
+//! | 848 | 8 | controller | [`SIGNAL_MASK`](area::SIGNAL_MASK): the program's signal mask while signals of the thread are deferred (docs/monitor.md) |
+//! | 856 | 4 | both | [`DEFERS`](area::DEFERS): they are deferred; without a controller the thread sets that mask |
 //!
 //! **Pauses** are what a thread does besides executing code of the cache: system calls, native code, signals that the
 //! controller delivers, waiting for its answer and for a free chunk. [`CALLED_AT`](area::CALLED_AT) is 0 outside of system calls.
@@ -136,6 +138,8 @@ pub mod area {
     pub const BASE: u32 = 704;
     pub const DROPPED_BASE: u32 = 712;
     pub const CHUNK_BASE: u32 = 720;
+    pub const SIGNAL_MASK: u32 = 848;
+    pub const DEFERS: u32 = 856;
     /// Bytes of the fields, before the chunks.
     pub const FIELD_BYTES: u64 = super::PAGE_BYTES;
 

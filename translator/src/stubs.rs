@@ -3,7 +3,7 @@
 //! **Miss.** A thread arrives with the program's registers and flags, the number of its exit and its target in the thread
 //! area. It saves what system calls and its own instructions change, asks the controller and waits
 //! for the answer. It waits in the kernel for a limited time only, and checks before each wait
-//! whether the controller lives; without one it continues in the original code.
+//! whether the controller lives; without one it continues in the original code, with the program's signal mask.
 //!
 //! **Indirect miss.** As a miss, with the target in `rcx`; `rcx` and `r11` are borrowed.
 //!
@@ -20,8 +20,8 @@
 //! Stubs use no stack, because a signal handler may run on it at any time.
 
 use iced_x86::code_asm::{
-    AsmMemoryOperand, AsmRegister64, CodeAssembler, CodeLabel, al, dword_ptr, eax, ecx, edx, esi,
-    qword_ptr, r8, r9, r9d, r10, r11, r15, rax, rcx, rdi, rdx, rsi,
+    AsmMemoryOperand, AsmRegister64, CodeAssembler, CodeLabel, al, dword_ptr, eax, ecx, edi, edx,
+    esi, qword_ptr, r8, r9, r9d, r10, r10d, r11, r15, rax, rcx, rdi, rdx, rsi,
 };
 use iced_x86::{BlockEncoderOptions, IcedError};
 
@@ -36,6 +36,8 @@ const SPINS: u32 = 256;
 const FUTEX: u32 = libc::SYS_futex as u32;
 const FUTEX_WAIT: u32 = libc::FUTEX_WAIT as u32;
 const FUTEX_WAKE: u32 = libc::FUTEX_WAKE as u32;
+/// `rt_sigprocmask`.
+const SET_MASK: u32 = libc::SYS_rt_sigprocmask as u32;
 
 /// Registers that system calls or the stubs change.
 const CHANGED: [(AsmRegister64, u8); 9] =
@@ -54,6 +56,8 @@ pub struct Stubs {
     pub full: u32,
     /// Offset of the stub that notes system calls.
     pub returned: u32,
+    /// Offset of the part of the first stub that continues in the original code, without a controller.
+    pub alone: u32,
 }
 
 impl Stubs {
@@ -84,6 +88,7 @@ struct Generator {
     indirect: usize,
     full: usize,
     returned: usize,
+    alone: usize,
     restore: CodeLabel,
     native: CodeLabel,
     dead: CodeLabel,
@@ -102,6 +107,7 @@ impl Generator {
             indirect: 0,
             full: 0,
             returned: 0,
+            alone: 0,
             restore,
             native,
             dead,
@@ -242,10 +248,21 @@ impl Generator {
         self.restore_changed()?;
         let mut dead = self.dead;
         self.asm.set_label(&mut dead)?;
+        self.alone = self.asm.instructions().len();
         self.asm.mov(word(area::ASK), area::IDLE)?;
         self.asm.mov(rax, field(area::TARGET))?;
         self.asm.mov(field(area::CONTINUE), rax)?;
         let mut native = self.native;
+        self.asm.cmp(word(area::DEFERS), 0)?;
+        self.asm.je(native)?;
+        self.asm.mov(word(area::DEFERS), 0)?;
+        self.asm.mov(eax, SET_MASK)?;
+        self.asm.mov(edi, libc::SIG_SETMASK)?;
+        self.asm.mov(rsi, field(area::SELF))?;
+        self.asm.add(rsi, area::SIGNAL_MASK as i32)?;
+        self.asm.xor(edx, edx)?;
+        self.asm.mov(r10d, size_of::<u64>() as i32)?;
+        self.asm.syscall()?;
         self.asm.set_label(&mut native)?;
         if ring {
             self.asm.mov(r15, field(area::save(R15)))?;
@@ -413,9 +430,9 @@ impl Generator {
                 section.points.push((*offset, point));
             }
         }
-        let starts = [self.miss, self.indirect, self.full, self.returned];
-        let [miss, indirect, full, returned] = starts.map(|number| offsets[number]);
-        Ok(Stubs { section, miss, indirect, full, returned })
+        let starts = [self.miss, self.indirect, self.full, self.returned, self.alone];
+        let [miss, indirect, full, returned, alone] = starts.map(|number| offsets[number]);
+        Ok(Stubs { section, miss, indirect, full, returned, alone })
     }
 }
 

@@ -138,6 +138,50 @@ pub(crate) fn signal_code(thread: Pid) -> Result<i32, PtraceError> {
     Ok(ptrace::getsiginfo(thread).map_err(failed)?.si_code)
 }
 
+/// Where signals are pending.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PendingIn {
+    /// Those that were sent to a thread.
+    Thread,
+    /// Those that were sent to its process.
+    Process,
+}
+
+/// Signals that are read of each queue. Others come later in it.
+const SIGNALS: usize = 64;
+/// `PTRACE_PEEKSIGINFO` and `PTRACE_PEEKSIGINFO_SHARED` (ptrace(2)).
+const PEEK: libc::c_uint = 0x4209;
+const SHARED: u32 = 1;
+
+/// What `PTRACE_PEEKSIGINFO` is to read.
+#[repr(C)]
+struct Peek {
+    from: u64,
+    flags: u32,
+    count: i32,
+}
+
+/// Signals that are pending for a stopped thread, with the `si_code` of each: the first 64 of one queue.
+///
+/// # Errors
+/// [`PtraceError`] if the kernel refuses, or if the thread or process has ended.
+pub fn pending_signals(
+    thread: Pid,
+    place: PendingIn,
+) -> Result<Vec<(SignalNumber, i32)>, PtraceError> {
+    let flags = if place == PendingIn::Process { SHARED } else { 0 };
+    let peek = Peek { from: 0, flags, count: SIGNALS as i32 };
+    // SAFETY: the structure consists of integers and addresses only.
+    let mut found: [libc::siginfo_t; SIGNALS] = unsafe { std::mem::zeroed() };
+    // SAFETY: the kernel reads one structure, and writes at most as many as are asked for to an array that outlives the call.
+    let result =
+        unsafe { libc::ptrace(PEEK, thread.as_raw(), &raw const peek, found.as_mut_ptr()) };
+    let count = Errno::result(result);
+    let count = count.map_err(PtraceError::new(thread, "read its pending signals"))?;
+    let found = found.iter().take(count as usize);
+    Ok(found.map(|one| (SignalNumber(one.si_signo), one.si_code)).collect())
+}
+
 /// Replaces the fault address in the siginfo of a pending signal. Returns whether the signal was
 /// raised by an instruction.
 ///

@@ -267,6 +267,14 @@ fn mask(thread: Pid) -> Result<Mask, PtraceError> {
     Ok(mask)
 }
 
+/// Sets the signal mask of a stopped thread.
+///
+/// # Errors
+/// [`PtraceError`] if the kernel refuses, or if the thread or process has ended.
+pub fn set_signal_mask(thread: Pid, mask: u64) -> Result<(), PtraceError> {
+    set_mask(thread, mask)
+}
+
 fn set_mask(thread: Pid, mask: Mask) -> Result<(), PtraceError> {
     let place = (&raw const mask).cast::<libc::c_void>();
     // SAFETY: the kernel reads a set of the given size.

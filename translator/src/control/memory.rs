@@ -30,9 +30,10 @@ impl CodeMemory {
         CodeMemory { memory, places, used: Vec::new() }
     }
 
-    /// Sets the byte of system calls with these low 8 bits.
-    pub fn set_call(&mut self, low: u8, value: u8) {
-        self.memory.copy_from(lookup::CALLS + u64::from(low), &[value]);
+    /// Sets for each value of the low 8 bits of a system call's number whether the controller is asked first.
+    pub fn set_calls(&mut self, asked: [bool; 256]) {
+        let bytes = asked.map(|is_asked| if is_asked { lookup::ASKED } else { lookup::AT_ONCE });
+        self.memory.copy_from(lookup::CALLS, &bytes);
     }
 
     fn offset(&self, arena: ArenaNumber, offset: u32) -> u64 {

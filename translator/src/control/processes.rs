@@ -26,8 +26,8 @@ use std::time::{Duration, Instant};
 
 use hmtt_probe::control::{Ending, TagError};
 use hmtt_probe::ptrace::{
-    Process, PtraceError, RiskPolicy, Status, detach, interrupt, is_waitable, resume, thread_group,
-    wait, wait_for_signal,
+    Process, PtraceError, RiskPolicy, START_EVENTS, Status, detach, interrupt, is_waitable, parent,
+    resume, set_signal_mask, thread_group, wait, wait_for_signal,
 };
 use nix::errno::Errno;
 use nix::sys::ptrace;
@@ -123,6 +123,12 @@ struct Processes<'o> {
     pending: VecDeque<Status>,
     /// New processes and threads that have not reported their first stop yet.
     expected: BTreeSet<Pid>,
+    /// First stops, of threads or children of a process, that are handled when it is known whether a thread with deferred
+    /// signals has started the stopped one.
+    held: Vec<(Pid, Status)>,
+    /// What threads with deferred signals have started: the process of the thread, and the signal mask that it gets at its
+    /// first stop.
+    masks: BTreeMap<Pid, (Pid, u64)>,
     risk_policy: RiskPolicy,
     /// Files of the code of followed processes.
     files: OpenFiles,
@@ -192,6 +198,8 @@ impl<'o> Processes<'o> {
             tracees: BTreeMap::new(),
             pending: VecDeque::new(),
             expected: BTreeSet::new(),
+            held: Vec::new(),
+            masks: BTreeMap::new(),
             risk_policy: process.risk_policy,
             files: OpenFiles::default(),
             first: process.pid,
@@ -242,17 +250,29 @@ impl<'o> Processes<'o> {
                 };
                 self.handle(status)?;
             }
-            if self.tracees.is_empty() && is_all && !self.is_expecting() {
+            self.masks.retain(|new, _| is_waitable(*new));
+            let is_expecting = self.is_expecting() || !self.masks.is_empty();
+            if self.tracees.is_empty() && is_all && !is_expecting {
                 return Ok(true);
             }
             self.serve_requests()?;
-            let at_most = if is_all { TICK } else { Duration::ZERO }.min(left.unwrap_or(TICK));
+            let at_most = if is_all { self.tick() } else { Duration::ZERO };
+            let at_most = at_most.min(left.unwrap_or(TICK));
             let signal =
                 wait_for_signal(&waited, at_most).map_err(PtraceError::new(self.first, "wait"))?;
             if signal.is_some_and(|signal| signal != Signal::SIGCHLD) {
                 return Ok(false);
             }
         }
+    }
+
+    /// How long to wait for events: until a deferral is over, at most.
+    fn tick(&self) -> Duration {
+        let next = self.tracees.values().filter_map(|tracee| match tracee {
+            Tracee::Followed(followed) => followed.tracer.next_deferral_end(),
+            Tracee::Executing | Tracee::Native { .. } => None,
+        });
+        next.min().map_or(TICK, |next| TICK.min(next.saturating_duration_since(Instant::now())))
     }
 
     /// Whether a new process has not reported its first stop yet.
@@ -305,6 +325,9 @@ impl<'o> Processes<'o> {
     fn handle(&mut self, status: Status) -> Result<(), ControlError> {
         let Some(thread) = status.thread() else { return Ok(()) };
         self.expected.remove(&thread);
+        if self.is_held(thread, status)? {
+            return Ok(());
+        }
         let Some(pid) = self.owner(thread) else { return self.handle_unknown(thread, status) };
         self.expect_new(thread, status);
         match self.tracees.get_mut(&pid) {
@@ -318,11 +341,57 @@ impl<'o> Processes<'o> {
         }
     }
 
+    /// Whether a thread of a process, whose signals are deferred, starts something.
+    fn has_starter(&self, pid: Pid) -> bool {
+        match self.tracees.get(&pid) {
+            Some(Tracee::Followed(followed)) => followed.tracer.starter().is_some(),
+            _ => false,
+        }
+    }
+
+    /// Whether the first stop of a new process or thread is to be handled later; otherwise gives it its signal mask.
+    fn is_held(&mut self, thread: Pid, status: Status) -> Result<bool, ControlError> {
+        if matches!(status, Status::Exited(..) | Status::Signaled(..)) {
+            self.masks.remove(&thread);
+            return Ok(false);
+        }
+        let is_known = |tracee: &Tracee| match tracee {
+            Tracee::Followed(followed) => followed.tracer.threads.contains_key(&thread),
+            Tracee::Executing | Tracee::Native { .. } => false,
+        };
+        if self.tracees.contains_key(&thread) || self.tracees.values().any(is_known) {
+            return Ok(false);
+        }
+        let beside = [thread_group(thread), parent(thread)];
+        if let Some(pid) = beside.into_iter().flatten().find(|pid| self.has_starter(*pid)) {
+            self.held.push((pid, status));
+            return Ok(true);
+        }
+        self.set_mask(thread)?;
+        Ok(false)
+    }
+
+    /// Gives a new process or thread, which is stopped, its signal mask.
+    fn set_mask(&mut self, new: Pid) -> Result<(), ControlError> {
+        let Some((_, mask)) = self.masks.remove(&new) else { return Ok(()) };
+        unless_ended(set_signal_mask(new, mask).map_err(ControlError::from))
+    }
+
+    /// First stops can be handled if no thread with deferred signals starts anything in the process.
+    fn release_held(&mut self) {
+        let held = std::mem::take(&mut self.held);
+        for (pid, status) in held.into_iter().rev() {
+            match self.has_starter(pid) {
+                true => self.held.insert(0, (pid, status)),
+                false => self.pending.push_front(status),
+            }
+        }
+    }
+
     /// Records the process or thread that a thread has started, unless its first stop was reported before.
     fn expect_new(&mut self, thread: Pid, status: Status) {
-        const STARTS: [i32; 3] =
-            [libc::PTRACE_EVENT_FORK, libc::PTRACE_EVENT_VFORK, libc::PTRACE_EVENT_CLONE];
-        let is_start = matches!(status, Status::Event(_, _, event) if STARTS.contains(&event));
+        let is_start =
+            matches!(status, Status::Event(_, _, event) if START_EVENTS.contains(&event));
         if !is_start || !self.options.follow {
             return;
         }
@@ -344,7 +413,10 @@ impl<'o> Processes<'o> {
         let Followed { tracer, is_ending, .. } = followed;
         let (ending, leaves) = (tracer.ending, tracer.left.is_some() && !*is_ending);
         let received = std::mem::take(&mut tracer.pending);
+        let started = std::mem::take(&mut tracer.started);
+        self.masks.extend(started.into_iter().map(|(new, mask)| (new, (pid, mask))));
         received.into_iter().rev().for_each(|status| self.pending.push_front(status));
+        self.release_held();
         match (unless_ended(result), ending) {
             (_, Some(ending)) => {
                 self.end(pid, ending);
@@ -371,6 +443,7 @@ impl<'o> Processes<'o> {
     /// A followed process has ended, has executed another program, or was detached.
     fn end(&mut self, pid: Pid, ending: Ending) {
         let tracee = self.tracees.remove(&pid);
+        self.release_held();
         let is_next = ending == Ending::Replaced && self.options.follow && !self.is_leaving;
         if is_next {
             self.await_program(pid);

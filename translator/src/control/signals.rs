@@ -3,6 +3,8 @@
 //! A handler is called with the original registers in its frame: the thread leaves the cache, the kernel writes the frame,
 //! and the thread enters the cache again at the handler's first instruction.
 
+use std::time::Instant;
+
 use hmtt_probe::address::RunAddr;
 use hmtt_probe::ptrace::{
     Delivery, Disposition, SignalNumber, enter_handler, replace_fault_address,
@@ -22,6 +24,9 @@ impl Tracer {
         let disposition = self.process.disposition(thread, signal);
         if disposition == Disposition::Harmless {
             return self.continue_thread(thread, Some(signal));
+        }
+        if let Some(state) = self.threads.get_mut(&thread) {
+            state.signal_at = Some(Instant::now());
         }
         if let Some((now, original)) = self.original_registers(thread)? {
             let shared = self.shared.clone();

@@ -1,6 +1,7 @@
 //! The tracer: handles what ptrace reports about the threads of a process, and moves them into the cache and out of it.
 
 mod attach;
+mod deferral;
 mod ends;
 mod events;
 mod thread;
@@ -26,12 +27,13 @@ use super::translator::Translation;
 use super::{Shared, calls, setup};
 use crate::block_lists::BlockLists;
 use crate::cache::{Cache, Instrument, Settings};
-use crate::layout::{area, lookup};
+use crate::layout::area;
 use crate::monitor::Finished;
 use crate::monitor::tally::Recording;
 use crate::profile::{CodeFiles, OpenFiles, Profile};
 use crate::shared::Rings;
 pub use attach::check;
+use deferral::Deferral;
 pub use ends::Left;
 use thread::Thread;
 
@@ -89,6 +91,10 @@ pub(super) struct Tracer {
     /// Whether blocks record their accesses.
     pub records_accesses: bool,
     pub threads: BTreeMap<Pid, Thread>,
+    /// Threads whose signals are deferred.
+    pub deferrals: BTreeMap<Pid, Deferral>,
+    /// Threads and processes that were started while signals were deferred, with the signal mask that they are to have.
+    pub started: Vec<(Pid, u64)>,
     /// Events that were received while other threads were handled.
     pub pending: VecDeque<Status>,
     /// For the monitor.
@@ -118,9 +124,7 @@ pub(super) fn prepare(
     let files = CodeFiles::new(process.pid, files.clone());
     let when_full = if options.drops { area::DROP } else { area::WAIT };
     let mut memory = setup::share(&mut process.stopped()?, near, when_full, options.perf_map)?;
-    for (low, is_asked) in calls::asked().into_iter().enumerate() {
-        memory.code.set_call(low as u8, if is_asked { lookup::ASKED } else { lookup::AT_ONCE });
-    }
+    memory.code.set_calls(calls::asked());
     let failed = |source| ControlError::System { operation: "read the program's memory", source };
     let (selected, extents) = (options.selected.clone(), options.extents.clone());
     let code = ProcessCode::open(process.pid, files, options.lists.clone(), selected, extents);
@@ -163,6 +167,8 @@ impl Tracer {
             has_rings: options.instrument.has_ring(),
             records_accesses: options.instrument.choice().is_some(),
             threads: BTreeMap::new(),
+            deferrals: BTreeMap::new(),
+            started: Vec::new(),
             pending: VecDeque::new(),
             finished,
             interrupted: BTreeMap::new(),

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use hmtt_probe::address::RunAddr;
 
-use super::calls::{Need, need};
+use super::calls::{self, Need, need};
 use super::code::{Files, ProcessCode};
 use super::memory::CodeMemory;
 use super::{Request, Shared};
@@ -167,6 +167,11 @@ impl Translation {
         self.cache.contains(address)
     }
 
+    /// Where a thread at an address of the stubs continues without a controller.
+    pub fn alone(&self, at: RunAddr) -> Option<RunAddr> {
+        self.cache.alone(at)
+    }
+
     /// The original state of a thread at an address of the cache.
     pub fn state_at(&self, address: RunAddr) -> Option<Point> {
         self.cache.state_at(address)
@@ -175,6 +180,12 @@ impl Translation {
     /// The number that a thread at an address of the cache has not written to its ring yet.
     pub fn unwritten_at(&self, address: RunAddr) -> Option<u32> {
         self.cache.unwritten_at(address)
+    }
+
+    /// Sets whether threads ask before each system call, or only before those that may need it.
+    pub fn set_calls(&mut self, asks_always: bool) {
+        let asked = if asks_always { [true; 256] } else { calls::asked() };
+        self.cache.memory().set_calls(asked);
     }
 
     /// Prepares for a system call, or completes it: blocks whose code it may change are removed. Returns whether code
@@ -253,6 +264,8 @@ fn answer(shared: &Shared, number: usize) {
         Answer::Call { cached, .. } => {
             let need = call_need(area);
             let stays = match need {
+                // The tracer sets the signal mask before.
+                _ if shared.defers[number].load(Ordering::SeqCst) => false,
                 Need::Nothing => true,
                 Need::Mappings { .. } => !translation.change(&need),
                 Need::Native | Need::Unsupported | Need::Leave(_) => false,

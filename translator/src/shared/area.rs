@@ -76,6 +76,17 @@ impl<'m> Area<'m> {
         self.address.0 + ring::chunk_at(0)
     }
 
+    /// The thread sets this signal mask if it asks and there is no controller.
+    pub fn begin_deferral(self, mask: u64) {
+        self.set(area::SIGNAL_MASK, mask);
+        self.word(area::DEFERS).store(1, Ordering::SeqCst);
+    }
+
+    /// The thread has the program's signal mask.
+    pub fn end_deferral(self) {
+        self.word(area::DEFERS).store(0, Ordering::SeqCst);
+    }
+
     /// A word of the area.
     pub fn word(self, offset: u32) -> &'m AtomicU32 {
         self.memory.word(self.start + u64::from(offset))

@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use serde_json::Value;
 
 use super::{
-    BUSY, JUMPS, MACHINE, REPAIRS, THREADS, THROWS, UNWINDS, WRITES_CODE, hmtt_monitor,
+    BUSY, JUMPS, MACHINE, REPAIRS, THREADS, THROWS, TIMERS, UNWINDS, WRITES_CODE, hmtt_monitor,
     run_monitored,
 };
 use crate::built::built;
@@ -25,8 +25,9 @@ const JAVASCRIPT: &str = "let m = new Map(); for (let i = 0; i < 2e5; i++) m.set
 
 #[test]
 fn programs_behave_as_without_monitoring() {
-    let programs: [(&str, &str, &[&str], &[&str]); 11] = [
+    let programs: [(&str, &str, &[&str], &[&str]); 12] = [
         ("busy", BUSY, &[], &["signals"]),
+        ("timers", TIMERS, &[], &[]),
         ("writes-code", WRITES_CODE, &[], &[]),
         ("throws", THROWS, &["-fnon-call-exceptions"], &[]),
         ("throws-static", THROWS, &["-fnon-call-exceptions", "-static"], &[]),

@@ -1,4 +1,5 @@
-// Accesses memory in many ways, with the same number of accesses in each run. With an argument, signals interrupt it.
+// Accesses memory in many ways, with the same number of accesses in each run. With an argument, signals interrupt it, and if
+// that is "often", more often than they can be delivered.
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -47,9 +48,9 @@ static volatile sig_atomic_t handled;
 static void handles(int number) { handled += number; }
 
 int main(int count, char **words) {
-    (void)words;
     if (count > 1) {
-        struct itimerval often = { { 0, 200 }, { 0, 200 } };
+        int interval = words[1][0] == 'o' ? 50 : 200;
+        struct itimerval often = { { 0, interval }, { 0, interval } };
         signal(SIGALRM, handles);
         setitimer(ITIMER_REAL, &often, 0);
     }

@@ -97,7 +97,7 @@ impl Processes<'_> {
     /// Adds a new process that has not executed an instruction.
     fn add_process(&mut self, pid: Pid, state: StopState) -> Result<(), ControlError> {
         match self.sharer(pid) {
-            _ if self.is_leaving => Ok(detach(pid, state.signal())?),
+            _ if self.is_leaving || !self.options.follow => Ok(detach(pid, state.signal())?),
             Some(beside) => {
                 self.tracees.insert(pid, Tracee::Native { beside });
                 Ok(resume(pid, state.signal())?)

@@ -44,6 +44,7 @@ impl Processes<'_> {
 
     /// Detaches from a process, which goes on natively unless it is about to end.
     pub fn leave(&mut self, pid: Pid) -> Result<(), ControlError> {
+        self.settle_started(pid)?;
         self.release_natives(Some(pid))?;
         let pending = std::mem::take(&mut self.pending);
         for status in pending {
@@ -64,6 +65,8 @@ impl Processes<'_> {
         }
         let left = followed.tracer.leave();
         followed.is_ending = true;
+        let started = std::mem::take(&mut followed.tracer.started);
+        self.masks.extend(started.into_iter().map(|(new, mask)| (new, (pid, mask))));
         self.release_forked(pid)?;
         match left {
             Ok(Left::Detached) => self.end(pid, Ending::Detached),
@@ -76,6 +79,24 @@ impl Processes<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Waits until what threads of a process start while signals are deferred has got the program's mask.
+    fn settle_started(&mut self, pid: Pid) -> Result<(), ControlError> {
+        loop {
+            let starter = self.followed(pid).and_then(|one| one.tracer.starter());
+            let mut started = self.masks.iter().filter(|(_, (of, _))| *of == pid);
+            let Some(awaited) = starter.or_else(|| started.next().map(|(new, _)| *new)) else {
+                return Ok(());
+            };
+            match self.next_stop(awaited) {
+                Some(status) => self.handle(status)?,
+                // It takes long.
+                None if is_waitable(awaited) => {}
+                None if starter.is_some() => return Ok(()),
+                None => drop(self.masks.remove(&awaited)),
+            }
+        }
     }
 
     /// Handles children that a followed process has started while its threads were being stopped. They are stopped.
@@ -95,6 +116,7 @@ impl Processes<'_> {
         followed.tracer.seen.children += forked.len() as u64;
         for child in forked {
             let _ = wait(Some(child.pid), WaitPidFlag::__WALL);
+            self.set_mask(child.pid)?;
             let _ = detach(child.pid, None);
         }
         Ok(())

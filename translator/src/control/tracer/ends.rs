@@ -26,6 +26,7 @@ impl Tracer {
         self.process.queued_events.extend(self.pending.drain(..));
         let stopped = std::mem::take(&mut self.process.threads);
         let stopped = self.process.stop_beside(stopped).map(drop);
+        self.end_deferrals()?;
         let is_over = match stopped.and_then(|()| self.finish_call()) {
             Ok(()) => false,
             Err(PtraceError::Ended(_)) => true,

@@ -25,6 +25,9 @@ impl Tracer {
         if !self.threads.contains_key(&thread) && !self.is_adopted(thread, status)? {
             return Ok(());
         }
+        if self.handle_deferral(thread, status)? {
+            return Ok(());
+        }
         match status {
             Status::Exited(_, code) => self.handle_end(thread, Ending::Exited(code)),
             Status::Signaled(_, signal) => self.handle_end(thread, Ending::Signaled(signal)),
@@ -86,17 +89,22 @@ impl Tracer {
             }
             self.shared.translation().change(&need);
             state.call = Some(need);
+            state.is_returning = one.orig_rax.cast_signed() == libc::SYS_rt_sigreturn;
             self.seen.calls.add(thread.as_raw(), one.orig_rax as u32);
             state.called_at = clock::tsc();
             return self.continue_thread(thread, None);
         };
         let ticks = clock::tsc().saturating_sub(state.called_at);
+        let is_returning = std::mem::take(&mut state.is_returning);
         self.shared.translation().changed(&ended);
         if registers.orig_rax.cast_signed() >= 0 {
             self.seen.calls.add_time(thread.as_raw(), registers.orig_rax as u32, ticks);
         }
         if !is_restarted(&registers) {
             self.enter(thread)?;
+        }
+        if is_returning {
+            self.defer_signals(thread)?;
         }
         self.continue_thread(thread, None)
     }
@@ -107,17 +115,19 @@ impl Tracer {
             && self.shared.rings.areas.area(number).is_asking()
             && let Some((now, original)) = self.original_registers(thread)?
         {
-            self.become_native(thread, &now, original)?;
-            match self.threads.get_mut(&thread).filter(|_| is_call) {
-                Some(state) => state.only_call = Some(original.rip),
-                None => self.enter(thread)?,
+            if is_call {
+                self.become_native_for_call(thread, &now, original, original.rip)?;
+            } else {
+                self.become_native(thread, &now, original)?;
+                self.enter(thread)?;
             }
         }
         self.continue_thread(thread, None)
     }
 
-    /// Stops the threads that the translator has handed over.
+    /// Stops the threads that the translator has handed over, and those whose deferral is over.
     pub fn serve_requests(&mut self) -> Result<(), ControlError> {
+        self.interrupt_deferrals();
         while let Some(Request { area, is_call }) = self.shared.next_request() {
             let mut threads = self.threads.iter_mut();
             let Some((thread, state)) = threads.find(|(_, one)| one.area == Some(area)) else {

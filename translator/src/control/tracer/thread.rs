@@ -1,6 +1,7 @@
 //! Moves a thread into the cache and out of it.
 
 use std::sync::atomic::Ordering;
+use std::time::Instant;
 
 use hmtt_probe::address::RunAddr;
 use hmtt_probe::control::clock;
@@ -17,7 +18,7 @@ use crate::monitor::Finished;
 use crate::shared::THREADS;
 
 /// Most bytes of the instruction of a system call.
-const MAX_CALL_BYTES: u64 = 15;
+pub(super) const MAX_CALL_BYTES: u64 = 15;
 
 /// A thread of the process.
 #[derive(Clone, Debug, Default)]
@@ -46,10 +47,14 @@ pub struct Thread {
     pub only_call: Option<u64>,
     /// The base of `fs` that is noted in its ring.
     pub fs_base: Option<u64>,
+    /// When it was stopped last before the delivery of a signal.
+    pub signal_at: Option<Instant>,
+    /// Whether it makes the system call that returns from a signal handler.
+    pub is_returning: bool,
 }
 
 /// Processor time of a thread in nanoseconds (Linux, `Documentation/scheduler/sched-stats.rst`); 0 if it has ended.
-fn processor_time(pid: Pid, thread: Pid) -> u64 {
+pub(super) fn processor_time(pid: Pid, thread: Pid) -> u64 {
     let text = std::fs::read_to_string(format!("/proc/{pid}/task/{thread}/schedstat"));
     let first = text.ok().and_then(|text| text.split_whitespace().next()?.parse().ok());
     first.unwrap_or(0)
@@ -182,6 +187,21 @@ impl Tracer {
         match is_native {
             true => resume_to_call(thread, signal)?,
             false => resume(thread, signal)?,
+        }
+        Ok(())
+    }
+
+    /// Makes a thread in the cache native, only to make the system call at the end of its block, which is at `call`.
+    pub fn become_native_for_call(
+        &mut self,
+        thread: Pid,
+        now: &user_regs_struct,
+        original: user_regs_struct,
+        call: u64,
+    ) -> Result<(), ControlError> {
+        self.become_native(thread, now, original)?;
+        if let Some(state) = self.threads.get_mut(&thread) {
+            state.only_call = Some(call);
         }
         Ok(())
     }
