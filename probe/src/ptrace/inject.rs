@@ -119,8 +119,8 @@ impl Stopped<'_> {
         // Changes are undone in reverse order: a thread that is at the site recovers from all of
         // them.
         self.set_registers(thread, registers)?;
-        let result = set_mask(thread, ALL).and_then(|()| self.result_of_call(thread));
-        set_mask(thread, mask)?;
+        let result = set_signal_mask(thread, ALL).and_then(|()| self.result_of_call(thread));
+        set_signal_mask(thread, mask)?;
         self.set_registers(thread, before)?;
         self.write(site.address, &original_bytes)?;
         self.send_stop_again(thread);
@@ -252,7 +252,7 @@ impl StoppedThread<'_> {
     /// # Errors
     /// [`PtraceError`] if the kernel refuses, or if the thread or process has ended.
     pub fn set_signal_mask(&self, mask: u64) -> Result<(), PtraceError> {
-        set_mask(self.id(), mask)
+        set_signal_mask(self.id(), mask)
     }
 }
 
@@ -272,10 +272,6 @@ fn mask(thread: Pid) -> Result<Mask, PtraceError> {
 /// # Errors
 /// [`PtraceError`] if the kernel refuses, or if the thread or process has ended.
 pub fn set_signal_mask(thread: Pid, mask: u64) -> Result<(), PtraceError> {
-    set_mask(thread, mask)
-}
-
-fn set_mask(thread: Pid, mask: Mask) -> Result<(), PtraceError> {
     let place = (&raw const mask).cast::<libc::c_void>();
     // SAFETY: the kernel reads a set of the given size.
     let result =

@@ -18,6 +18,7 @@
 
 mod images;
 mod leaving;
+mod started;
 mod writer;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -26,8 +27,8 @@ use std::time::{Duration, Instant};
 
 use hmtt_probe::control::{Ending, TagError};
 use hmtt_probe::ptrace::{
-    Process, PtraceError, RiskPolicy, START_EVENTS, Status, detach, interrupt, is_waitable, parent,
-    resume, set_signal_mask, thread_group, wait, wait_for_signal,
+    Process, PtraceError, RiskPolicy, START_EVENTS, Status, detach, interrupt, is_waitable, resume,
+    thread_group, wait, wait_for_signal,
 };
 use nix::errno::Errno;
 use nix::sys::ptrace;
@@ -338,53 +339,6 @@ impl<'o> Processes<'o> {
             Some(Tracee::Executing) => self.handle_executing(pid, thread, status),
             Some(Tracee::Native { .. }) => self.handle_native(pid, thread, status),
             None => Ok(()),
-        }
-    }
-
-    /// Whether a thread of a process, whose signals are deferred, starts something.
-    fn has_starter(&self, pid: Pid) -> bool {
-        match self.tracees.get(&pid) {
-            Some(Tracee::Followed(followed)) => followed.tracer.starter().is_some(),
-            _ => false,
-        }
-    }
-
-    /// Whether the first stop of a new process or thread is to be handled later; otherwise gives it its signal mask.
-    fn is_held(&mut self, thread: Pid, status: Status) -> Result<bool, ControlError> {
-        if matches!(status, Status::Exited(..) | Status::Signaled(..)) {
-            self.masks.remove(&thread);
-            return Ok(false);
-        }
-        let is_known = |tracee: &Tracee| match tracee {
-            Tracee::Followed(followed) => followed.tracer.threads.contains_key(&thread),
-            Tracee::Executing | Tracee::Native { .. } => false,
-        };
-        if self.tracees.contains_key(&thread) || self.tracees.values().any(is_known) {
-            return Ok(false);
-        }
-        let beside = [thread_group(thread), parent(thread)];
-        if let Some(pid) = beside.into_iter().flatten().find(|pid| self.has_starter(*pid)) {
-            self.held.push((pid, status));
-            return Ok(true);
-        }
-        self.set_mask(thread)?;
-        Ok(false)
-    }
-
-    /// Gives a new process or thread, which is stopped, its signal mask.
-    fn set_mask(&mut self, new: Pid) -> Result<(), ControlError> {
-        let Some((_, mask)) = self.masks.remove(&new) else { return Ok(()) };
-        unless_ended(set_signal_mask(new, mask).map_err(ControlError::from))
-    }
-
-    /// First stops can be handled if no thread with deferred signals starts anything in the process.
-    fn release_held(&mut self) {
-        let held = std::mem::take(&mut self.held);
-        for (pid, status) in held.into_iter().rev() {
-            match self.has_starter(pid) {
-                true => self.held.insert(0, (pid, status)),
-                false => self.pending.push_front(status),
-            }
         }
     }
 

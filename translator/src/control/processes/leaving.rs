@@ -81,24 +81,6 @@ impl Processes<'_> {
         Ok(())
     }
 
-    /// Waits until what threads of a process start while signals are deferred has got the program's mask.
-    fn settle_started(&mut self, pid: Pid) -> Result<(), ControlError> {
-        loop {
-            let starter = self.followed(pid).and_then(|one| one.tracer.starter());
-            let mut started = self.masks.iter().filter(|(_, (of, _))| *of == pid);
-            let Some(awaited) = starter.or_else(|| started.next().map(|(new, _)| *new)) else {
-                return Ok(());
-            };
-            match self.next_stop(awaited) {
-                Some(status) => self.handle(status)?,
-                // It takes long.
-                None if is_waitable(awaited) => {}
-                None if starter.is_some() => return Ok(()),
-                None => drop(self.masks.remove(&awaited)),
-            }
-        }
-    }
-
     /// Handles children that a followed process has started while its threads were being stopped. They are stopped.
     pub fn release_forked(&mut self, pid: Pid) -> Result<(), ControlError> {
         let follow = self.options.follow;
@@ -135,7 +117,7 @@ impl Processes<'_> {
     }
 
     /// The next event of a process that is about to stop; `None` if there is none for a while, or the process is gone.
-    fn next_stop(&mut self, pid: Pid) -> Option<Status> {
+    pub fn next_stop(&mut self, pid: Pid) -> Option<Status> {
         let pending = self.pending.iter().position(|status| status.thread() == Some(pid));
         if let Some(at) = pending {
             return self.pending.remove(at);
