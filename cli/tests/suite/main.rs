@@ -31,6 +31,7 @@ mod standard;
 mod tag;
 mod tag_auto;
 mod tag_blocks;
+mod tag_code;
 mod tag_contexts;
 mod tag_ends;
 mod tag_follow;

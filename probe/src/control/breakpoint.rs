@@ -13,6 +13,7 @@ use hmtt_format::tag_log::FunctionId;
 
 use super::loaded::LoadedFile;
 use super::patch::{self, PatchedFunction, Plan};
+use super::refused::Refused;
 use super::shared::Shared;
 use super::stub_rows::StubRows;
 use super::{Notice, PatchedCode, RefusalReason, TagError, Tagged, Tags, areas, linker};
@@ -25,7 +26,7 @@ use crate::stubs::Sink;
 /// Purpose of a breakpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Purpose {
-    /// The program has reached `main`.
+    /// The program has reached `main`, or its entry point if nothing can be changed at `main`.
     Main,
     /// The dynamic linker has loaded or unloaded a file.
     Linker,
@@ -71,13 +72,20 @@ impl Breakpoint {
         plan: Plan,
         purpose: Purpose,
     ) -> Result<Breakpoint, TagError> {
+        let no_breakpoint = |refused: Option<&Refused>| {
+            let reason = refused.map(|refused| refused.reason.clone());
+            let reason = reason.unwrap_or(RefusalReason::Code(Refusal::NoInstructions));
+            TagError::NoBreakpoint { name: function.name.clone(), reason }
+        };
+        // Nothing is mapped for a function that cannot be changed.
+        if plan.is_empty() {
+            return Err(no_breakpoint(plan.refused().first()));
+        }
         let stubs = areas::reserve(process, shared, loaded, plan.stub_bytes())?;
         let patch::GeneratedStubs { patched, refused, code, described } =
             plan.stubs(stubs.start, FunctionId(0), loaded)?;
         let Some(patched) = patched.into_iter().next() else {
-            let reason = refused.into_iter().next().map(|one| one.reason);
-            let reason = reason.unwrap_or(RefusalReason::Code(Refusal::NoInstructions));
-            return Err(TagError::NoBreakpoint { name: function.name.clone(), reason });
+            return Err(no_breakpoint(refused.first()));
         };
         process.write(stubs.start, &code)?;
         let free = stubs.start + code.len() as u64..stubs.end - areas::COOKIE_BYTES;

@@ -8,7 +8,7 @@ use hmtt_format::tag_log::FunctionId;
 use super::breakpoint::{Breakpoint, Purpose};
 use super::loaded::{ALL, LoadedFile};
 use super::patch::{self, PatchedFunction};
-use super::{TagError, Tags, areas, gs, linker};
+use super::{Notice, TagError, Tags, areas, gs, linker};
 use crate::address::RunAddr;
 use crate::elf::Function;
 use crate::ptrace::{Mapping, Stopped, code_files};
@@ -24,20 +24,38 @@ fn file_at<'a>(files: &[&'a Mapping], mapped: &[Mapping], address: RunAddr) -> O
 }
 
 impl Tags {
-    /// Sets a breakpoint at `main`. Returns whether `main` is known.
+    /// Sets a breakpoint at `main`, or at the entry point if nothing can be changed at `main`. Returns whether there is a
+    /// breakpoint: `main` may be unknown, and nothing may be changed at either.
     pub(super) fn wait_for_main(&mut self, process: &mut Stopped<'_>) -> Result<bool, TagError> {
-        let image = &self.program.image;
+        let program = Arc::clone(&self.program);
+        let image = &program.image;
         let Some(main) = image.main().and_then(|address| image.function_at(address)) else {
             return Ok(false);
         };
+        let (name, reason) = match self.wait_at(process, main) {
+            Err(TagError::NoBreakpoint { name, reason }) => (name, reason),
+            result => return result.map(|()| true),
+        };
+        let waits = match image.function_at(image.entry) {
+            Some(entry) if entry.start == image.entry => match self.wait_at(process, entry) {
+                Err(TagError::NoBreakpoint { .. }) => false,
+                result => result.map(|()| true)?,
+            },
+            _ => false,
+        };
+        self.notices.push(Notice::NoMain { pid: process.pid, name, reason });
+        Ok(waits)
+    }
+
+    /// Sets the breakpoint at which the tags are inserted.
+    fn wait_at(&mut self, process: &mut Stopped<'_>, function: &Function) -> Result<(), TagError> {
         // Moving a function's instructions may change other functions close to it.
-        let here = self.program.bias.to_run(main.address());
-        let near = here.saturating_sub(NEAR)..here.saturating_add(main.size + NEAR);
+        let here = self.program.bias.to_run(function.address());
+        let near = here.saturating_sub(NEAR)..here.saturating_add(function.size + NEAR);
         let program = self.program.compare_again(process, &near, std::iter::empty());
         let shared = self.collector.shared();
-        let breakpoint = Breakpoint::new(process, shared, &program, main, Purpose::Main)?;
-        self.set_breakpoint(process, breakpoint, &program)?;
-        Ok(true)
+        let breakpoint = Breakpoint::new(process, shared, &program, function, Purpose::Main)?;
+        self.set_breakpoint(process, breakpoint, &program)
     }
 
     /// Inserts the tags; all threads are stopped.
@@ -93,14 +111,15 @@ impl Tags {
                 Some(_) => None,
             };
             if let Some(function) = function {
-                let breakpoint = Breakpoint::new(
-                    process,
-                    self.collector.shared(),
-                    &loaded,
-                    function,
-                    Purpose::Linker,
-                )?;
-                self.set_breakpoint(process, breakpoint, &loaded)?;
+                let shared = self.collector.shared();
+                match Breakpoint::new(process, shared, &loaded, function, Purpose::Linker) {
+                    Ok(breakpoint) => self.set_breakpoint(process, breakpoint, &loaded)?,
+                    Err(TagError::NoBreakpoint { name, reason }) => {
+                        let pid = process.pid;
+                        self.notices.push(Notice::NoLaterLibraries { pid, name, reason });
+                    }
+                    Err(error) => return Err(error),
+                }
                 break;
             }
         }

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use nix::unistd::Pid;
 
+use super::RefusalReason;
 use crate::ptrace::PtraceError;
 use crate::ptrace::seccomp::Forbidden;
 
@@ -38,6 +39,31 @@ pub enum Notice {
          did for the times of the log: its tags were removed; --no-time does not need it"
     )]
     TimeForbidden(Pid),
+    /// Nothing can be changed at `main`, so that the tags are inserted earlier.
+    #[error(
+        "process {pid}: {name} is not tagged, and the program is not stopped there to be tagged: {reason}; it is tagged \
+         earlier, and calls before {name} are counted too"
+    )]
+    NoMain {
+        /// Process ID.
+        pid: Pid,
+        /// Name of the function.
+        name: String,
+        /// Why it cannot be changed.
+        reason: RefusalReason,
+    },
+    /// Nothing can be changed where the dynamic linker reports that it has loaded a library.
+    #[error(
+        "process {pid}: libraries that are loaded later are not tagged: the program cannot be stopped at {name}: {reason}"
+    )]
+    NoLaterLibraries {
+        /// Process ID.
+        pid: Pid,
+        /// Name of the function.
+        name: String,
+        /// Why it cannot be changed.
+        reason: RefusalReason,
+    },
     /// A library has more functions than the shared memory has space for.
     #[error("{} is not tagged: too many functions", .0.display())]
     TooManyFunctions(PathBuf),

@@ -132,6 +132,16 @@ impl Plan {
         linkage::resolve(process, loaded, &mut self.calls)
     }
 
+    /// Whether no function is changed.
+    pub fn is_empty(&self) -> bool {
+        self.rewrites.is_empty()
+    }
+
+    /// Functions that were chosen and cannot be changed, with the reasons.
+    pub fn refused(&self) -> &[Refused] {
+        &self.refused
+    }
+
     /// Most numbers that the functions and blocks take.
     pub fn numbers(&self) -> usize {
         self.rewrites.iter().map(|(.., rewrite)| 1 + rewrite.tagged_blocks().count()).sum()
