@@ -7,6 +7,7 @@
 //! bytes than there are.
 
 mod build_id;
+pub(crate) mod data_ranges;
 mod debug_file;
 mod entry_point;
 mod exported;

@@ -2,14 +2,21 @@
 //!
 //! Found are `wrgsbase`, loads of the segment register, and `arch_prctl(ARCH_SET_GS)` where the numbers of the call and
 //! of the operation are loaded close to each other. A number that is computed or loaded elsewhere is not found.
+//!
+//! Bytes that a file's headers or symbols call data are no instructions, wherever they are mapped.
 
 mod segment_load;
 
+use std::collections::HashMap;
+use std::ops::Range;
+
 use memchr::memmem;
 
+use super::code::Part;
 use super::{TagError, code};
 use crate::address::RunAddr;
-use crate::ptrace::{Stopped, mappings};
+use crate::elf::data_ranges;
+use crate::ptrace::{FileId, Mapping, Stopped, mappings, open_mapped};
 use crate::stubs::Sink;
 
 /// Bytes of code that are read at once, and the largest distance between the two loads, in bytes. Each block begins with
@@ -38,26 +45,67 @@ pub(super) fn check(process: &Stopped<'_>, sink: Sink) -> Result<(), TagError> {
     if !is_all {
         return Err(TagError::TooMuchCode(pid, code::BUDGET >> 30));
     }
-    let mut bytes = Vec::new();
+    let mut files: HashMap<FileId, Vec<Range<u64>>> = HashMap::new();
     for part in parts {
-        for start in (part.range.start.0..part.range.end.0).step_by(BLOCK_BYTES as usize) {
-            let start = RunAddr(start);
-            let end = part.range.end.min(start + BLOCK_BYTES + CONTEXT);
-            let context = (start - part.range.start).min(CONTEXT);
-            let start = start - context;
-            bytes.resize((end - start) as usize, 0);
-            // Pages of the mapping behind the end of its file cannot be read.
-            if process.read(start, &mut bytes).is_err() {
-                break;
-            }
-            let loads = segment_load::find(&bytes, context as usize);
-            if let Some(at) = find_setting(&bytes).or(loads) {
-                let offset = part.offset(start + at as u64);
-                return Err(TagError::SetsGs { pid, path: part.mapping.path.clone(), offset });
-            }
+        // Few files have such bytes: what of a file is data is read only then.
+        if search(process, &part.range).is_none() {
+            continue;
+        }
+        let Some(file) = part.mapping.file else { continue };
+        let data = files.entry(file).or_insert_with(|| data_in(process, part.mapping, &mapped));
+        let mut code = code_of(&part, data).into_iter();
+        if let Some(at) = code.find_map(|range| search(process, &range)) {
+            let offset = part.offset(at);
+            return Err(TagError::SetsGs { pid, path: part.mapping.path.clone(), offset });
         }
     }
     Ok(())
+}
+
+/// Offsets of a mapped file that are data, as far as its headers and symbols state that.
+fn data_in(process: &Stopped<'_>, mapping: &Mapping, mapped: &[Mapping]) -> Vec<Range<u64>> {
+    let read = |address, bytes: &mut [u8]| process.read(address, bytes).is_ok();
+    let file = open_mapped(process.pid, mapping, mapped, read);
+    file.map_or_else(|_| Vec::new(), |file| data_ranges::of(&file))
+}
+
+/// Addresses of a part that may be instructions. `data`: offsets in its file that are not, ascending and disjoint.
+fn code_of(part: &Part<'_>, data: &[Range<u64>]) -> Vec<Range<RunAddr>> {
+    let (mut all, mut start) = (Vec::new(), part.offset(part.range.start));
+    let last = part.offset(part.range.end);
+    let first = data.partition_point(|range| range.end <= start);
+    let address = |offset: u64| part.range.start + (offset - part.offset(part.range.start));
+    for range in data[first..].iter().take_while(|range| range.start < last) {
+        if start < range.start {
+            all.push(address(start)..address(range.start));
+        }
+        start = range.end.min(last);
+    }
+    if start < last {
+        all.push(address(start)..address(last));
+    }
+    all
+}
+
+/// Address of the first instruction in a range that sets `gs`.
+fn search(process: &Stopped<'_>, range: &Range<RunAddr>) -> Option<RunAddr> {
+    let mut bytes = Vec::new();
+    for start in (range.start.0..range.end.0).step_by(BLOCK_BYTES as usize) {
+        let start = RunAddr(start);
+        let end = range.end.min(start + BLOCK_BYTES + CONTEXT);
+        let context = (start - range.start).min(CONTEXT);
+        let start = start - context;
+        bytes.resize((end - start) as usize, 0);
+        // Pages of the mapping behind the end of its file cannot be read.
+        if process.read(start, &mut bytes).is_err() {
+            break;
+        }
+        let loads = segment_load::find(&bytes, context as usize);
+        if let Some(at) = find_setting(&bytes).or(loads) {
+            return Some(start + at as u64);
+        }
+    }
+    None
 }
 
 /// Offset of the first instruction that sets `gs`.

@@ -43,7 +43,7 @@ type Common<'data> = HashMap<usize, (CommonInformationEntry<Bytes<'data>>, Cfa)>
 
 /// Reads the ranges, by address, without those of the linker's stubs.
 pub(super) fn read(file: &File, layout: &Layout) -> Vec<Frame> {
-    let Some((address, bytes)) = section(file).or_else(|| segment(file)) else { return Vec::new() };
+    let Some((address, bytes)) = entries_at(file) else { return Vec::new() };
     let bases = BaseAddresses::default().set_eh_frame(address);
     let mut section = EhFrame::new(bytes, gimli::LittleEndian);
     section.set_address_size(ADDRESS_SIZE);
@@ -52,6 +52,11 @@ pub(super) fn read(file: &File, layout: &Layout) -> Vec<Frame> {
     frames.sort_by_key(|frame| (frame.range.start, frame.range.end));
     frames.dedup_by_key(|frame| frame.range.start);
     frames
+}
+
+/// Address and bytes of the entries, perhaps with bytes behind their end.
+pub(super) fn entries_at<'data>(file: &File<'data>) -> Option<(u64, &'data [u8])> {
+    section(file).or_else(|| segment(file))
 }
 
 fn read_entries(section: &EhFrame<Bytes>, bases: &BaseAddresses) -> Vec<Frame> {

@@ -7,7 +7,9 @@
 use std::ops::Range;
 
 use gimli::{EndianSlice, LittleEndian, Reader};
-use object::elf::{DT_JMPREL, DT_PLTRELSZ, DT_RELA, DT_RELASZ, PT_DYNAMIC, R_X86_64_RELATIVE};
+use object::elf::{
+    DT_JMPREL, DT_PLTRELSZ, DT_RELA, DT_RELASZ, Dyn64, PT_DYNAMIC, R_X86_64_RELATIVE,
+};
 use object::read::elf::{Dyn, ProgramHeader};
 
 use super::Text;
@@ -16,8 +18,8 @@ use super::layout::{ENDIAN, File, Layout};
 type Bytes<'data> = EndianSlice<'data, LittleEndian>;
 
 /// Tags of packed relative relocations (generic ABI, "Dynamic Section").
-const DT_RELR: u32 = 36;
-const DT_RELRSZ: u32 = 35;
+pub(super) const DT_RELR: u32 = 36;
+pub(super) const DT_RELRSZ: u32 = 35;
 /// Words of `Elf64_Rela`: place, type and symbol, addend.
 const RELA_WORDS: usize = 3;
 /// Most call sites for each byte of data. An entry has at least 4 bytes, and a function may be
@@ -171,11 +173,16 @@ fn rela(file: &File) -> Option<(u64, usize)> {
 
 /// The value of a tag in the dynamic section.
 fn dynamic_value(file: &File, tag: u32) -> Option<u64> {
-    let segments = file.elf_program_headers();
-    let header = segments.iter().find(|header| header.p_type(ENDIAN) == PT_DYNAMIC)?;
-    let entries = header.dynamic(ENDIAN, file.data()).ok()??;
-    let entry = entries.iter().find(|entry| entry.tag32(ENDIAN) == Some(tag))?;
+    let entry = dynamic_entries(file).iter().find(|entry| entry.tag32(ENDIAN) == Some(tag))?;
     Some(entry.d_val(ENDIAN))
+}
+
+/// The entries of the dynamic section; none if there is no such section.
+pub(super) fn dynamic_entries<'data>(file: &File<'data>) -> &'data [Dyn64<object::LittleEndian>] {
+    let segments = file.elf_program_headers();
+    let header = segments.iter().find(|header| header.p_type(ENDIAN) == PT_DYNAMIC);
+    let entries = header.and_then(|header| header.dynamic(ENDIAN, file.data()).ok()?);
+    entries.unwrap_or_default()
 }
 
 /// The bytes of a segment from an address on.
