@@ -26,6 +26,7 @@ pub mod emulation;
 pub mod extent;
 pub mod instructions;
 pub mod layout;
+pub mod memory_accesses;
 pub mod monitor;
 pub mod profile;
 pub mod recorded;

@@ -361,11 +361,7 @@ impl Recorded {
         let Access { operation, direction, size, conditional, .. } = *access;
         let (pc, operation) = (instruction.instruction.ip(), operation as u16);
         let is_elements = matches!(place, Place::Elements { .. });
-        let expression = access.address.expression();
-        let adds_fs = match is_elements {
-            true => access.operand.is_fs,
-            false => expression.is_some_and(|it| it.segment.is_some()),
-        };
+        let adds_fs = access.operand.is_fs && (is_elements || access.is_located);
         // All elements that are counted were accessed.
         let conditional = conditional && !is_elements;
         let represents = 1;
@@ -383,12 +379,8 @@ fn addresses(operations: &[&Operation], found: &[Access]) -> (State, Vec<Option<
     let mut rest = found.iter().peekable();
     for (index, operation) in operations.iter().enumerate() {
         while let Some(access) = rest.next_if(|access| access.operation == index) {
-            let is_known = access.address.expression().is_some_and(|expression| {
-                // The base of `fs` is known from where the thread has entered the cache.
-                expression.segment.is_none_or(|fs| fs.version == 0)
-            });
             // `xlat` adds a part of a register.
-            let is_known = is_known && !access.operand.index.is_gpr8();
+            let is_known = access.is_located && !access.operand.index.is_gpr8();
             let address = is_known.then(|| Addressed::new(index, access.operand, &mut state));
             all.push(address.flatten());
         }

@@ -28,10 +28,11 @@ mod selector;
 #[cfg(test)]
 mod tests;
 
-pub use accesses::{Access, Operand, accesses, path_accesses};
+pub use accesses::{Access, accesses, path_accesses};
 pub use distance::{Average, Distance};
 pub use expression::{Address, Expression, Index, Template, Versioned};
 pub use registers::{Equality, Moved, general, stack_effect};
 pub use selector::{Coverage, Representative, Score, Selection};
 
 pub use crate::extent::{Chunk, Omega, OutOfRange, Selector};
+pub use crate::memory_accesses::Operand;

@@ -59,6 +59,7 @@ mod trace_faults;
 mod trace_loops;
 mod trace_losses;
 mod trace_native;
+mod trace_operands;
 mod trace_progress;
 mod trace_recounted;
 mod trace_sampled;

@@ -35,9 +35,10 @@ pub struct Addressed {
 impl Addressed {
     /// The address that an instruction names, before it. `None` if it is not known how that is computed.
     pub fn new(operation: usize, operand: Operand, state: &mut State) -> Option<Self> {
-        let Operand { base, index, scale, displacement, is_narrow, .. } = operand;
+        let Operand { base, index, scale, displacement, is_narrow, alignment, .. } = operand;
         let value = state.address([base, index], scale.into(), displacement)?;
         let value = if is_narrow { state.nodes.low_half(value) } else { value };
+        let value = if alignment > 0 { state.nodes.aligned(value, alignment) } else { value };
         Some(Addressed { operation, value, operand, registers: state.values })
     }
 
@@ -212,7 +213,12 @@ impl<'n> Places<'n> {
         let slot = self.slot(addressed.operation, false, sum);
         let added = addressed.operand.displacement.wrapping_sub(displacement);
         let plus = if is_narrow { 0 } else { added.wrapping_sub(addressed.value.plus) };
-        let known = Known { source: Source::Slot(slot), plus };
+        let mut known = Known { source: Source::Slot(slot), plus };
+        if let Kind::Computed(.., operation) = self.nodes.kind(node)
+            && addressed.operand.alignment > 0
+        {
+            known = self.step(Step { of: known.source, plus: 0, operation, other: None });
+        }
         self.known.insert(node, known);
         known
     }
@@ -268,9 +274,14 @@ impl<'n> Places<'n> {
                 Step { of: of.source, plus, operation, other: None }
             }
         };
+        let known = self.step(step);
+        self.known.insert(node, known);
+    }
+
+    fn step(&mut self, step: Step) -> Known {
         let source = Source::Derived(self.steps.len() as u16);
         self.steps.push(step);
-        self.known.insert(node, Known { source, plus: 0 });
+        Known { source, plus: 0 }
     }
 
     /// The index of a value, when all slots are known.
@@ -303,5 +314,6 @@ impl<'n> Places<'n> {
 /// A register by itself.
 pub const fn register(base: Register) -> Operand {
     let index = Register::None;
-    Operand { base, index, scale: 1, displacement: 0, is_narrow: false, is_fs: false }
+    let (is_narrow, is_fs) = (false, false);
+    Operand { base, index, scale: 1, displacement: 0, is_narrow, is_fs, alignment: 0 }
 }

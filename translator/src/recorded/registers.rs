@@ -162,6 +162,12 @@ impl Nodes {
         self.zero_extended(value, 32)
     }
 
+    /// A value rounded down to a multiple of a power of two.
+    pub fn aligned(&mut self, value: Value, alignment: u8) -> Value {
+        let mask = u64::MAX << alignment;
+        self.computed(value, Computation::Masked { mask }, u64::BITS)
+    }
+
     fn zero_extended(&mut self, value: Value, bits: u8) -> Value {
         let is_short = |node: Node| match self.kind(node) {
             Kind::Computed(_, _, Computation::ZeroExtended { bits: left }) => left <= bits,

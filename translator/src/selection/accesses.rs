@@ -1,37 +1,14 @@
 //! Finds the memory accesses of a block, in program order.
 //!
-//! Accesses are those that `iced_x86` lists: memory operands, the stack, and strings. `lea`, `nop` and prefetches
-//! access nothing; `clflush` and `clwb` count as reads. The line that `clzero` writes is not listed.
+//! [`memory_accesses`](crate::memory_accesses) states what each instruction accesses.
 
 use hmtt_format::Direction;
-use iced_x86::{
-    CodeSize, Instruction, InstructionInfoFactory, Mnemonic, OpAccess, OpKind, Register, UsedMemory,
-};
+use iced_x86::{InstructionInfoFactory, Mnemonic, OpAccess, Register};
 
 use super::expression::{Address, Expression, Index, Template};
 use super::registers::{Equality, Origin, State, Value};
-use crate::block::{Block, Operation};
-
-/// Most bytes of an access that one expression describes: the size of the largest register. Larger operands are saved
-/// states, of which the processor accesses some parts only.
-const MAX_BYTES: usize = 64;
-
-/// The registers and the displacement that an instruction names for an access: the address is their sum.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Operand {
-    /// The base, or [`Register::None`].
-    pub base: Register,
-    /// The index, or [`Register::None`].
-    pub index: Register,
-    /// 1, 2, 4 or 8, which the index is multiplied by.
-    pub scale: u8,
-    /// The displacement, in bytes. That of an address relative to `rip` is the address.
-    pub displacement: i64,
-    /// Whether the sum is computed modulo 2^32.
-    pub is_narrow: bool,
-    /// Whether the base of `fs` is added.
-    pub is_fs: bool,
-}
+use crate::block::Block;
+use crate::memory_accesses::{self, Condition, MemoryAccess, Operand, Order};
 
 /// An access of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,8 +17,10 @@ pub struct Access {
     pub operation: usize,
     /// What is accessed.
     pub address: Address,
-    /// What the instruction names. Of a set it may be a part only.
+    /// What the instruction names.
     pub operand: Operand,
+    /// Whether the access is where `operand` says, with the base of `fs` from the start of the blocks.
+    pub is_located: bool,
     /// Number of bytes; of one element if the address is a set, and 0 if the instruction does not determine it.
     pub size: u32,
     /// Whether it reads or writes.
@@ -57,8 +36,8 @@ pub struct Access {
 /// write. Within an instruction reads come before writes, except in `enter`, which pushes what it reads one by one.
 ///
 /// Addresses are [sets](Address::Set) in vector gathers and scatters, strings with a repeat prefix, `bt`, `bts`, `btr`
-/// and `btc` with the bit's number in a register, tile loads and stores, and saved processor states (`fxsave`, `xsave`,
-/// `fnsave`).
+/// and `btc` with the bit's number in a register, tile loads and stores, `clzero`, and processor states whose sizes depend on registers
+/// (`xsave`).
 pub fn path_accesses(blocks: &[Block], equality: Equality) -> Vec<Access> {
     let mut factory = InstructionInfoFactory::new();
     let mut state = State::new(equality);
@@ -67,7 +46,9 @@ pub fn path_accesses(blocks: &[Block], equality: Equality) -> Vec<Access> {
     for (number, operation) in operations.enumerate() {
         let instruction = &operation.instruction;
         let info = factory.info(instruction);
-        add(&mut found, number, operation, info.used_memory(), &state);
+        memory_accesses::for_each(instruction, info, |one| {
+            found.push(access(number, &one, &state))
+        });
         let names_fs = info.used_registers().iter().any(|used| {
             used.register() == Register::FS
                 && !matches!(used.access(), OpAccess::Read | OpAccess::CondRead)
@@ -85,90 +66,46 @@ pub fn accesses(block: &Block, equality: Equality) -> Vec<Access> {
     path_accesses(std::slice::from_ref(block), equality)
 }
 
-/// Adds the accesses of an instruction.
-fn add(
-    found: &mut Vec<Access>,
-    number: usize,
-    operation: &Operation,
-    memory: &[UsedMemory],
-    state: &State,
-) {
-    let instruction = &operation.instruction;
-    let first = found.len();
-    for used in memory {
-        let (address, operand) = (address(instruction, used, state), operand(used));
-        let size = match used.memory_size().size() {
-            0 => instruction.memory_size().size(),
-            size => size,
-        };
-        let mut add = |direction, conditional| {
-            let size = size as u32;
-            found.push(Access {
-                operation: number,
-                address,
-                operand,
-                size,
-                direction,
-                conditional,
-            });
-        };
-        let (read, write) = (Direction::Read, Direction::Write);
-        match used.access() {
-            OpAccess::Read => add(read, false),
-            OpAccess::CondRead => add(read, true),
-            OpAccess::Write => add(write, false),
-            OpAccess::CondWrite => add(write, true),
-            OpAccess::ReadWrite => {
-                add(read, false);
-                add(write, false);
-            }
-            OpAccess::ReadCondWrite => {
-                add(read, false);
-                add(write, true);
-            }
-            OpAccess::None | OpAccess::NoMemAccess => {}
+/// An access of an operation, before which registers have these values.
+fn access(operation: usize, found: &MemoryAccess, state: &State) -> Access {
+    let MemoryAccess { operand, size, direction, condition, .. } = *found;
+    let lanes = match condition {
+        Condition::Lanes(lanes) => Some(lanes),
+        _ => None,
+    };
+    // Without their mask, it is known in which bytes the elements are.
+    let size = match lanes {
+        Some(lanes) if !matches!(lanes.order, Order::Indexed { .. }) => {
+            size * u32::from(lanes.elements)
         }
-    }
-    if instruction.mnemonic() != Mnemonic::Enter {
-        found[first..].sort_by_key(|access| access.direction);
-    }
+        _ => size,
+    };
+    let is_masked = lanes.is_some_and(|lanes| lanes.mask.is_some());
+    let conditional = is_masked || matches!(condition, Condition::Unknown | Condition::Repeated);
+    let is_indexed = lanes.is_some_and(|lanes| matches!(lanes.order, Order::Indexed { .. }));
+    let is_located = !found.is_elsewhere
+        && !is_indexed
+        && condition != Condition::Repeated
+        && (!operand.is_fs || state.fs().version == 0);
+    let address = address(found, state);
+    Access { operation, address, operand, is_located, size, direction, conditional }
 }
 
 /// Returns the address of an access.
-fn address(instruction: &Instruction, used: &UsedMemory, state: &State) -> Address {
-    let is_repeated = instruction.has_rep_prefix() || instruction.has_repne_prefix();
-    let size = used.memory_size().size();
-    let is_set = used.vsib_size() != 0
-        || size == 0
-        || size > MAX_BYTES
-        || is_repeated && instruction.is_string_instruction()
-        || selects_bit(instruction);
-    if is_set { Address::Set } else { Address::Expression(expression(used, state)) }
-}
-
-/// Whether an instruction accesses a bit by its number in a register, which may be in memory far from the operand.
-fn selects_bit(instruction: &Instruction) -> bool {
-    matches!(instruction.mnemonic(), Mnemonic::Bt | Mnemonic::Bts | Mnemonic::Btr | Mnemonic::Btc)
-        && instruction.op1_kind() == OpKind::Register
-}
-
-/// Returns what an instruction names for an access.
-fn operand(used: &UsedMemory) -> Operand {
-    let is_narrow = used.address_size() == CodeSize::Code32;
-    let displacement = match used.displacement() {
-        // Such an address is computed modulo 2^32.
-        value if is_narrow && used.base() != Register::None => i64::from(value as u32 as i32),
-        value => value as i64,
-    };
-    let (base, index, scale) = (used.base(), used.index(), used.scale() as u8);
-    let is_fs = used.segment() == Register::FS;
-    Operand { base, index, scale, displacement, is_narrow, is_fs }
+fn address(access: &MemoryAccess, state: &State) -> Address {
+    let is_set = access.is_elsewhere
+        || access.operand.alignment > 0
+        || match access.condition {
+            Condition::Lanes(lanes) => matches!(lanes.order, Order::Indexed { .. }),
+            condition => condition == Condition::Repeated,
+        };
+    if is_set { Address::Set } else { Address::Expression(expression(&access.operand, state)) }
 }
 
 /// Returns the expression of an address.
-fn expression(used: &UsedMemory, state: &State) -> Expression {
-    let segment = (used.segment() == Register::FS).then(|| state.fs());
-    let Operand { base, index, scale, displacement, .. } = operand(used);
+fn expression(operand: &Operand, state: &State) -> Expression {
+    let segment = operand.is_fs.then(|| state.fs());
+    let Operand { base, index, scale, displacement, .. } = *operand;
     let value = |register| (register != Register::None).then(|| state.value(register));
     let template = template(value(base), value(index), scale, displacement);
     Expression { segment, template }

@@ -54,8 +54,10 @@ fn access(expression: Expression) -> Access {
         displacement: 0,
         is_narrow: false,
         is_fs: false,
+        alignment: 0,
     };
-    Access { operation: 0, address, operand, size: 1, direction, conditional: false }
+    let (is_located, conditional) = (true, false);
+    Access { operation: 0, address, operand, is_located, size: 1, direction, conditional }
 }
 
 /// A selector of representatives.

@@ -203,11 +203,11 @@ fn sets_of_addresses_are_not_expressions() {
         asm.vmovdqu64(zmmword_ptr(rdx), zmm0)
     });
     let expected = [
-        "0 R4 set",
+        "0 R4? set",
         "1 R1? set",
         "1 W1? set",
         "2 R1? set",
-        "3 W512 set",
+        "3 W512 <rax.0, -, 0x0>",
         "4 R0 set",
         "4 W0 set",
         "5 R4 set",
