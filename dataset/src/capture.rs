@@ -21,6 +21,7 @@ use std::path::Path;
 use hmtt::capture_reader::CaptureReader;
 use hmtt::decode::LinkCounts;
 use hmtt::pcapng::{Interface, ReadError, Reading};
+use hmtt_paths::open_file;
 use rustix::fs::{FlockOperation, flock};
 
 use crate::error::DatasetError;
@@ -60,7 +61,7 @@ pub struct Ingested {
 ///
 /// # Errors
 /// The capture cannot be read, or a part cannot be written.
-pub fn ingest(origin: &Origin<'_>, staging: &Staging) -> Result<Ingested, DatasetError> {
+pub fn ingest(origin: &Origin<'_>, staging: &Staging<'_>) -> Result<Ingested, DatasetError> {
     let unreadable =
         |source: ReadError| DatasetError::Capture { path: origin.path.to_owned(), source };
     // It was read for its hash, and so is in the page cache.
@@ -96,7 +97,7 @@ pub fn ingest(origin: &Origin<'_>, staging: &Staging) -> Result<Ingested, Datase
 
 /// Opens a capture and locks it, as a receiver does that writes it.
 pub fn lock_capture(path: &Path) -> Result<File, DatasetError> {
-    let file = File::open(path).map_err(|error| DatasetError::file("open", path, error))?;
+    let file = open_file(path).map_err(|error| DatasetError::file("open", path, error))?;
     match flock(&file, FlockOperation::NonBlockingLockShared) {
         Err(rustix::io::Errno::WOULDBLOCK) => Err(DatasetError::Unfinished(path.to_owned())),
         Err(error) => Err(DatasetError::file("lock", path, error.into())),

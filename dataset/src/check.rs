@@ -25,6 +25,7 @@ use crate::card_counts::CardCounts;
 use crate::dataset::Dataset;
 use crate::error::DatasetError;
 use crate::identity::CaptureHash;
+use crate::listing::list;
 use crate::log::{self, EXITS};
 use crate::partition::Partition;
 use crate::schema::Table;
@@ -112,17 +113,18 @@ impl Dataset {
         let mut check = Check::default();
         let mut found = BTreeMap::new();
         let mut counted = BTreeMap::new();
-        for (partition, path) in self.parts()? {
+        let set = self.folder()?;
+        for (partition, path) in list(&set)?.parts {
             check.parts += 1;
-            check.part_bytes += self.root().join(&path).metadata().map_or(0, |file| file.len());
-            let checked = part_check::check(&self.root().join(&path), &partition, &mut found);
+            let checked = part_check::check(&set, &path, &partition, &mut found);
             let read = match (checked, partition.table) {
-                (Ok(problems), table) => {
+                (Ok((bytes, problems)), table) => {
+                    check.part_bytes += bytes;
                     problems.into_iter().for_each(|problem| {
                         check.problem(format!("{}: {problem}", path.display()));
                     });
                     if table.is_of_sessions() {
-                        counted::read(&self.root().join(&path), table, &mut counted)
+                        counted::read(&set, &path, table, &mut counted)
                     } else {
                         Ok(())
                     }
@@ -148,8 +150,10 @@ impl Dataset {
         check: &mut Check,
     ) -> Result<(), DatasetError> {
         let mut counted = BTreeMap::new();
-        for (partition, path) in self.parts_of_sessions()? {
-            counted::read(&self.root().join(path), partition.table, &mut counted)?;
+        let set = self.folder()?;
+        let parts = list(&set)?.parts.into_iter();
+        for (partition, path) in parts.filter(|(partition, _)| partition.table.is_of_sessions()) {
+            counted::read(&set, &path, partition.table, &mut counted)?;
         }
         for path in captures.iter().map(AsRef::as_ref) {
             let hash = CaptureHash::of_file(path)?.to_string();

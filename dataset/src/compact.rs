@@ -3,16 +3,19 @@
 //! Files of a capture that are short, such as those of one minute, are many small parts, each of which a query has to
 //! open. The rows of a merged part have the order of the parts by their first time, and within a part its own.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
+use crate::data_folder::DataFolder;
 use crate::dataset::Dataset;
 use crate::error::DatasetError;
+use crate::journal::Step;
+use crate::listing::list;
 use crate::part::{Order, PartWriter};
 use crate::partition::Partition;
 use crate::reader::PartReader;
 use crate::rows::Value;
 use crate::schema::Table;
-use crate::staging::{CommitLock, Staging, Step};
+use crate::staging::{CommitLock, Staging};
 
 /// Rows from which a part is not merged any more: it has several full row groups.
 const MAX_ROWS: u64 = 1 << 22;
@@ -55,12 +58,13 @@ impl Dataset {
 
     /// Merges the small parts of a partition. Returns their number; 0 if there are not several.
     fn compact_partition(&self, partition: &Partition) -> Result<u64, DatasetError> {
-        let commit = CommitLock::take(self.root())?;
-        let all = self.parts_of(partition.table)?;
+        let set = self.folder_to_change()?;
+        let commit = CommitLock::take(&set)?;
+        let all = list(&set)?.parts;
         let paths = all.into_iter().filter(|(of, _)| of == partition).map(|(_, path)| path);
         let mut small = Vec::new();
         for path in paths {
-            let reader = PartReader::open(&self.root().join(&path), partition.table)?;
+            let reader = PartReader::open(&set, &path, partition.table)?;
             if reader.row_count() < MAX_ROWS {
                 let first_time = reader.least(partition.table.time()).unwrap_or(i64::MAX);
                 small.push(Small { path, first_time });
@@ -72,8 +76,8 @@ impl Dataset {
         small.sort_by(|one, other| {
             (one.first_time, &one.path).cmp(&(other.first_time, &other.path))
         });
-        let staging = Staging::begin(self.root())?;
-        self.merge(partition.table, &small, &staging)?;
+        let staging = Staging::begin(&set)?;
+        merge(&set, partition.table, &small, &staging)?;
         let path = partition.folder().join(name(&small));
         let place = Step::Place { staged: STAGED.to_owned(), path };
         let remove = small.iter().map(|part| Step::Remove { path: part.path.clone() });
@@ -82,36 +86,14 @@ impl Dataset {
         Ok(small.len() as u64)
     }
 
-    /// Writes the rows of small parts into one.
-    fn merge(&self, table: Table, small: &[Small], staging: &Staging) -> Result<(), DatasetError> {
-        let staged = staging.path(Path::new(STAGED));
-        let mut writer = PartWriter::create(&staged, table, Order::Trace)?;
-        for part in small {
-            let reader = PartReader::open(&self.root().join(&part.path), table)?;
-            for number in 0..reader.group_count() {
-                let mut group = reader.group(number)?;
-                let columns: Result<Vec<Vec<Value>>, _> =
-                    table.columns().iter().map(|column| group.values(column)).collect();
-                let mut columns: Vec<_> = columns?.into_iter().map(Vec::into_iter).collect();
-                let rows = columns.first().map_or(0, ExactSizeIterator::len);
-                for _ in 0..rows {
-                    let next = |column: &mut std::vec::IntoIter<Value>| column.next();
-                    writer.row(
-                        columns.iter_mut().map(|column| next(column).unwrap_or(Value::Absent)),
-                    )?;
-                }
-            }
-        }
-        writer.finish()
-    }
-
     /// Removes a run, or one board of it. Returns the number of removed parts.
     ///
     /// # Errors
     /// A part cannot be removed. What remains is removed by the next command on the data set.
     pub fn drop_run(&self, run: &str, board: Option<&str>) -> Result<u64, DatasetError> {
-        let commit = CommitLock::take(self.root())?;
-        let mut parts = self.parts()?;
+        let set = self.folder_to_change()?;
+        let commit = CommitLock::take(&set)?;
+        let mut parts = list(&set)?.parts;
         // A query that joins with runs sees nothing of what is removed.
         parts.reverse();
         let is_dropped = |partition: &Partition| {
@@ -120,10 +102,37 @@ impl Dataset {
         let dropped = parts.into_iter().filter(|(partition, _)| is_dropped(partition));
         let steps: Vec<Step> = dropped.map(|(_, path)| Step::Remove { path }).collect();
         if !steps.is_empty() {
-            Staging::begin(self.root())?.commit(&commit, &steps)?;
+            Staging::begin(&set)?.commit(&commit, &steps)?;
         }
         Ok(steps.len() as u64)
     }
+}
+
+/// Writes the rows of small parts into one.
+fn merge(
+    set: &DataFolder,
+    table: Table,
+    small: &[Small],
+    staging: &Staging<'_>,
+) -> Result<(), DatasetError> {
+    let (path, file) = (staging.path(STAGED), staging.create(STAGED)?);
+    let mut writer = PartWriter::new(path, file, table, Order::Trace)?;
+    for part in small {
+        let reader = PartReader::open(set, &part.path, table)?;
+        for number in 0..reader.group_count() {
+            let mut group = reader.group(number)?;
+            let columns: Result<Vec<Vec<Value>>, _> =
+                table.columns().iter().map(|column| group.values(column)).collect();
+            let mut columns: Vec<_> = columns?.into_iter().map(Vec::into_iter).collect();
+            let rows = columns.first().map_or(0, ExactSizeIterator::len);
+            for _ in 0..rows {
+                let next = |column: &mut std::vec::IntoIter<Value>| column.next();
+                writer
+                    .row(columns.iter_mut().map(|column| next(column).unwrap_or(Value::Absent)))?;
+            }
+        }
+    }
+    writer.finish()
 }
 
 /// The name of the part into which others are merged: the hash of their paths. It is no hash of a capture.

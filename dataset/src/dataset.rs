@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs::File;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use hmtt::decode::LinkCounts;
@@ -11,15 +12,15 @@ use parquet::data_type::ByteArrayType;
 use parquet::file::reader::FileReader;
 
 use crate::capture::{Ingested, Origin, StagedPart, ingest, lock_capture};
+use crate::data_folder::DataFolder;
 use crate::error::DatasetError;
 use crate::identity::CaptureHash;
+use crate::journal::Step;
+use crate::listing::{Listing, list};
 use crate::log::{self, IngestedLog, LogCounts};
 use crate::partition::Partition;
 use crate::schema::Table;
-use crate::staging::{CommitLock, Staging, Step, read_folder};
-
-/// Extension of parts.
-const EXTENSION: &str = "parquet";
+use crate::staging::{CommitLock, FOLDER, Staging};
 
 /// A data set: a folder of parts.
 ///
@@ -90,19 +91,23 @@ impl Dataset {
         Dataset { root: root.into() }
     }
 
-    /// A data set that exists. Completes what a killed process has begun to publish.
+    /// A data set that exists. Nothing is changed or locked, so it need not be this user's.
     ///
     /// # Errors
-    /// The folder is no data set, or an interrupted change cannot be completed.
+    /// The folder is no data set, or cannot be read.
     pub fn open(root: impl Into<PathBuf>) -> Result<Self, DatasetError> {
         let dataset = Dataset::new(root);
-        let is_table = |table: &Table| dataset.table_folder(*table).is_dir();
-        let is_begun = dataset.root.join(".staging").is_dir();
-        if !is_begun && !Table::ALL.iter().any(is_table) {
-            return Err(DatasetError::NoDataset(dataset.root));
+        let set = dataset.folder()?;
+        let names = Table::ALL.iter().map(|table| format!("kind={}", table.name()));
+        for name in names.chain([FOLDER.to_owned()]) {
+            let status = set.folder().status_of(name.as_ref());
+            let status =
+                status.map_err(|error| DatasetError::file("read", &set.path(name), error))?;
+            if status.is_some() {
+                return Ok(dataset);
+            }
         }
-        CommitLock::take(&dataset.root)?;
-        Ok(dataset)
+        Err(DatasetError::NoDataset(dataset.root))
     }
 
     /// The folder.
@@ -118,11 +123,12 @@ impl Dataset {
     pub fn add(&self, path: &Path, options: &AddOptions<'_>) -> Result<Added, DatasetError> {
         let locked = lock_capture(path)?;
         let hash = CaptureHash::of_file(path)?;
-        drop(CommitLock::take(&self.root)?);
-        if self.has(hash)? {
+        let set = self.folder_to_change()?;
+        drop(CommitLock::take(&set)?);
+        if captures(&set)?.contains(&hash) {
             return Ok(Added::Present);
         }
-        let staging = Staging::begin(&self.root)?;
+        let staging = Staging::begin(&set)?;
         let origin = Origin { path, hash, run: options.run, receiver: options.receiver };
         let (parts, counts, log, is_cut) = if log::is_log(path)? {
             let IngestedLog { parts, counts, is_cut } = log::ingest(&origin, &staging)?;
@@ -133,57 +139,49 @@ impl Dataset {
         };
         drop(locked);
         let steps: Vec<Step> = parts.into_iter().map(place).collect();
-        let commit = CommitLock::take(&self.root)?;
+        let commit = CommitLock::take(&set)?;
         // Another process may have added it meanwhile.
-        if self.has(hash)? {
+        if captures(&set)?.contains(&hash) {
             return Ok(Added::Present);
         }
         staging.commit(&commit, &steps)?;
-        let parts = steps.into_iter().map(|step| match step {
-            Step::Place { path, .. } | Step::Remove { path } => path,
-        });
+        let parts = steps.iter().map(|step| step.path().to_owned());
         Ok(Added::New(Box::new(Summary { hash, parts: parts.collect(), counts, log, is_cut })))
     }
 
-    /// All parts with their partitions, in the order of their paths. Paths are relative to the data set.
+    /// All parts with their partitions, in the order of their paths. Paths are relative to the data set. Of a change that is
+    /// being made, or was interrupted, all parts are listed or none.
     ///
     /// # Errors
-    /// A folder cannot be read.
+    /// A folder cannot be read, or the data set changes all the time.
     pub fn parts(&self) -> Result<Vec<(Partition, PathBuf)>, DatasetError> {
-        let mut all = Vec::new();
-        for table in Table::ALL {
-            all.extend(self.parts_of(table)?);
-        }
-        Ok(all)
+        Ok(self.listing()?.parts)
     }
 
     /// The parts of a table, as [`Dataset::parts`].
     ///
     /// # Errors
-    /// A folder cannot be read.
+    /// As [`Dataset::parts`].
     pub fn parts_of(&self, table: Table) -> Result<Vec<(Partition, PathBuf)>, DatasetError> {
-        let mut folders = vec![self.table_folder(table)];
-        // Runs, boards, hours.
-        for _ in 0..3 {
-            let inner: Result<Vec<_>, _> = folders
-                .iter()
-                .filter(|folder| folder.is_dir())
-                .map(|folder| read_folder(folder))
-                .collect();
-            folders = inner?.concat();
-        }
-        let mut parts = Vec::new();
-        for folder in folders {
-            let relative = folder.strip_prefix(&self.root).unwrap_or(&folder);
-            let Some(partition) = Partition::parse(relative) else { continue };
-            let files = read_folder(&folder)?.into_iter();
-            let files =
-                files.filter(|file| file.extension().is_some_and(|found| found == EXTENSION));
-            let file =
-                |file: PathBuf| file.strip_prefix(&self.root).map(Path::to_owned).unwrap_or(file);
-            parts.extend(files.map(|path| (partition.clone(), file(path))));
-        }
-        Ok(parts)
+        let parts = self.parts()?.into_iter();
+        Ok(parts.filter(|(partition, _)| partition.table == table).collect())
+    }
+
+    /// Opens a part for reading. `path`: from [`Dataset::parts`]. What is no regular file is not opened, and no link is followed.
+    ///
+    /// # Errors
+    /// There is none, or it may not be read.
+    pub fn open_part(&self, path: &Path) -> Result<File, DatasetError> {
+        self.folder()?.part(path)
+    }
+
+    /// Number of changes that are being made, or were interrupted. The next command that changes the data set completes
+    /// interrupted ones.
+    ///
+    /// # Errors
+    /// As [`Dataset::parts`].
+    pub fn unfinished_changes(&self) -> Result<usize, DatasetError> {
+        Ok(self.listing()?.unfinished)
     }
 
     /// The captures and logs that the data set has.
@@ -191,30 +189,40 @@ impl Dataset {
     /// # Errors
     /// A part of a table that describes sessions cannot be read.
     pub fn captures(&self) -> Result<BTreeSet<CaptureHash>, DatasetError> {
-        let mut captures = BTreeSet::new();
-        for (_, path) in self.parts_of_sessions()? {
-            match hash_in_name(&path) {
-                Some(hash) => drop(captures.insert(hash)),
-                None => captures.extend(captures_in(&self.root.join(path))?),
-            }
+        if self.is_absent() { Ok(BTreeSet::new()) } else { captures(&self.folder()?) }
+    }
+
+    /// The open folder, for reading.
+    pub(crate) fn folder(&self) -> Result<DataFolder, DatasetError> {
+        DataFolder::open(&self.root)
+    }
+
+    /// The open folder, for changes. It is created if it does not exist.
+    pub(crate) fn folder_to_change(&self) -> Result<DataFolder, DatasetError> {
+        DataFolder::create(&self.root)
+    }
+
+    fn listing(&self) -> Result<Listing, DatasetError> {
+        if self.is_absent() { Ok(Listing::default()) } else { list(&self.folder()?) }
+    }
+
+    /// Whether nothing was added yet, and so there is no folder.
+    fn is_absent(&self) -> bool {
+        self.root.symlink_metadata().is_err_and(|error| error.kind() == ErrorKind::NotFound)
+    }
+}
+
+/// The captures and logs that a data set has.
+fn captures(set: &DataFolder) -> Result<BTreeSet<CaptureHash>, DatasetError> {
+    let mut captures = BTreeSet::new();
+    let parts = list(set)?.parts.into_iter();
+    for (_, path) in parts.filter(|(partition, _)| partition.table.is_of_sessions()) {
+        match hash_in_name(&path) {
+            Some(hash) => drop(captures.insert(hash)),
+            None => captures.extend(captures_in(set, &path)?),
         }
-        Ok(captures)
     }
-
-    /// The parts that describe the sessions of captures and logs, as [`Dataset::parts`].
-    pub(crate) fn parts_of_sessions(&self) -> Result<Vec<(Partition, PathBuf)>, DatasetError> {
-        let tables = Table::ALL.into_iter().filter(|table| table.is_of_sessions());
-        let parts: Result<Vec<_>, _> = tables.map(|table| self.parts_of(table)).collect();
-        Ok(parts?.concat())
-    }
-
-    fn has(&self, hash: CaptureHash) -> Result<bool, DatasetError> {
-        Ok(self.captures()?.contains(&hash))
-    }
-
-    fn table_folder(&self, table: Table) -> PathBuf {
-        self.root.join(format!("kind={}", table.name()))
-    }
+    Ok(captures)
 }
 
 fn place(part: StagedPart) -> Step {
@@ -229,13 +237,13 @@ fn hash_in_name(path: &Path) -> Option<CaptureHash> {
 }
 
 /// The captures in the rows of a part.
-fn captures_in(path: &Path) -> Result<BTreeSet<CaptureHash>, DatasetError> {
-    let failed = |error| DatasetError::part(path, error);
-    let file = File::open(path).map_err(|error| DatasetError::file("open", path, error))?;
-    let file = open(file).map_err(failed)?;
+fn captures_in(set: &DataFolder, path: &Path) -> Result<BTreeSet<CaptureHash>, DatasetError> {
+    let full = set.path(path);
+    let failed = |error| DatasetError::part(&full, error);
+    let file = open(set.part(path)?).map_err(failed)?;
     let mut captures = BTreeSet::new();
     for number in 0..file.num_row_groups() {
-        let group = file.get_row_group(number).map_err(|error| DatasetError::part(path, error))?;
+        let group = file.get_row_group(number).map_err(|error| DatasetError::part(&full, error))?;
         let column = Values::<ByteArrayType>::find(group.as_ref(), "capture", Physical::BYTE_ARRAY);
         let Some(mut column) = column.map_err(failed)? else { continue };
         while column.advance().map_err(failed)? {

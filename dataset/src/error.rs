@@ -89,15 +89,41 @@ pub enum DatasetError {
     /// The data set has more boards of runs than are analysed together.
     #[error("the data set has {0} boards of runs; at most {MOST_MEMORIES} are analysed together")]
     Boards(usize),
-    /// The journal of an interrupted change is damaged.
-    #[error("{}: damaged; the change that it states cannot be completed", .0.display())]
+    /// The journal of an interrupted change is damaged, or states what no change of a data set does.
+    #[error(
+        "{}: damaged; the change that it states cannot be completed. Remove its folder in .staging if the data set is yours",
+        .0.display()
+    )]
     Journal(PathBuf),
+    /// What is to be changed does not belong to this user alone.
+    #[error("{}: only the user who owns a data set changes it", path.display())]
+    Foreign {
+        /// The folder or file.
+        path: PathBuf,
+        /// The reason.
+        source: io::Error,
+    },
+    /// What has the name of a part is no file.
+    #[error("{}: neither a file nor a part of a data set; links are not followed", .0.display())]
+    NoPart(PathBuf),
+    /// The data set was changed during each of many lists of its parts.
+    #[error("{} is being changed all the time; try again when that has ended", .0.display())]
+    Busy(PathBuf),
 }
 
 impl DatasetError {
     /// An error of an operation on a file.
     pub(crate) fn file(operation: &'static str, path: &Path, source: io::Error) -> Self {
         DatasetError::File { operation, path: path.to_owned(), source }
+    }
+
+    /// An error of changing a data set: of the operation, or because this user may not change it.
+    pub(crate) fn change(operation: &'static str, path: &Path, source: io::Error) -> Self {
+        // What the system refuses has its number.
+        if source.raw_os_error().is_some() {
+            return DatasetError::file(operation, path, source);
+        }
+        DatasetError::Foreign { path: path.to_owned(), source }
     }
 
     /// Makes errors of reading a log.

@@ -3,12 +3,12 @@
 //! Both lock the file that they write, so one without a lock is finished, or its writer was killed.
 
 use std::collections::BTreeMap;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use crate::dataset::{AddOptions, Added, Dataset};
 use crate::error::DatasetError;
 use crate::partition::{default_run, is_capture_name, is_log_name};
-use crate::staging::read_folder;
 
 /// What a file has become.
 #[derive(Debug)]
@@ -75,7 +75,17 @@ impl Follower {
         let run = default_run(&self.file);
         let is_of_kind = if is_log_name(&self.file) { is_log_name } else { is_capture_name };
         let is_of_series = |path: &PathBuf| is_of_kind(path) && default_run(path) == run;
-        let files = read_folder(folder.unwrap_or(Path::new(".")))?;
-        Ok(files.into_iter().filter(is_of_series).collect())
+        let folder = folder.unwrap_or(Path::new("."));
+        let entries = match folder.read_dir() {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+            entries => entries,
+        };
+        let files = entries
+            .and_then(|entries| entries.map(|entry| entry.map(|entry| entry.path())).collect());
+        let mut files: Vec<PathBuf> =
+            files.map_err(|error| DatasetError::file("read", folder, error))?;
+        files.retain(is_of_series);
+        files.sort();
+        Ok(files)
     }
 }

@@ -1,8 +1,9 @@
 //! Identifies a capture by the hash of its bytes.
 
 use std::fmt;
-use std::fs::File;
 use std::path::Path;
+
+use hmtt_paths::open_file;
 
 use crate::error::DatasetError;
 
@@ -20,7 +21,7 @@ impl CaptureHash {
     /// # Errors
     /// The file cannot be read.
     pub fn of_file(path: &Path) -> Result<Self, DatasetError> {
-        let mut file = File::open(path).map_err(|error| DatasetError::file("open", path, error))?;
+        let mut file = open_file(path).map_err(|error| DatasetError::file("open", path, error))?;
         let mut hasher = blake3::Hasher::new();
         hasher.update_reader(&mut file).map_err(|error| DatasetError::file("read", path, error))?;
         let mut bytes = [0; BYTES];

@@ -7,7 +7,8 @@
 //!                                                  -> staging publishes all parts of a capture
 //!                      or passes on its rows, for queries
 //! tag log -> log       its calls and threads -> part, published in the same way
-//! parts   -> check     counts, order and gaps, compared with what the captures counted
+//! parts   -> listing   those of whole changes, for readers
+//!         -> check     counts, order and gaps, compared with what the captures counted
 //!         -> compact   one part for the many of a partition
 //!         -> pieces    accesses in pieces, for analyses
 //! files   -> follow    adds what a receiver has finished
@@ -16,8 +17,9 @@
 //! [`Dataset`] is the entry. A *part* is a Parquet file; its folder states the table ([`Table`]), the run, the board
 //! and the hour ([`Partition`]). `docs/dataset.md` defines the columns.
 //!
-//! Invariants: a part appears whole or not at all. All parts of a capture appear, or an interrupted publication is
-//! completed by the next command on the data set. The same capture added again changes nothing.
+//! Invariants: a part appears whole or not at all. A reader sees all parts of a capture or none; an interrupted publication is
+//! completed by the next command that changes the data set. The same capture added again changes nothing. Readers change
+//! nothing, wait for nobody and follow no link. Writers change only what belongs to their user (`data_folder`, `journal`).
 
 #![deny(clippy::missing_errors_doc, clippy::missing_panics_doc)]
 
@@ -27,11 +29,14 @@ mod card_counts;
 mod check;
 mod clock;
 mod compact;
+mod data_folder;
 mod dataset;
 mod error;
 mod follow;
 mod hour;
 mod identity;
+mod journal;
+mod listing;
 mod log;
 mod part;
 mod partition;

@@ -24,6 +24,7 @@ use hmtt::tags::names::Names;
 use hmtt::tags::threads::Threads;
 use hmtt_format::tag_log::{Header, MAGIC};
 use hmtt_format::tag_map::TagMap;
+use hmtt_paths::open_file;
 use parquet::data_type::ByteArray;
 
 use crate::capture::{Origin, Parts, StagedPart};
@@ -66,7 +67,7 @@ pub struct IngestedLog {
 pub fn is_log(path: &Path) -> Result<bool, DatasetError> {
     let failed = |error| DatasetError::file("open", path, error);
     let mut first = [0; MAGIC.len()];
-    match File::open(path).map_err(failed)?.read_exact(&mut first) {
+    match open_file(path).map_err(failed)?.read_exact(&mut first) {
         Ok(()) => Ok(first == MAGIC),
         Err(error) if error.kind() == ErrorKind::UnexpectedEof => Ok(false),
         Err(error) => Err(DatasetError::file("read", path, error)),
@@ -79,7 +80,7 @@ pub fn is_log(path: &Path) -> Result<bool, DatasetError> {
 /// The log or its map cannot be read, or the map is that of another log.
 pub fn open(path: &Path) -> Result<(LogReader<File>, TagMap), DatasetError> {
     let failed = |error| DatasetError::file("open", path, error);
-    let reader = LogReader::new(File::open(path).map_err(failed)?);
+    let reader = LogReader::new(open_file(path).map_err(failed)?);
     let reader = reader.map_err(DatasetError::log(path))?;
     let map = TagMap::load(&TagMap::path_beside(path))
         .map_err(|source| DatasetError::Map { path: path.to_owned(), source })?;
@@ -93,7 +94,7 @@ pub fn open(path: &Path) -> Result<(LogReader<File>, TagMap), DatasetError> {
 ///
 /// # Errors
 /// The log or its map cannot be read, or a part cannot be written.
-pub fn ingest(origin: &Origin<'_>, staging: &Staging) -> Result<IngestedLog, DatasetError> {
+pub fn ingest(origin: &Origin<'_>, staging: &Staging<'_>) -> Result<IngestedLog, DatasetError> {
     let path = origin.path;
     let clock = LogClock::read(path)?;
     let (mut reader, map) = open(path)?;

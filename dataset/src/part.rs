@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::file::metadata::{KeyValue, SortingColumn};
@@ -40,14 +40,17 @@ pub struct PartWriter {
 }
 
 impl PartWriter {
-    /// Creates the file of a part.
-    pub fn create(path: &Path, table: Table, order: Order) -> Result<Self, DatasetError> {
-        let failed = |error| DatasetError::file("create", path, error);
-        let file = File::options().write(true).create_new(true).open(path).map_err(failed)?;
+    /// Starts a part in an empty file. `path`: of the file, for messages.
+    pub fn new(
+        path: PathBuf,
+        file: File,
+        table: Table,
+        order: Order,
+    ) -> Result<Self, DatasetError> {
         let output = BufWriter::with_capacity(BUFFER_BYTES, file);
         let schema = table.schema().root_schema_ptr();
         let file = SerializedFileWriter::new(output, schema, properties(table, order))?;
-        Ok(PartWriter { path: path.to_owned(), file, rows: Rows::new(table), written: 0 })
+        Ok(PartWriter { path, file, rows: Rows::new(table), written: 0 })
     }
 
     /// Adds a row.

@@ -8,6 +8,7 @@ use std::borrow::Cow;
 use std::path::{Component, Path, PathBuf};
 
 use crate::hour::Hour;
+use crate::identity::CaptureHash;
 use crate::schema::Table;
 
 /// A folder of a data set, and what all rows in it have in common.
@@ -42,6 +43,29 @@ impl Partition {
         let (run, board) = (unescape(value("run")?)?, unescape(value("board")?)?);
         let hour = Hour::parse(value("hour")?)?;
         names.next().is_none().then_some(Partition { table, run, board, hour })
+    }
+}
+
+/// The partition and the name of a part, whose path is relative to the data set; `None` for any other path, also for another
+/// spelling of that of a part.
+pub(crate) fn part(path: &Path) -> Option<(Partition, &str)> {
+    let partition = Partition::parse(path.parent()?)?;
+    let name = path.file_name()?.to_str()?;
+    let is_part = name.strip_suffix(".parquet").is_some_and(|stem| !stem.is_empty());
+    let is_same = partition.folder().join(name).as_os_str() == path.as_os_str();
+    (is_part && is_same).then_some((partition, name))
+}
+
+/// Whether a part has a name that this crate gives: `HASH-NUMBER.parquet` or `merged-HASH.parquet`.
+pub(crate) fn is_published_name(name: &str) -> bool {
+    let Some(stem) = name.strip_suffix(".parquet") else { return false };
+    match stem.split_once('-') {
+        Some(("merged", hash)) => CaptureHash::parse(hash).is_some(),
+        Some((hash, number)) => {
+            let is_number = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
+            is_number && CaptureHash::parse(hash).is_some()
+        }
+        None => false,
     }
 }
 

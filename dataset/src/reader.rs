@@ -9,11 +9,13 @@ use std::path::{Path, PathBuf};
 
 use hmtt::table::TableError;
 use hmtt::table::parquet::{CheckedFile, Values, catch_panic, open};
+use hmtt_paths::reopen;
 use parquet::bloom_filter::Sbbf;
 use parquet::data_type::{BoolType, ByteArray, ByteArrayType, DataType, DoubleType, Int64Type};
 use parquet::file::reader::{FileReader, RowGroupReader, SerializedFileReader};
 use parquet::file::statistics::Statistics;
 
+use crate::data_folder::DataFolder;
 use crate::error::DatasetError;
 use crate::rows::{MAX_ACCESSES, Value};
 use crate::schema::{Column, Kind, Table};
@@ -28,14 +30,22 @@ pub struct PartReader {
     path: PathBuf,
     table: Table,
     file: SerializedFileReader<CheckedFile>,
+    /// The same file, from which filters are read.
+    filters: File,
 }
 
 impl PartReader {
-    /// Opens a part of a table.
-    pub fn open(path: &Path, table: Table) -> Result<Self, DatasetError> {
-        let file = File::open(path).map_err(|error| DatasetError::file("open", path, error))?;
-        let file = open(file).map_err(|error| DatasetError::part(path, error))?;
-        Ok(PartReader { path: path.to_owned(), table, file })
+    /// Opens a part of a table. `part`: its path from the data set.
+    pub fn open(set: &DataFolder, part: &Path, table: Table) -> Result<Self, DatasetError> {
+        let (path, file) = (set.path(part), set.part(part)?);
+        let filters = reopen(&file).map_err(|error| DatasetError::file("open", &path, error))?;
+        let file = open(file).map_err(|error| DatasetError::part(&path, error))?;
+        Ok(PartReader { path, table, file, filters })
+    }
+
+    /// Size of the file in bytes.
+    pub fn bytes(&self) -> u64 {
+        self.filters.metadata().map_or(0, |file| file.len())
     }
 
     /// Number of row groups.
@@ -192,9 +202,9 @@ impl GroupReader<'_> {
     pub fn filter_has(&self, name: &str, values: &[Option<i64>]) -> Result<bool, DatasetError> {
         let Some(place) = self.place(name) else { return Ok(false) };
         let path = &self.part.path;
-        let file = File::open(path).map_err(|error| DatasetError::file("open", path, error))?;
+        let file = &self.part.filters;
         let column = self.part.file.metadata().row_group(self.number).column(place);
-        let filter = catch_panic(|| Sbbf::read_from_column_chunk(column, &file));
+        let filter = catch_panic(|| Sbbf::read_from_column_chunk(column, file));
         let filter = filter.map_err(|error| DatasetError::part(path, error))?;
         Ok(filter.is_none_or(|filter| values.iter().flatten().all(|value| filter.check(value))))
     }

@@ -10,15 +10,16 @@ use crate::source::Crate;
 
 /// Crates of the workspace that each crate may use, except in tests. ARCHITECTURE.md has the same
 /// list.
-const ALLOWED: [(&str, &[&str]); 11] = [
+const ALLOWED: [(&str, &[&str]); 12] = [
     ("hmtt-format", &[]),
+    ("hmtt-paths", &[]),
     ("gateware", &["hmtt-format"]),
     ("hmtt-sim", &["hmtt-format", "gateware", "hmtt", "hmtt-probe", "hmtt-translator"]),
     ("hmtt", &["hmtt-format"]),
     ("hmtt-host", &["hmtt-format", "hmtt"]),
     ("hmtt-probe", &["hmtt-format"]),
     ("hmtt-translator", &["hmtt-format", "hmtt-probe"]),
-    ("hmtt-dataset", &["hmtt-format", "hmtt"]),
+    ("hmtt-dataset", &["hmtt-format", "hmtt", "hmtt-paths"]),
     (
         "hmtt-cli",
         &["hmtt-format", "hmtt", "hmtt-dataset", "hmtt-host", "hmtt-probe", "hmtt-translator"],

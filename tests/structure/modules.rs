@@ -8,7 +8,7 @@ use std::path::Path;
 use crate::source::Crate;
 
 /// The first file of each crate.
-const CRATES: [&str; 18] = [
+const CRATES: [&str; 19] = [
     "cli/src/main.rs",
     "dataset/src/lib.rs",
     "format/src/lib.rs",
@@ -17,6 +17,7 @@ const CRATES: [&str; 18] = [
     "gateware/src/main.rs",
     "host/src/bin/hmtt-recv/main.rs",
     "host/src/lib.rs",
+    "paths/src/lib.rs",
     "probe/src/lib.rs",
     "scale/cluster/src/lib.rs",
     "scale/sql/src/lib.rs",

@@ -12,7 +12,7 @@ use super::Folder;
 #[derive(clap::Args)]
 #[command(
     after_help = "A capture or log that the data set has already, under whatever name, is left out. Each \
-    appears whole: what is interrupted is completed by the next command on the data set."
+    appears whole: what is interrupted is completed by the next command that changes the data set."
 )]
 pub struct Arguments {
     #[command(flatten)]

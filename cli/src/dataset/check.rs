@@ -48,6 +48,14 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
             println!("{} captures counted once more", check.recounted);
         }
     }
+    match dataset.unfinished_changes()? {
+        0 => {}
+        changes => report!(
+            "hmtt: {}: {changes} changes are being made or were interrupted, and are not checked; the next command of its \
+            owner that changes it completes them",
+            hmtt_format::escape::message(&arguments.folder.folder.display().to_string())
+        ),
+    }
     for problem in &check.problems {
         report!("hmtt: {}", hmtt_format::escape::message(problem));
     }

@@ -17,7 +17,7 @@ const INTERVAL: Duration = Duration::from_secs(1);
 #[derive(clap::Args)]
 #[command(
     after_help = "It may be ended at any time, also by kill -9: what it has begun is completed by the \
-    next command on the data set, and files that it has missed are added when it is started again."
+    next command that changes the data set, and files that it has missed are added when it is started again."
 )]
 pub struct Arguments {
     #[command(flatten)]

@@ -1,7 +1,10 @@
 //! Tests `hmtt dataset`: what it prints, its exit status, and names of its JSON.
 
+use std::fs::Permissions;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::Output;
+use std::process::{Command, Output};
 
 use hmtt_test_support::call_log;
 use hmtt_test_support::names::assert_json_documented;
@@ -9,7 +12,7 @@ use serde_json::Value;
 
 use crate::card::Card;
 use crate::convert::samples::everything;
-use crate::{capture_file, hmtt};
+use crate::{capture_file, hmtt, skipped};
 
 /// Runs `hmtt dataset` in a folder. Returns its output, without that folder's path, and its exit status.
 fn run(folder: &Path, arguments: &[&str]) -> (String, i32) {
@@ -24,8 +27,8 @@ fn captures_are_added_once_and_checked() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
     let (frames, _) = Card::new().session(20, 100);
-    std::fs::rename(capture_file("dataset.pcapng", &frames), path("a.pcapng")).unwrap();
-    std::fs::rename(capture_file("dataset-all.pcapng", &everything()), path("b.pcapng")).unwrap();
+    std::fs::copy(capture_file("dataset.pcapng", &frames), path("a.pcapng")).unwrap();
+    std::fs::copy(capture_file("dataset-all.pcapng", &everything()), path("b.pcapng")).unwrap();
     let (data, a, b) = (path("data"), path("a.pcapng"), path("b.pcapng"));
     let add = |arguments: &[&str]| run(folder.path(), &[&["add", &data], arguments].concat());
     let first = "a.pcapng: 2000 accesses, 0 lost, added to run a in 2 parts\n";
@@ -51,7 +54,7 @@ fn a_follower_adds_a_capture_and_its_run_is_merged_and_dropped() {
     for (number, frames) in [(1, &frames[..11]), (2, &frames[11..])] {
         let from = capture_file(&format!("dataset-follow-{number}.pcapng"), frames);
         let to = path(&format!("trace_{number:05}_20231114220000.pcapng"));
-        std::fs::rename(from, to).unwrap();
+        std::fs::copy(from, to).unwrap();
     }
     let (data, file) = (path("data"), path("trace.pcapng"));
     let hmtt = |arguments: &[&str]| run(folder.path(), arguments);
@@ -109,4 +112,114 @@ fn folders_that_are_no_data_sets_are_errors() {
     let data = folder.path().join("data");
     let expected = "hmtt: data is no data set: it has no tables\n".to_owned();
     assert_eq!(run(folder.path(), &["check", data.to_str().unwrap()]), (expected, 1));
+}
+
+/// A user who is not root.
+const NOBODY: u32 = 65534;
+
+/// Commands that read a data set.
+const READERS: [&[&str]; 5] =
+    [&["stats"], &["hot"], &["rows"], &["report", "-o", "/dev/null", "-f"], &["dataset", "check"]];
+
+/// Runs `hmtt` as another user if this one is root. `None` if that user may not execute it.
+fn as_ordinary_user(arguments: &[&str]) -> Option<Output> {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_hmtt"));
+    command.args(arguments).current_dir("/");
+    if nix::unistd::Uid::effective().is_root() {
+        command.uid(NOBODY).gid(NOBODY);
+    }
+    match command.output() {
+        Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {
+            skipped("another user may not execute the program");
+            None
+        }
+        output => Some(output.unwrap()),
+    }
+}
+
+/// Makes a folder, its folders and its files of one mode and owner each.
+fn set_all(folder: &Path, folder_mode: u32, file_mode: u32, owner: Option<u32>) {
+    for entry in std::fs::read_dir(folder).unwrap().map(Result::unwrap) {
+        let path = entry.path();
+        match entry.file_type().unwrap() {
+            kind if kind.is_dir() => set_all(&path, folder_mode, file_mode, owner),
+            kind if kind.is_file() => {
+                std::fs::set_permissions(&path, Permissions::from_mode(file_mode)).unwrap();
+                std::os::unix::fs::lchown(&path, owner, owner).unwrap();
+            }
+            _ => std::os::unix::fs::lchown(&path, owner, owner).unwrap(),
+        }
+    }
+    std::os::unix::fs::lchown(folder, owner, owner).unwrap();
+    std::fs::set_permissions(folder, Permissions::from_mode(folder_mode)).unwrap();
+}
+
+#[test]
+fn a_data_set_is_read_by_another_user_where_nothing_can_be_written() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let (frames, _) = Card::new().session(20, 100);
+    std::fs::copy(capture_file("dataset-read.pcapng", &frames), path("a.pcapng")).unwrap();
+    let data = path("data");
+    assert_eq!(run(folder.path(), &["add", &data, &path("a.pcapng")]).1, 0);
+    for has_staging in [true, false] {
+        if !has_staging {
+            std::fs::remove_dir_all(folder.path().join("data/.staging")).unwrap();
+        }
+        set_all(Path::new(&data), 0o555, 0o444, None);
+        for reader in READERS {
+            let arguments = [reader, &[&*data]].concat();
+            let Some(output) = as_ordinary_user(&arguments) else { return };
+            let text = String::from_utf8_lossy(&output.stderr);
+            assert_eq!(output.status.code(), Some(0), "{arguments:?}: {text}");
+            assert!(
+                reader[0] == "report" || output.stdout == hmtt(&arguments).stdout,
+                "{arguments:?}"
+            );
+        }
+        set_all(Path::new(&data), 0o755, 0o644, None);
+    }
+}
+
+#[test]
+fn the_author_of_a_data_set_changes_no_file_of_who_uses_it() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let (frames, _) = Card::new().session(20, 100);
+    std::fs::copy(capture_file("dataset-author.pcapng", &frames), path("a.pcapng")).unwrap();
+    let (data, own) = (path("data"), path("own"));
+    assert_eq!(run(folder.path(), &["add", &data, &path("a.pcapng")]).1, 0);
+    std::fs::create_dir(&own).unwrap();
+    std::fs::write(path("own/keys"), "own").unwrap();
+    // What an archive unpacks: a link out of the data set, and a change that was interrupted.
+    symlink(&own, path("data/x")).unwrap();
+    std::fs::create_dir(path("data/.staging/1-1")).unwrap();
+    std::fs::write(path("data/.staging/1-1.lock"), "").unwrap();
+    std::fs::write(path("data/.staging/1-1/0"), "other").unwrap();
+    let journal = r#"[{"place":{"staged":"0","path":"x/keys"}}]"#;
+    std::fs::write(path("data/.staging/1-1/journal"), journal).unwrap();
+    let other = nix::unistd::Uid::effective().is_root().then_some(NOBODY);
+    set_all(folder.path(), 0o755, 0o644, other);
+    let capture = path("a.pcapng");
+    let writers: [&[&str]; 3] = [
+        &["dataset", "add", &data, &capture],
+        &["dataset", "compact", &data],
+        &["dataset", "drop", "--run", "a", &data],
+    ];
+    let readers = READERS.map(|reader| [reader, &[&*data]].concat());
+    for arguments in readers.iter().map(|reader| &reader[..]).chain(writers) {
+        // As the user to whom all of it belongs, and as root.
+        let Some(output) = as_ordinary_user(arguments) else { return };
+        for output in [output, hmtt(arguments)] {
+            let text = String::from_utf8_lossy(&output.stderr);
+            assert_eq!(output.status.code(), Some(1), "{arguments:?}: {text}");
+            let names_reason =
+                text.contains("journal: damaged") || text.contains("only the user who owns");
+            assert!(names_reason, "{arguments:?}: {text}");
+        }
+        assert_eq!(std::fs::read(path("own/keys")).unwrap(), b"own", "{arguments:?}");
+        assert_eq!(std::fs::read(path("data/.staging/1-1/0")).unwrap(), b"other", "{arguments:?}");
+    }
 }

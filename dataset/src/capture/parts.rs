@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 use std::ops::Range;
-use std::path::Path;
 use std::time::Duration;
 
 use super::Origin;
@@ -52,7 +51,7 @@ struct Scratch {
 /// A writer of the parts of one capture.
 pub struct Parts<'a> {
     origin: &'a Origin<'a>,
-    staging: &'a Staging,
+    staging: &'a Staging<'a>,
     capture: String,
     accesses: AccessWriter,
     /// The open parts of each board and table.
@@ -68,7 +67,7 @@ pub struct Parts<'a> {
 
 impl<'a> Parts<'a> {
     /// Starts without parts.
-    pub fn new(origin: &'a Origin<'a>, staging: &'a Staging) -> Result<Self, DatasetError> {
+    pub fn new(origin: &'a Origin<'a>, staging: &'a Staging<'a>) -> Result<Self, DatasetError> {
         Ok(Parts {
             origin,
             staging,
@@ -244,8 +243,8 @@ impl<'a> Parts<'a> {
         }
         let staged = self.created.to_string();
         self.created += 1;
-        let path = self.staging.path(Path::new(&staged));
-        let file = PartWriter::create(&path, partition.table, Order::Sorted)?;
+        let (path, file) = (self.staging.path(&staged), self.staging.create(&staged)?);
+        let file = PartWriter::new(path, file, partition.table, Order::Sorted)?;
         Ok(Open { partition, staged, file })
     }
 

@@ -6,6 +6,7 @@ use std::path::Path;
 use super::SessionKey;
 use super::log_counts::{self, ThreadCounts};
 use crate::card_counts::CardCounts;
+use crate::data_folder::DataFolder;
 use crate::error::DatasetError;
 use crate::log::EXITS;
 use crate::reader::PartReader;
@@ -26,18 +27,24 @@ pub struct SessionCounts {
 
 /// Adds the sessions of a part of the table of runs or of threads.
 pub fn read(
+    set: &DataFolder,
     path: &Path,
     table: Table,
     sessions: &mut BTreeMap<SessionKey, SessionCounts>,
 ) -> Result<(), DatasetError> {
-    if table == Table::Threads { read_threads(path, sessions) } else { read_runs(path, sessions) }
+    if table == Table::Threads {
+        read_threads(set, path, sessions)
+    } else {
+        read_runs(set, path, sessions)
+    }
 }
 
 fn read_threads(
+    set: &DataFolder,
     path: &Path,
     sessions: &mut BTreeMap<SessionKey, SessionCounts>,
 ) -> Result<(), DatasetError> {
-    let reader = PartReader::open(path, Table::Threads)?;
+    let reader = PartReader::open(set, path, Table::Threads)?;
     for number in 0..reader.group_count() {
         let mut group = reader.group(number)?;
         let captures = group.texts("capture")?;
@@ -55,10 +62,11 @@ fn read_threads(
 }
 
 fn read_runs(
+    set: &DataFolder,
     path: &Path,
     sessions: &mut BTreeMap<SessionKey, SessionCounts>,
 ) -> Result<(), DatasetError> {
-    let reader = PartReader::open(path, Table::Runs)?;
+    let reader = PartReader::open(set, path, Table::Runs)?;
     for number in 0..reader.group_count() {
         let mut group = reader.group(number)?;
         let captures = group.texts("capture")?;

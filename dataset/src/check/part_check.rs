@@ -5,6 +5,7 @@ use std::path::Path;
 
 use super::{SessionKey, is_in_hour};
 use crate::accesses::PAGE_LOG2;
+use crate::data_folder::DataFolder;
 use crate::error::DatasetError;
 use crate::log::EXITS;
 use crate::partition::Partition;
@@ -43,17 +44,18 @@ impl Found {
     }
 }
 
-/// Checks a part and adds its rows to what is found. Returns its problems.
+/// Checks a part and adds its rows to what is found. Returns its size in bytes and its problems.
 ///
 /// # Errors
 /// The part cannot be read.
 pub fn check(
+    set: &DataFolder,
     path: &Path,
     partition: &Partition,
     found: &mut BTreeMap<SessionKey, Found>,
-) -> Result<Vec<String>, DatasetError> {
+) -> Result<(u64, Vec<String>), DatasetError> {
     let table = partition.table;
-    let reader = PartReader::open(path, table)?;
+    let reader = PartReader::open(set, path, table)?;
     let mut problems = Vec::new();
     for number in 0..reader.group_count() {
         let mut group = reader.group(number)?;
@@ -103,7 +105,7 @@ pub fn check(
             }
         }
     }
-    Ok(problems)
+    Ok((reader.bytes(), problems))
 }
 
 /// The accesses that each row represents. Checks the order and the bounds of accesses.

@@ -11,9 +11,11 @@ use hmtt::analysis::source::MOST_MEMORIES;
 use super::sessions::{self, SessionRow};
 use super::{Memory, Piece, PlacedGap, Plan, Session};
 use crate::card_counts::CardCounts;
+use crate::data_folder::DataFolder;
 use crate::dataset::Dataset;
 use crate::error::DatasetError;
 use crate::hour::Hour;
+use crate::listing::list;
 use crate::reader::PartReader;
 use crate::schema::Table;
 
@@ -30,18 +32,19 @@ struct Board {
 /// The pieces of a data set.
 pub fn plan(dataset: &Dataset) -> Result<Plan, DatasetError> {
     let mut boards: BTreeMap<(String, String), Board> = BTreeMap::new();
-    for table in [Table::Runs, Table::Gaps, Table::Accesses] {
-        for (partition, path) in dataset.parts_of(table)? {
-            let board = boards.entry((partition.run, partition.board)).or_default();
-            let full = dataset.root().join(&path);
-            match table {
-                Table::Runs => board.sessions.extend(sessions::read(&full)?),
-                Table::Gaps => board.gaps.entry(partition.hour).or_default().extend(gaps(&full)?),
-                _ => {
-                    let part = PartReader::open(&full, table)?;
-                    let begin = part.least(table.time()).unwrap_or(0);
-                    board.parts.entry(partition.hour).or_default().push((begin, path));
-                }
+    let set = dataset.folder()?;
+    let of_memories = [Table::Runs, Table::Gaps, Table::Accesses];
+    let parts = list(&set)?.parts.into_iter();
+    for (partition, path) in parts.filter(|(of, _)| of_memories.contains(&of.table)) {
+        let table = partition.table;
+        let board = boards.entry((partition.run, partition.board)).or_default();
+        match table {
+            Table::Runs => board.sessions.extend(sessions::read(&set, &path)?),
+            Table::Gaps => board.gaps.entry(partition.hour).or_default().extend(gaps(&set, &path)?),
+            _ => {
+                let part = PartReader::open(&set, &path, table)?;
+                let begin = part.least(table.time()).unwrap_or(0);
+                board.parts.entry(partition.hour).or_default().push((begin, path));
             }
         }
     }
@@ -58,8 +61,8 @@ pub fn plan(dataset: &Dataset) -> Result<Plan, DatasetError> {
 }
 
 /// The losses in a part of the table of gaps.
-fn gaps(path: &Path) -> Result<Vec<(String, i64, PlacedGap)>, DatasetError> {
-    let reader = PartReader::open(path, Table::Gaps)?;
+fn gaps(set: &DataFolder, path: &Path) -> Result<Vec<(String, i64, PlacedGap)>, DatasetError> {
+    let reader = PartReader::open(set, path, Table::Gaps)?;
     let mut all = Vec::new();
     for number in 0..reader.group_count() {
         let mut group = reader.group(number)?;

@@ -9,6 +9,7 @@ use hmtt::analysis::source::Part;
 use parquet::data_type::ByteArray;
 
 use super::{Piece, PlacedGap, ReadRows, Session};
+use crate::data_folder::DataFolder;
 use crate::error::DatasetError;
 use crate::reader::{GroupReader, PartReader};
 use crate::schema::Table;
@@ -26,13 +27,14 @@ impl Piece {
         is_wanted: &dyn Fn() -> bool,
         pass_on: &mut dyn FnMut(Part<'_>),
     ) -> Result<(), DatasetError> {
+        let set = DataFolder::open(root)?;
         let has_gaps = self.sessions.iter().any(|session| !session.gaps.is_empty());
         let mut position = Position::new(&self.sessions);
         if let Some(first) = self.sessions.first() {
             pass_on(Part::Known(&first.known));
         }
         for part in &self.parts {
-            let part = PartReader::open(&root.join(part), Table::Accesses)?;
+            let part = PartReader::open(&set, part, Table::Accesses)?;
             for number in 0..part.group_count() {
                 if !is_wanted() {
                     return Ok(());

@@ -6,6 +6,7 @@ use hmtt::analysis::{Gap, Known};
 
 use super::described::known;
 use crate::card_counts::CardCounts;
+use crate::data_folder::DataFolder;
 use crate::error::DatasetError;
 use crate::reader::PartReader;
 use crate::schema::Table;
@@ -32,8 +33,8 @@ pub struct SessionRow {
 }
 
 /// Reads the rows of a part of `runs`.
-pub fn read(path: &Path) -> Result<Vec<SessionRow>, DatasetError> {
-    let reader = PartReader::open(path, Table::Runs)?;
+pub fn read(set: &DataFolder, path: &Path) -> Result<Vec<SessionRow>, DatasetError> {
+    let reader = PartReader::open(set, path, Table::Runs)?;
     let mut rows = Vec::new();
     for group in 0..reader.group_count() {
         let mut group = reader.group(group)?;

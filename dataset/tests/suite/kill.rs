@@ -1,8 +1,9 @@
 //! Kills a process that adds a capture before each system call that changes a file system, and adds the capture
 //! again.
 
+use std::collections::BTreeMap;
 use std::os::unix::process::CommandExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
@@ -15,18 +16,20 @@ use tempfile::TempDir;
 
 use crate::changes::series;
 use crate::samples::{BEFORE_THE_HOUR, everything, write};
-use crate::{OPTIONS, add, staged, visible};
+use crate::{OPTIONS, add, files, staged, visible};
 
-/// System calls that change files, folders or locks.
-const CHANGES: [i64; 11] = [
+/// System calls that change files, folders or locks; of those that open files, those that can create one.
+const CHANGES: [i64; 13] = [
     libc::SYS_openat,
     libc::SYS_write,
     libc::SYS_pwrite64,
     libc::SYS_fsync,
     libc::SYS_flock,
     libc::SYS_rename,
+    libc::SYS_renameat,
     libc::SYS_renameat2,
     libc::SYS_mkdir,
+    libc::SYS_mkdirat,
     libc::SYS_unlink,
     libc::SYS_unlinkat,
     libc::SYS_rmdir,
@@ -51,8 +54,11 @@ fn killed_before(change: usize, arguments: &[&Path]) -> bool {
             return false;
         }
         is_before = !is_before;
-        let number = ptrace::getregs(pid).unwrap().orig_rax as i64;
-        if is_before && CHANGES.contains(&number) {
+        let registers = ptrace::getregs(pid).unwrap();
+        let number = registers.orig_rax as i64;
+        let is_change = CHANGES.contains(&number)
+            && (number != libc::SYS_openat || registers.rdx as i32 & libc::O_CREAT != 0);
+        if is_before && is_change {
             if changes == change {
                 break;
             }
@@ -90,10 +96,16 @@ fn a_killed_compaction_is_completed_or_has_changed_nothing() {
         if !killed_before(change, &[Path::new("compact"), &root]) {
             break;
         }
-        let known = |(path, bytes): (&_, &_)| {
-            before.get(path) == Some(bytes) || after.get(path) == Some(bytes)
-        };
-        assert!(visible(&root).iter().all(known), "killed before change {change}");
+        // Each partition is merged by a change of its own.
+        let seen = visible(&root);
+        for partition in before.keys().filter_map(|path| path.parent()) {
+            let of = |parts: &BTreeMap<PathBuf, Vec<u8>>| -> Vec<_> {
+                let parts = parts.iter().filter(|(path, _)| path.parent() == Some(partition));
+                parts.map(|(path, bytes)| (path.clone(), bytes.clone())).collect()
+            };
+            let is_whole = of(&seen) == of(&before) || of(&seen) == of(&after);
+            assert!(is_whole, "killed before change {change}: {}", partition.display());
+        }
         let dataset = Dataset::open(&root).unwrap();
         let check = dataset.check().unwrap();
         assert_eq!(check.problems, [""; 0], "killed before change {change}");
@@ -129,9 +141,13 @@ fn kill_adding(folder: &Path, capture: &Path) {
         if !killed_before(change, &[Path::new("add"), &root, capture]) {
             break;
         }
-        let left = visible(&root);
-        let is_whole = |(path, bytes): (&_, &_)| whole.get(path) == Some(bytes);
+        let mut left = files(&root);
+        left.retain(|(path, _)| !path.starts_with(".staging"));
+        let is_whole = |(path, bytes): &(_, _)| whole.get(path) == Some(bytes);
         assert!(left.iter().all(is_whole), "killed before change {change}");
+        // A reader sees all parts or none.
+        let seen = visible(&root);
+        assert!(seen == whole || seen.is_empty(), "killed before change {change}");
         let dataset = Dataset::new(&root);
         let added = dataset.add(capture, &OPTIONS).unwrap();
         // What had been decided is completed, not made again.

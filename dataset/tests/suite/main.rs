@@ -5,6 +5,7 @@ mod changes;
 mod database;
 mod documented;
 mod full_disk;
+mod hostile;
 mod kill;
 mod logs;
 mod pieces;
@@ -26,7 +27,27 @@ pub fn add(dataset: &Dataset, capture: &Path) {
     assert!(matches!(added, Added::New(_)), "{added:?}");
 }
 
-/// Files of a data set that databases see, with their bytes.
+/// All files in a folder but locks, with their bytes, in the order of their paths from there. Links are not followed.
+pub fn files(root: &Path) -> Vec<(PathBuf, Vec<u8>)> {
+    let mut all = Vec::new();
+    let mut folders = vec![root.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).into_iter().flatten().map(Result::unwrap) {
+            let kind = entry.file_type().unwrap();
+            let path = entry.path();
+            if kind.is_dir() {
+                folders.push(path);
+            } else if kind.is_file() && path.extension().is_none_or(|end| end != "lock") {
+                let relative = path.strip_prefix(root).unwrap().to_owned();
+                all.push((relative, std::fs::read(path).unwrap()));
+            }
+        }
+    }
+    all.sort();
+    all
+}
+
+/// Files of a data set that readers see, with their bytes.
 pub fn visible(root: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let parts = Dataset::new(root).parts().unwrap();
     parts

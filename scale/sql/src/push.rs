@@ -129,11 +129,11 @@ async fn push_listed(
     for (_, path) in &parts {
         match sizes.get(&**path) {
             None => {
-                pushed.bytes += copy(&dataset.root().join(path), path, to).await?;
+                pushed.bytes += copy(dataset, path, to).await?;
                 pushed.parts += 1;
             }
             Some(size) => {
-                same_size(&dataset.root().join(path), path, *size, to)?;
+                same_size(dataset, path, *size, to)?;
                 pushed.present += 1;
             }
         }
@@ -165,11 +165,11 @@ fn superseded(parts: &[(Partition, PathBuf)], there: &[RemotePart]) -> Vec<Remot
 }
 
 /// Copies a part. Returns its size in bytes.
-async fn copy(file: &Path, path: &Path, to: &Location) -> Result<u64, PushError> {
-    let unreadable = |error| PushError::File(file.to_owned(), error);
-    let mut input = tokio::fs::File::open(file).await.map_err(unreadable)?;
+async fn copy(dataset: &Dataset, path: &Path, to: &Location) -> Result<u64, PushError> {
+    let unreadable = |error| PushError::File(dataset.root().join(path), error);
+    let mut input = open(dataset, path)?;
     let hash = hash_of(&mut input).await.map_err(unreadable)?;
-    let mut input = tokio::fs::File::open(file).await.map_err(unreadable)?;
+    let mut input = open(dataset, path)?;
     let mut attributes = Attributes::new();
     attributes.insert(Attribute::Metadata(HASH.into()), hash.to_hex().to_string().into());
     let failed = |error: io::Error| PushError::Object(to.name(path), remote::reason(&error));
@@ -195,6 +195,14 @@ async fn copy(file: &Path, path: &Path, to: &Location) -> Result<u64, PushError>
     Ok(bytes)
 }
 
+/// Opens a part, which is a regular file and no link.
+fn open(dataset: &Dataset, path: &Path) -> Result<tokio::fs::File, PushError> {
+    match dataset.open_part(path) {
+        Err(DatasetError::File { path, source, .. }) => Err(PushError::File(path, source)),
+        file => Ok(tokio::fs::File::from_std(file?)),
+    }
+}
+
 async fn hash_of(input: &mut tokio::fs::File) -> io::Result<blake3::Hash> {
     let (mut hasher, mut buffer) = (blake3::Hasher::new(), vec![0; READ_BYTES]);
     loop {
@@ -205,8 +213,14 @@ async fn hash_of(input: &mut tokio::fs::File) -> io::Result<blake3::Hash> {
     }
 }
 
-fn same_size(file: &Path, path: &Path, size: u64, to: &Location) -> Result<(), PushError> {
-    let about = file.metadata().map_err(|error| PushError::File(file.to_owned(), error))?;
+fn same_size(
+    dataset: &Dataset,
+    path: &Path,
+    size: u64,
+    to: &Location,
+) -> Result<(), PushError> {
+    let about = dataset.root().join(path).symlink_metadata();
+    let about = about.map_err(|error| PushError::File(dataset.root().join(path), error))?;
     match about.len() == size {
         true => Ok(()),
         false => Err(PushError::Differs { name: to.name(path), what: format!("{size} bytes") }),
@@ -225,12 +239,11 @@ async fn check(
     let there: BTreeMap<&Path, &RemotePart> =
         there.iter().map(|part| (&*part.path, part)).collect();
     for (_, path) in parts {
-        let file = dataset.root().join(path);
         let missing = || PushError::Differs { name: to.name(path), what: "no object".into() };
         let part = there.get(&**path).ok_or_else(missing)?;
-        same_size(&file, path, part.meta.size, to)?;
+        same_size(dataset, path, part.meta.size, to)?;
         if options.verifies {
-            verify(&file, part, to).await?;
+            verify(dataset, path, part, to).await?;
             pushed.verified += 1;
         }
     }
@@ -238,9 +251,14 @@ async fn check(
 }
 
 /// Compares the bytes of an object with those of a part.
-async fn verify(file: &Path, part: &RemotePart, to: &Location) -> Result<(), PushError> {
-    let unreadable = |error| PushError::File(file.to_owned(), error);
-    let mut input = tokio::fs::File::open(file).await.map_err(unreadable)?;
+async fn verify(
+    dataset: &Dataset,
+    path: &Path,
+    part: &RemotePart,
+    to: &Location,
+) -> Result<(), PushError> {
+    let unreadable = |error| PushError::File(dataset.root().join(path), error);
+    let mut input = open(dataset, path)?;
     let expected = hash_of(&mut input).await.map_err(unreadable)?;
     let name = to.name(&part.path);
     let failed = |error| RemoteError::store(&*name, &error);

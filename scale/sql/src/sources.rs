@@ -83,7 +83,7 @@ impl Sources {
             }
             let about = path.metadata().map_err(|error| SourceError::Open(path.clone(), error))?;
             if about.is_dir() {
-                sources.datasets.push(open_dataset(path)?);
+                sources.datasets.push(Dataset::open(path)?);
             } else {
                 sources.captures.push(Arc::new(open_capture(path, about.len())?));
             }
@@ -94,17 +94,6 @@ impl Sources {
     /// The captures among the sources.
     pub fn captures(&self) -> impl Iterator<Item = &Path> {
         self.captures.iter().map(|capture| &*capture.path)
-    }
-}
-
-/// Opens a data set. One that this user cannot write is read as it is.
-fn open_dataset(path: &Path) -> Result<Dataset, DatasetError> {
-    let is_forbidden = |error: &io::Error| {
-        matches!(error.kind(), ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem)
-    };
-    match Dataset::open(path) {
-        Err(DatasetError::File { source, .. }) if is_forbidden(&source) => Ok(Dataset::new(path)),
-        opened => opened,
     }
 }
 

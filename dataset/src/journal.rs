@@ -1,0 +1,146 @@
+//! Reads and writes journals: the steps of a change of a data set.
+//!
+//! A data set may come from somebody else. So a journal names parts of this data set alone: each path is that of a partition
+//! and of a part in it, and each staged file has a number as its name. All parts are placed before any is removed.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::partition::{Partition, is_published_name, part};
+
+/// Name of the journal in a staging folder, and before it is complete.
+pub const JOURNAL: &str = "journal";
+pub const UNFINISHED_JOURNAL: &str = "journal.new";
+/// Longest journal that is read, in bytes.
+const MAX_BYTES: u64 = 64 << 20;
+
+/// A step of a change. Paths are relative to the data set.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Step {
+    /// A part appears.
+    Place {
+        /// Name in the staging folder.
+        staged: String,
+        /// Path of the part.
+        path: PathBuf,
+    },
+    /// A part disappears.
+    Remove {
+        /// Path of the part.
+        path: PathBuf,
+    },
+}
+
+/// A step with its path divided.
+#[derive(Clone, Debug)]
+pub enum PartStep<'a> {
+    /// Place the staged file as this part.
+    Place(&'a str, Partition, &'a str),
+    /// Remove this part.
+    Remove(Partition, &'a str),
+}
+
+impl Step {
+    /// The step, if its names are those of a data set.
+    pub fn parts(&self) -> Option<PartStep<'_>> {
+        match self {
+            Step::Place { staged, path } => {
+                let is_number =
+                    !staged.is_empty() && staged.bytes().all(|byte| byte.is_ascii_digit());
+                let (partition, name) = part(path)?;
+                let is_part = is_number && is_published_name(name);
+                is_part.then_some(PartStep::Place(staged, partition, name))
+            }
+            Step::Remove { path } => {
+                part(path).map(|(partition, name)| PartStep::Remove(partition, name))
+            }
+        }
+    }
+
+    /// Path of the part.
+    pub fn path(&self) -> &Path {
+        match self {
+            Step::Place { path, .. } | Step::Remove { path } => path,
+        }
+    }
+
+    /// Whether the part appears.
+    pub fn is_place(&self) -> bool {
+        matches!(self, Step::Place { .. })
+    }
+}
+
+/// Reads a journal; `None` if it is damaged, or has steps that no change of a data set has.
+pub fn read(file: File) -> std::io::Result<Option<Vec<Step>>> {
+    let mut text = Vec::new();
+    file.take(MAX_BYTES + 1).read_to_end(&mut text)?;
+    if text.len() as u64 > MAX_BYTES {
+        return Ok(None);
+    }
+    let steps: Option<Vec<Step>> = serde_json::from_slice(&text).ok();
+    let is_change = |steps: &Vec<Step>| {
+        steps.iter().all(|step| step.parts().is_some())
+            && steps.is_sorted_by_key(|step| !step.is_place())
+    };
+    Ok(steps.filter(is_change))
+}
+
+/// Whether a name is that of a staging folder: the number of a process, and a time.
+pub fn is_staging_name(name: &str) -> bool {
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    name.split_once('-').is_some_and(|(process, time)| is_number(process) && is_number(time))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Seek, Write};
+
+    use super::*;
+
+    fn parsed(text: &str) -> Option<Vec<Step>> {
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(text.as_bytes()).unwrap();
+        file.rewind().unwrap();
+        read(file).unwrap()
+    }
+
+    fn place(staged: &str, path: &str) -> String {
+        serde_json::json!({"place": {"staged": staged, "path": path}}).to_string()
+    }
+
+    #[test]
+    fn journals_name_parts_of_the_data_set_alone() {
+        const FOLDER: &str = "kind=accesses/run=a/board=b/hour=2026112217";
+        let name = format!("{}-0.parquet", "0123456789abcdef".repeat(2));
+        let good = place("0", &format!("{FOLDER}/{name}"));
+        let remove = format!("{{\"remove\":{{\"path\":\"{FOLDER}/other.parquet\"}}}}");
+        assert_eq!(parsed(&format!("[{good},{remove}]")).unwrap().len(), 2);
+        assert_eq!(parsed(&format!("[{remove},{good}]")), None, "removed before others are placed");
+        let paths = [
+            "x/authorized_keys".to_owned(),
+            name.clone(),
+            format!("/{FOLDER}/{name}"),
+            format!("../{FOLDER}/{name}"),
+            format!("{FOLDER}/../{name}"),
+            format!("./{FOLDER}/{name}"),
+            format!("{FOLDER}//{name}"),
+            format!("{FOLDER}/{name}/"),
+            format!("{FOLDER}/x/{name}"),
+            format!("{FOLDER}/other.parquet"),
+            format!("{FOLDER}/.parquet"),
+            format!("kind=accesses/run=a/board=b/{name}"),
+        ];
+        for path in paths {
+            assert_eq!(parsed(&format!("[{}]", place("0", &path))), None, "{path}");
+        }
+        for staged in ["", "..", "../0", "/etc/passwd", "journal", "0/1"] {
+            let path = format!("{FOLDER}/{name}");
+            assert_eq!(parsed(&format!("[{}]", place(staged, &path))), None, "{staged}");
+        }
+        assert_eq!(parsed("[{\"remove\":{\"path\":\"x/shadow\"}}]"), None);
+    }
+}

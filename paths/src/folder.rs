@@ -1,0 +1,273 @@
+//! A folder that is opened once, and what is done with the names in it.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStringExt;
+use std::path::Path;
+
+use rustix::fs::{
+    AtFlags, CWD, Dir, Mode, OFlags, Stat, fstat, mkdirat, openat, renameat, statat, unlinkat,
+};
+use rustix::io::Errno;
+
+use crate::open::{IDENTIFY, check_name, identify, regular};
+use crate::resolve;
+use crate::status::{check_one_name, check_own_file, check_owner, check_private, check_regular};
+
+/// Permissions of files for locks.
+const LOCK_MODE: u32 = 0o600;
+
+/// An open folder. It needs no permission but that of searching the folder, until its names are listed or changed.
+#[derive(Debug)]
+pub struct Folder {
+    descriptor: OwnedFd,
+}
+
+impl AsFd for Folder {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.descriptor.as_fd()
+    }
+}
+
+impl Folder {
+    /// Opens a folder for reading what is in it. The path is the user's: its links are followed.
+    ///
+    /// # Errors
+    /// It is no folder, or cannot be opened.
+    pub fn open(path: &Path) -> io::Result<Self> {
+        let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
+        let descriptor = openat(CWD, path, IDENTIFY | OFlags::DIRECTORY, Mode::empty())?;
+        Ok(Folder { descriptor })
+    }
+
+    /// Opens a folder for changing what is in it: links in its path are followed if they belong
+    /// to root or to the effective user.
+    ///
+    /// # Errors
+    /// It is no folder, cannot be opened, or a link belongs to a user who is neither root nor the effective user.
+    pub fn open_to_change(path: &Path) -> io::Result<Self> {
+        let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
+        Ok(Folder { descriptor: resolve::folder(path)? })
+    }
+
+    /// As [`Folder::open_to_change`]. The folder and those around it are created if they do not exist.
+    ///
+    /// # Errors
+    /// As there, or a folder cannot be created.
+    pub fn create_to_change(path: &Path, mode: u32) -> io::Result<Self> {
+        match Folder::open_to_change(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            opened => return opened,
+        }
+        if let Some(around) = path.parent().filter(|around| !around.as_os_str().is_empty()) {
+            drop(Folder::create_to_change(around, mode)?);
+        }
+        let (descriptor, name) = resolve::last(path)?;
+        let around = Folder { descriptor };
+        around.create_folder(&name, mode)?;
+        around.folder(Path::new(&name))
+    }
+
+    /// Status of the folder.
+    ///
+    /// # Errors
+    /// The file system does not answer.
+    pub fn status(&self) -> io::Result<Stat> {
+        Ok(fstat(&self.descriptor)?)
+    }
+
+    /// Opens a folder at a path of names below this one. No link is followed.
+    ///
+    /// # Errors
+    /// There is none, a link is in the path, or it may not be searched.
+    pub fn folder(&self, path: &Path) -> io::Result<Folder> {
+        let found = identify(self.as_fd(), path)?;
+        let descriptor = openat(&found, ".", IDENTIFY | OFlags::DIRECTORY, Mode::empty())?;
+        Ok(Folder { descriptor })
+    }
+
+    /// As [`Folder::folder`], if the folder belongs to the effective user.
+    ///
+    /// # Errors
+    /// As there, and if it belongs to another user.
+    pub fn own_folder(&self, path: &Path) -> io::Result<Folder> {
+        let folder = self.folder(path)?;
+        check_owner(&folder.status()?)?;
+        Ok(folder)
+    }
+
+    /// As [`Folder::own_folder`], if nobody else can write to it.
+    ///
+    /// # Errors
+    /// As there, and if other users can write to the folder.
+    pub fn private_folder(&self, path: &Path) -> io::Result<Folder> {
+        let folder = self.folder(path)?;
+        check_private(&folder.status()?)?;
+        Ok(folder)
+    }
+
+    /// Opens a regular file at a path of names below this folder for reading. No link is followed.
+    ///
+    /// # Errors
+    /// There is none, a link is in the path, it is no regular file, or it may not be read.
+    pub fn file(&self, path: &Path) -> io::Result<File> {
+        regular(identify(self.as_fd(), path)?.as_fd(), OFlags::RDONLY)
+    }
+
+    /// As [`Folder::file`], if the file is the effective user's alone.
+    ///
+    /// # Errors
+    /// As there, and if the file belongs to another user, others can write to it, or it has another name.
+    pub fn own_file(&self, name: &OsStr, access: OFlags) -> io::Result<File> {
+        let found = identify(self.as_fd(), Path::new(name))?;
+        check_own_file(&fstat(&found)?)?;
+        regular(found.as_fd(), access)
+    }
+
+    /// Creates a file under a name that no file had.
+    ///
+    /// # Errors
+    /// `AlreadyExists` if the name is taken, also by a link; or the file cannot be created.
+    pub fn create_file(&self, name: &OsStr, mode: u32) -> io::Result<File> {
+        check_name(name)?;
+        let flags = OFlags::RDWR
+            | OFlags::CREATE
+            | OFlags::EXCL
+            | OFlags::NOFOLLOW
+            | OFlags::NOCTTY
+            | OFlags::CLOEXEC;
+        Ok(openat(self, name, flags, Mode::from_raw_mode(mode))?.into())
+    }
+
+    /// Opens a file for locks, which is created if need be. Nobody else can open it, because everybody who has a file open can
+    /// lock it.
+    ///
+    /// # Errors
+    /// It belongs to another user, is no regular file, has another name, or cannot be opened or created.
+    pub fn lock_file(&self, name: &OsStr) -> io::Result<File> {
+        loop {
+            match identify(self.as_fd(), Path::new(name)) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                found => return own_lock(found?.as_fd()),
+            }
+            match self.create_file(name, LOCK_MODE) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                created => return created,
+            }
+        }
+    }
+
+    /// Creates a folder. Returns whether it did not exist.
+    ///
+    /// # Errors
+    /// It cannot be created.
+    pub fn create_folder(&self, name: &OsStr, mode: u32) -> io::Result<bool> {
+        check_name(name)?;
+        match mkdirat(self, name, Mode::from_raw_mode(mode)) {
+            Ok(()) => Ok(true),
+            Err(Errno::EXIST) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Status of the file that has a name, of a link itself; `None` if no file has it.
+    ///
+    /// # Errors
+    /// The name cannot be looked up.
+    pub fn status_of(&self, name: &OsStr) -> io::Result<Option<Stat>> {
+        check_name(name)?;
+        match statat(self, name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(status) => Ok(Some(status)),
+            Err(Errno::NOENT) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// The names in the folder, sorted.
+    ///
+    /// # Errors
+    /// The folder cannot be read.
+    pub fn names(&self) -> io::Result<Vec<OsString>> {
+        let mut names = Vec::new();
+        for entry in Dir::new(self.readable()?)? {
+            let name = entry?.file_name().to_bytes().to_vec();
+            if !matches!(&*name, b"." | b"..") {
+                names.push(OsString::from_vec(name));
+            }
+        }
+        names.sort();
+        Ok(names)
+    }
+
+    /// Renames a file of this folder to a name in another one, which it replaces.
+    ///
+    /// # Errors
+    /// It cannot be renamed.
+    pub fn rename(&self, from: &OsStr, folder: &Folder, to: &OsStr) -> io::Result<()> {
+        check_name(from)?;
+        check_name(to)?;
+        Ok(renameat(self, from, folder, to)?)
+    }
+
+    /// Removes a file's name.
+    ///
+    /// # Errors
+    /// It cannot be removed, or is a folder.
+    pub fn remove_file(&self, name: &OsStr) -> io::Result<()> {
+        check_name(name)?;
+        Ok(unlinkat(self, name, AtFlags::empty())?)
+    }
+
+    /// Removes an empty folder.
+    ///
+    /// # Errors
+    /// It cannot be removed, or is not empty.
+    pub fn remove_folder(&self, name: &OsStr) -> io::Result<()> {
+        check_name(name)?;
+        Ok(unlinkat(self, name, AtFlags::REMOVEDIR)?)
+    }
+
+    /// Makes the names in the folder durable.
+    ///
+    /// # Errors
+    /// The file system reports an error.
+    pub fn sync(&self) -> io::Result<()> {
+        self.readable()?.sync_all()
+    }
+
+    /// Takes from others the permission to write to this folder, which must be own.
+    ///
+    /// # Errors
+    /// It belongs to another user, or its mode cannot be changed.
+    pub fn make_private(&self) -> io::Result<()> {
+        let status = self.status()?;
+        check_owner(&status)?;
+        if check_private(&status).is_err() {
+            let mode = Mode::from_raw_mode(status.st_mode) - (Mode::WGRP | Mode::WOTH);
+            rustix::fs::fchmod(self.readable()?, mode)?;
+        }
+        check_private(&self.status()?)
+    }
+
+    /// A descriptor by which the folder can be listed.
+    fn readable(&self) -> io::Result<File> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        Ok(openat(self, ".", flags, Mode::empty())?.into())
+    }
+}
+
+/// Opens a file for locks that exists, and takes from others the permission to open it, which older versions gave.
+fn own_lock(found: BorrowedFd<'_>) -> io::Result<File> {
+    let status = fstat(found)?;
+    check_regular(&status)?;
+    check_owner(&status)?;
+    check_one_name(&status)?;
+    let file = regular(found, OFlags::RDWR)?;
+    let mode = Mode::from_raw_mode(LOCK_MODE);
+    if Mode::from_raw_mode(status.st_mode) != mode {
+        rustix::fs::fchmod(&file, mode)?;
+    }
+    Ok(file)
+}
