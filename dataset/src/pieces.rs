@@ -154,7 +154,7 @@ impl Plan {
             ));
         }
         let memories = self.memories.iter().map(|memory| memory.known).collect();
-        Ending { accesses: rows.accesses, memories, missing, notes, failure: None }
+        Ending { accesses: rows.accesses, memories, missing, notes, ..Ending::default() }
     }
 }
 

@@ -3,7 +3,7 @@
 //! [`Writer`] writes the units of threads. [`read`] decodes a file: each access has a virtual address, the
 //! address of its instruction, and its thread. With [`visit`], a [`Visitor`] receives the executed blocks too, with their code
 //! and functions: [`Summary`] is one, and [`table`] writes CSV, JSON lines and Parquet. [`Decoder`] decodes what is not in a file,
-//! and [`EachElement`] splits string instructions.
+//! and [`EachElement`] splits string instructions, as far as an [`ElementBudget`] allows.
 //! `hmtt_format::access_trace` defines the format.
 
 mod chunk;
@@ -13,6 +13,7 @@ mod content;
 mod decode;
 mod decoders;
 mod differences;
+mod element_budget;
 pub(crate) mod elements;
 mod encoder;
 mod encoders;
@@ -29,6 +30,7 @@ mod writer;
 
 pub use content::{Content, ReadError};
 pub use decode::{Decoder, Ending, read, visit};
+pub use element_budget::{ElementBudget, Refused};
 pub use elements::{EachElement, Elements, MOST_ACCESS_BYTES, MOST_ELEMENTS};
 pub use reader::ChunkReader;
 pub use summary::{Summary, Sums};

@@ -22,6 +22,7 @@ mod clock;
 pub mod columns;
 pub mod combined;
 pub mod distribution;
+mod element_range;
 mod fold;
 pub mod frames;
 pub mod frequency;
@@ -54,6 +55,7 @@ pub mod timeline;
 pub mod working_set;
 
 pub use batch::{Batch, LINE_LOG2, MOST_TOUCHED_BYTES, PAGE_LOG2};
+pub use element_range::ElementRange;
 pub use fold::Fold;
 pub use known::{AddressSpace, Gap, Known};
 
@@ -113,6 +115,11 @@ pub trait Analysis: Sized + Serialize + DeserializeOwned {
 
     /// Adds the next accesses to the memory. Those of a thread, and those of a card, come in their order.
     fn add(&mut self, batch: &Batch<'_>);
+
+    /// Adds elements of a string instruction that are known as a whole. An analysis that needs each of them has a gap here.
+    fn elements(&mut self, range: &ElementRange) {
+        self.gap(&Gap { lost_accesses: Some(range.elements), ..Gap::default() });
+    }
 
     /// Something is missing between the last batch and the next one.
     fn gap(&mut self, gap: &Gap) {

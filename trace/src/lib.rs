@@ -71,6 +71,8 @@ mod identity;
 pub mod merge;
 #[cfg(feature = "analysis")]
 pub mod page_map;
+#[cfg(any(feature = "access-traces", feature = "analysis"))]
+mod page_ranges;
 pub mod pcapng;
 pub mod report;
 #[cfg(feature = "tables")]

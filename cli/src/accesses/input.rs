@@ -49,6 +49,11 @@ impl Files {
         Files { reads, resolution: None }
     }
 
+    /// Sums of accesses are all that is computed: elements that are known as a whole only are not missing.
+    pub fn only_sum(&mut self) {
+        self.reads.iter_mut().for_each(|read| read.ending.only_summed.clear());
+    }
+
     /// The files by themselves.
     pub fn into_reads(self) -> Vec<Read> {
         self.reads

@@ -41,9 +41,14 @@ pub trait Printed {
 /// Columns before those of a command's results, in CSV.
 const HEADING: &str = "group,object,";
 
+/// What is missing in a file.
+fn missing(read: &Read) -> impl Iterator<Item = &String> {
+    read.ending.missing.iter().chain(&read.ending.only_summed)
+}
+
 /// Whether something is missing in a file.
 fn is_incomplete(read: &Read) -> bool {
-    !read.ending.missing.is_empty() || read.ending.failure.is_some()
+    missing(read).next().is_some() || read.ending.failure.is_some()
 }
 
 /// Whether something is missing in any file, or in the map of pages.
@@ -54,7 +59,7 @@ fn is_any_incomplete(files: &Files) -> bool {
 
 /// The verdict: whether all was there, and what was not.
 fn verdict(files: &Files) -> String {
-    let accesses = files.iter().map(|read| read.ending.accesses).sum();
+    let accesses = files.iter().map(|read| read.ending.accesses).fold(0, u64::saturating_add);
     let memories = files.iter().map(|read| read.ending.memories.len() as u64).sum();
     let of = format!(
         "{} to {}",
@@ -92,7 +97,7 @@ fn write_verdict(files: &Files, output: &mut dyn Write) -> io::Result<()> {
     writeln!(output, "{}", verdict(files))?;
     let with_name = |read: &Read, what: &str| with_name(files, read, what);
     for read in files.iter() {
-        for what in &read.ending.missing {
+        for what in missing(read) {
             line(output, "missing", &with_name(read, what))?;
         }
         if let Some(error) = &read.ending.failure {
@@ -121,15 +126,15 @@ fn write_verdict(files: &Files, output: &mut dyn Write) -> io::Result<()> {
 
 /// The verdict, what is known of each memory, and the result under its name.
 pub fn to_json(files: &Files, name: &str, result: Value) -> Value {
-    let texts = |of: fn(&Read) -> &Vec<String>| {
-        let all = files.iter().flat_map(|read| of(read).iter().map(move |what| (read, what)));
-        all.map(|(read, what)| with_name(files, read, what)).collect::<Vec<_>>()
-    };
+    let text = |(read, what): (&Read, &String)| with_name(files, read, what);
+    let all_missing = files.iter().flat_map(|read| missing(read).map(move |what| (read, what)));
+    let notes =
+        files.iter().flat_map(|read| read.ending.notes.iter().map(move |what| (read, what)));
     let failure =
         |read: &Read| Some(with_name(files, read, &read.ending.failure.as_ref()?.to_string()));
-    let mut missing = texts(|read| &read.ending.missing);
-    missing.extend(files.iter().filter_map(failure));
-    missing.extend(files.resolution.iter().flat_map(|of| of.missing()));
+    let mut all_missing: Vec<_> = all_missing.map(text).collect();
+    all_missing.extend(files.iter().filter_map(failure));
+    all_missing.extend(files.resolution.iter().flat_map(|of| of.missing()));
     let source = |((read, known), number): ((&Read, &Known), u64)| {
         json!({
             "source": number,
@@ -146,8 +151,8 @@ pub fn to_json(files: &Files, name: &str, result: Value) -> Value {
     };
     let mut object = json!({
         "complete": !is_any_incomplete(files),
-        "missing": missing,
-        "notes": texts(|read| &read.ending.notes),
+        "missing": all_missing,
+        "notes": notes.map(text).collect::<Vec<_>>(),
         "sources": sources(files).zip(1..).map(source).collect::<Vec<_>>(),
     });
     if let Some(object) = object.as_object_mut() {

@@ -56,8 +56,11 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
         tracks.iter_mut().for_each(|tracks| tracks.part(memory, part));
     };
     let analysed = analyse_observed(options, split, new, &mut observe)?;
-    let Analysed { found, files, groups } = analysed;
+    let Analysed { found, mut files, groups } = analysed;
     let found = found.result();
+    if found.1.is_none() && tracks.is_none() {
+        files.only_sum();
+    }
     if let Some(groups) = &groups {
         profile::write(profile, groups, tracks)?;
     }

@@ -5,6 +5,7 @@
 //! as the kernel counts it, so that load on the machine has little influence.
 
 mod captures;
+mod elements;
 mod joined;
 mod logs;
 mod tables;

@@ -4,12 +4,12 @@ use std::ops::ControlFlow;
 
 use hmtt_format::access_trace::Made;
 
+use super::element_budget::ElementBudget;
 use super::visitor::{Executed, ThreadAccess, Visitor};
 
 /// Largest access in bytes that is passed on with its address: that of a page. Instructions have no larger ones.
 pub const MOST_ACCESS_BYTES: u32 = 4096;
-/// Most elements of a string instruction that are passed on one by one. More are forged: they would need more memory than
-/// a process is likely to have.
+/// Most elements of a string instruction. More are forged: they would need more memory than a process is likely to have.
 pub const MOST_ELEMENTS: u64 = 1 << 32;
 
 /// The accesses of executed instructions, each element of a string instruction by itself: those of an instruction with two
@@ -70,27 +70,25 @@ impl<'a> Elements<'a> {
 /// Receives what threads have done, and passes on each element of their accesses, as [`Elements`] has them.
 ///
 /// The accesses of an instruction are passed on when another one follows, and at the latest when this is dropped. So it is
-/// used for units of one thread. After [`MOST_ELEMENTS`] further elements in all, those of string instructions come once and without an address. Nothing more is passed on once its closure has said so.
-pub struct EachElement<F: FnMut(Made) -> ControlFlow<()>> {
+/// used for units of one thread. String instructions with more elements than the budget has come once and without an address.
+/// Nothing more is passed on once its closure has said so.
+pub struct EachElement<'b, F: FnMut(Made) -> ControlFlow<()>> {
     /// Accesses of the current instruction.
     instruction: Vec<Made>,
-    /// How many elements besides first ones are still passed on one by one: a file has a first one for each.
-    left: u64,
+    budget: &'b mut ElementBudget,
     is_over: bool,
     add: F,
 }
 
-impl<F: FnMut(Made) -> ControlFlow<()>> EachElement<F> {
-    /// Passes accesses on to `add`.
-    pub const fn new(add: F) -> Self {
-        EachElement { instruction: Vec::new(), left: MOST_ELEMENTS, is_over: false, add }
+impl<'b, F: FnMut(Made) -> ControlFlow<()>> EachElement<'b, F> {
+    /// Passes accesses on to `add`. `budget`: that of all units of the file or program.
+    pub const fn new(budget: &'b mut ElementBudget, add: F) -> Self {
+        EachElement { instruction: Vec::new(), budget, is_over: false, add }
     }
 
     fn pass_on(&mut self) {
-        let elements = self.instruction.iter().map(|one| one.elements).max().unwrap_or(0);
-        match self.left.checked_sub(elements.saturating_sub(1)) {
-            Some(left) => self.left = left,
-            None => self.instruction.iter_mut().for_each(|one| one.address = None),
+        if !self.budget.spend(&self.instruction) {
+            self.instruction.iter_mut().for_each(|one| one.address = None);
         }
         if !self.is_over {
             let passed = Elements::new(&self.instruction).try_for_each(&mut self.add);
@@ -100,7 +98,7 @@ impl<F: FnMut(Made) -> ControlFlow<()>> EachElement<F> {
     }
 }
 
-impl<F: FnMut(Made) -> ControlFlow<()>> Visitor for EachElement<F> {
+impl<F: FnMut(Made) -> ControlFlow<()>> Visitor for EachElement<'_, F> {
     fn block(&mut self, _executed: &Executed<'_>) {
         // The same instruction may be executed again.
         self.pass_on();
@@ -110,11 +108,12 @@ impl<F: FnMut(Made) -> ControlFlow<()>> Visitor for EachElement<F> {
         if self.instruction.first().is_some_and(|first| first.pc != made.pc) {
             self.pass_on();
         }
+        self.budget.earn();
         self.instruction.push(made);
     }
 }
 
-impl<F: FnMut(Made) -> ControlFlow<()>> Drop for EachElement<F> {
+impl<F: FnMut(Made) -> ControlFlow<()>> Drop for EachElement<'_, F> {
     fn drop(&mut self) {
         self.pass_on();
     }
@@ -123,17 +122,23 @@ impl<F: FnMut(Made) -> ControlFlow<()>> Drop for EachElement<F> {
 /// Whether an access can be made by a model.
 #[inline]
 pub fn is_known(made: &Made) -> bool {
-    let is_possible =
-        (1..=MOST_ACCESS_BYTES).contains(&made.size) && made.elements <= MOST_ELEMENTS;
-    let bytes = made.elements.saturating_mul(made.size.into());
-    let fits = |at: u64| match made.is_down {
-        false => at.checked_add(bytes - 1).is_some(),
-        true => {
-            let first = (made.elements - 1) * u64::from(made.size);
-            at >= first && at.checked_add(u64::from(made.size) - 1).is_some()
-        }
+    made.elements <= MOST_ELEMENTS && lowest(made).is_some()
+}
+
+/// The lowest address of all elements of an access, if that is known and all are in the address space.
+#[inline]
+pub fn lowest(made: &Made) -> Option<u64> {
+    let size = u64::from(made.size);
+    if !(1..=u64::from(MOST_ACCESS_BYTES)).contains(&size) {
+        return None;
+    }
+    let distance = made.elements.checked_sub(1)?.checked_mul(size)?;
+    let lowest = match made.is_down {
+        false => made.address?,
+        true => made.address?.checked_sub(distance)?,
     };
-    is_possible && made.elements > 0 && made.address.is_some_and(fits)
+    lowest.checked_add(distance)?.checked_add(size - 1)?;
+    Some(lowest)
 }
 
 impl Iterator for Elements<'_> {
@@ -226,11 +231,11 @@ mod tests {
         let block = hmtt_format::access_trace::BlockAccesses::default();
         let executed = Executed::alone(1, 1, &block);
         let mut found = Vec::new();
-        let mut each = EachElement::new(|made| {
+        let mut budget = ElementBudget::fixed(3, u64::MAX);
+        let mut each = EachElement::new(&mut budget, |made| {
             found.push(made.address);
             ControlFlow::Continue(())
         });
-        each.left = 3;
         for (address, elements) in [(1, 1), (2, 1), (3, 1), (0x10, 4), (4, 1), (0x20, 2), (5, 1)] {
             each.block(&executed);
             let made = made(1, Some(address), 1, elements);
@@ -246,7 +251,8 @@ mod tests {
         let block = hmtt_format::access_trace::BlockAccesses::default();
         let executed = Executed::alone(1, 1, &block);
         let mut found = Vec::new();
-        let mut each = EachElement::new(|made| {
+        let mut budget = ElementBudget::of_file();
+        let mut each = EachElement::new(&mut budget, |made| {
             found.push(made.address.unwrap());
             if found.len() < 7 { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
         });

@@ -1,7 +1,7 @@
 //! Sums up what a trace of accesses contains.
 //!
-//! Memory is limited: of pages beyond a limit only is known that there are more. So is the time for string instructions, which may
-//! access all of memory in forged files.
+//! Memory is limited: of pages beyond a limit only is known that there are more. String instructions, which may access all of memory in
+//! forged files, take no more time than others: the pages that one accesses are kept as a range.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -9,15 +9,16 @@ use hmtt_format::Direction;
 use hmtt_format::access_trace::{Accuracy, Function, Made};
 
 use super::visitor::{Executed, ThreadAccess, Visitor};
+use crate::page_ranges::PageRanges;
 
 const PAGE_LOG2: u32 = 12;
 const LINE_LOG2: u32 = 6;
-/// Most pages that are told apart: 16 GiB.
-const MOST_PAGES: usize = 1 << 22;
+/// Most pages that are told apart, besides those in ranges: 16 GiB.
+const MOST_PAGES: usize = if cfg!(test) { 1 << 12 } else { 1 << 22 };
+/// Most ranges of pages.
+const MOST_RANGES: usize = if cfg!(test) { 1 << 8 } else { 1 << 20 };
 /// Places for pages that were accessed recently.
 const RECENT: usize = 1 << 10;
-/// Most pages, besides the first one of each access, that are looked at.
-const MOST_STEPS: u64 = 1 << 32;
 
 /// Sums over the accesses of a thread or of a function. Each element of a string instruction is an access.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -66,14 +67,16 @@ struct Touched {
     /// Pages that were accessed recently, and the lines of them that are known, by the lowest bits of their numbers. A page
     /// without lines is none.
     recent: Box<[(u64, u64); RECENT]>,
-    steps: u64,
+    /// Pages of which all lines were accessed by one string instruction.
+    ranges: PageRanges,
     is_limited: bool,
 }
 
 impl Default for Touched {
     fn default() -> Self {
         let recent = Box::new([(0, 0); RECENT]);
-        Touched { lines: HashMap::new(), recent, steps: MOST_STEPS, is_limited: false }
+        let ranges = PageRanges::default();
+        Touched { lines: HashMap::new(), recent, ranges, is_limited: false }
     }
 }
 
@@ -90,19 +93,34 @@ impl Touched {
     }
 
     fn add_all(&mut self, first: u64, last: u64) {
+        let is_full = self.ranges.len() == MOST_RANGES;
+        let most_pages = |(from, to): (u64, u64)| to - from <= 64 << (PAGE_LOG2 - LINE_LOG2);
+        if is_full && !most_pages((first, last)) {
+            self.is_limited = true;
+            return;
+        }
+        let parts = match is_full {
+            true => [Some((first, last)), None],
+            false => self.ranges.add_lines(first, last, PAGE_LOG2 - LINE_LOG2),
+        };
+        parts.into_iter().flatten().for_each(|(first, last)| self.add_pages(first, last));
+    }
+
+    /// Adds the lines of a few pages.
+    fn add_pages(&mut self, first: u64, last: u64) {
         let (page, end) = (first >> (PAGE_LOG2 - LINE_LOG2), last >> (PAGE_LOG2 - LINE_LOG2));
-        let steps = (end - page).min(self.steps);
-        self.steps -= steps;
-        self.is_limited |= steps < end - page;
-        for one in page..=page + steps {
+        for one in page..=end {
             let of_page = |line: u64| (line % 64) as u32;
             let from = if one == page { of_page(first) } else { 0 };
             let to = if one == end { of_page(last) } else { 63 };
             self.add_lines(one, u64::MAX << from & u64::MAX >> (63 - to));
-            if self.is_limited && self.lines.len() == MOST_PAGES {
-                break;
-            }
         }
+    }
+
+    /// The lines of pages that are in no range.
+    fn single(&self) -> impl Iterator<Item = u64> {
+        let all = self.lines.iter().filter(|(page, _)| !self.ranges.contains(**page));
+        all.map(|(_, lines)| *lines)
     }
 
     fn add_lines(&mut self, page: u64, lines: u64) {
@@ -258,15 +276,17 @@ impl Summary {
 
     /// Number of distinct pages of 4 KiB that were accessed.
     pub fn pages(&self) -> u64 {
-        self.touched.lines.len() as u64
+        self.touched.ranges.pages().saturating_add(self.touched.single().count() as u64)
     }
 
     /// Number of distinct cache lines of 64 bytes that were accessed.
     pub fn lines(&self) -> u64 {
-        self.touched.lines.values().map(|lines| u64::from(lines.count_ones())).sum()
+        let single: u64 = self.touched.single().map(|lines| u64::from(lines.count_ones())).sum();
+        (self.touched.ranges.pages() << (PAGE_LOG2 - LINE_LOG2)).saturating_add(single)
     }
 
-    /// Whether there were more pages and lines than are counted: those of 16 GiB are told apart.
+    /// Whether there were more pages and lines than are counted: those of 16 GiB are told apart, besides those of long string
+    /// instructions.
     pub fn has_more_pages(&self) -> bool {
         self.touched.is_limited
     }
@@ -384,11 +404,36 @@ mod tests {
     #[test]
     fn pages_beyond_the_limit_are_not_told_apart() {
         let mut summary = Summary::default();
-        summary.touch(&made(0, 1, u64::MAX, false));
+        (0..MOST_PAGES as u64).for_each(|page| summary.touch(&made(page << 13, 1, 1, false)));
         assert_eq!(summary.pages(), MOST_PAGES as u64);
-        assert!(summary.has_more_pages());
+        assert!(!summary.has_more_pages());
         summary.touch(&made(u64::MAX, 8, 1, false));
         assert_eq!(summary.pages(), MOST_PAGES as u64);
+        assert!(summary.has_more_pages());
+    }
+
+    #[test]
+    fn all_of_memory_is_one_range() {
+        let mut summary = Summary::default();
+        summary.touch(&made(0x1040, 8, 1, false));
+        summary.touch(&made(0, 1, u64::MAX, false));
+        summary.touch(&made(u64::MAX, 8, 1, true));
+        assert_eq!((summary.pages(), summary.lines()), (1 << 52, 1 << 58));
         assert_eq!(summary.span(), Some((0, u64::MAX)));
+        assert!(!summary.has_more_pages());
+    }
+
+    #[test]
+    fn ranges_are_limited_in_number() {
+        let mut summary = Summary::default();
+        for range in 0..MOST_RANGES as u64 + 1 {
+            summary.touch(&made(range << 20, 1, 10 << PAGE_LOG2, false));
+        }
+        assert_eq!(
+            (summary.pages(), summary.has_more_pages()),
+            (10 * (MOST_RANGES as u64 + 1), false)
+        );
+        summary.touch(&made(u64::MAX >> 1, 1, 100 << PAGE_LOG2, false));
+        assert!(summary.has_more_pages());
     }
 }

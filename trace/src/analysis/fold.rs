@@ -1,7 +1,7 @@
 //! Has one instance of an analysis for each memory of the sources, and merges them. Pairs of analyses, and those that may be
 //! left out, are analyses too.
 
-use super::{Analysis, Batch, Gap, Known};
+use super::{Analysis, Batch, ElementRange, Gap, Known};
 
 /// The instances of an analysis, one for each memory: each card of each capture, and each program.
 ///
@@ -69,6 +69,11 @@ impl<A: Analysis + Clone> Fold<A> {
         self.of(memory).add(batch);
     }
 
+    /// Passes on elements of a string instruction as a whole.
+    pub fn elements(&mut self, memory: usize, range: &ElementRange) {
+        self.of(memory).elements(range);
+    }
+
     /// Passes on a gap in the accesses to a memory.
     pub fn gap(&mut self, memory: usize, gap: &Gap) {
         self.of(memory).gap(gap);
@@ -119,6 +124,11 @@ impl<A: Analysis, B: Analysis> Analysis for (A, B) {
         self.1.add(batch);
     }
 
+    fn elements(&mut self, range: &ElementRange) {
+        self.0.elements(range);
+        self.1.elements(range);
+    }
+
     fn gap(&mut self, gap: &Gap) {
         self.0.gap(gap);
         self.1.gap(gap);
@@ -154,6 +164,10 @@ impl<A: Analysis> Analysis for Option<A> {
 
     fn add(&mut self, batch: &Batch<'_>) {
         self.iter_mut().for_each(|one| one.add(batch));
+    }
+
+    fn elements(&mut self, range: &ElementRange) {
+        self.iter_mut().for_each(|one| one.elements(range));
     }
 
     fn gap(&mut self, gap: &Gap) {

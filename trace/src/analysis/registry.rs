@@ -15,7 +15,7 @@ use super::streams::Streams;
 use super::summary::Summary;
 use super::timeline::Timeline;
 use super::working_set::WorkingSet;
-use super::{Analysis, Batch, Gap, Known, PAGE_LOG2, check::Check, mrc::Mrc};
+use super::{Analysis, Batch, ElementRange, Gap, Known, PAGE_LOG2, check::Check, mrc::Mrc};
 
 /// Entries of lists in results.
 const LISTED: usize = 20;
@@ -28,6 +28,8 @@ pub trait AnyAnalysis {
     fn known(&mut self, known: &Known);
     /// As [`Analysis::add`].
     fn add(&mut self, batch: &Batch<'_>);
+    /// As [`Analysis::elements`].
+    fn elements(&mut self, range: &ElementRange);
     /// As [`Analysis::gap`].
     fn gap(&mut self, gap: &Gap);
     /// As [`Analysis::restart`].
@@ -66,6 +68,10 @@ impl<A: Analysis> AnyAnalysis for A {
 
     fn add(&mut self, batch: &Batch<'_>) {
         Analysis::add(self, batch);
+    }
+
+    fn elements(&mut self, range: &ElementRange) {
+        Analysis::elements(self, range);
     }
 
     fn gap(&mut self, gap: &Gap) {

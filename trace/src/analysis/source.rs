@@ -27,7 +27,7 @@ use std::path::{Path, PathBuf};
 use hmtt_format::access_trace::Function;
 use serde::Serialize;
 
-use super::{Analysis, Batch, Fold, Gap, Known};
+use super::{Analysis, Batch, ElementRange, Fold, Gap, Known};
 use crate::decode::Item;
 pub use kind::Kind;
 pub use memories::MOST_MEMORIES;
@@ -76,6 +76,8 @@ pub enum Part<'a> {
     Known(&'a Known),
     /// The next accesses.
     Batch(Batch<'a>),
+    /// Elements of a string instruction, which are too many to be passed on one by one.
+    Elements(ElementRange),
     /// Accesses are missing here.
     Gap(Gap),
     /// The clock begins again at 0.
@@ -98,6 +100,8 @@ pub struct Ending {
     pub memories: Vec<Known>,
     /// What is missing, for people: losses. Empty if nothing is.
     pub missing: Vec<String>,
+    /// What is missing for analyses that need each access, and not for sums: [`Part::Elements`].
+    pub only_summed: Vec<String>,
     /// What else limits the results, for people.
     pub notes: Vec<String>,
     /// Why reading ended early.
@@ -192,6 +196,7 @@ impl<A: Analysis + Clone> Fold<A> {
         match part {
             Part::Known(known) => self.known(memory, known),
             Part::Batch(batch) => self.add(memory, &batch),
+            Part::Elements(range) => self.elements(memory, &range),
             Part::Gap(gap) => self.gap(memory, &gap),
             Part::Restart => self.restart(memory),
             Part::PieceEnd => self.end_piece(memory),

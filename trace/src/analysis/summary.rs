@@ -1,7 +1,7 @@
 //! Sums: accesses, bytes, time, distinct pages and lines, losses.
 //!
 //! Memory: 8 to 26 bytes for each distinct page, up to 400 for one without neighbours
-//! ([`page_table`](super::page_table)). [`Analysis::append`] is exact; only if the clock begins again within the later
+//! ([`page_table`](super::page_table)), and 50 for each range of elements that were not passed on one by one. [`Analysis::append`] is exact; only if the clock begins again within the later
 //! piece, the time between the pieces is left out. [`Analysis::merge`] adds all counts; the memories were used at the
 //! same time, so the time of all is the longest one: the clocks and seconds of one memory.
 
@@ -10,7 +10,8 @@ use std::collections::BTreeSet;
 use serde::{Deserialize, Serialize};
 
 use super::page_table::PageTable;
-use super::{Analysis, Batch, Gap, Known, LINE_LOG2, PAGE_LOG2};
+use super::{Analysis, Batch, ElementRange, Gap, Known, LINE_LOG2, PAGE_LOG2};
+use crate::page_ranges::PageRanges;
 
 /// log2 of the lines of a page.
 const PAGE_LINES_LOG2: u32 = PAGE_LOG2 - LINE_LOG2;
@@ -95,6 +96,8 @@ pub struct Summary {
     own: Sums,
     /// A bit for each touched line of a page.
     pages: PageTable<u64>,
+    /// Pages of which all lines are touched by elements that were known as a whole.
+    ranges: PageRanges,
     threads: BTreeSet<u32>,
     /// Clocks of earlier sessions, and the first and the last clock of this one.
     closed_clocks: u64,
@@ -113,6 +116,13 @@ impl Summary {
             *self.pages.entry(line >> PAGE_LINES_LOG2) |=
                 1 << (line & ((1 << PAGE_LINES_LOG2) - 1));
         });
+    }
+
+    fn touch_lines(&mut self, first: u64, last: u64) {
+        for line in first..=last {
+            *self.pages.entry(line >> PAGE_LINES_LOG2) |=
+                1 << (line & ((1 << PAGE_LINES_LOG2) - 1));
+        }
     }
 
     fn clocks(&mut self, clocks: &[u64]) {
@@ -154,6 +164,23 @@ impl Analysis for Summary {
         self.touch(batch);
     }
 
+    fn elements(&mut self, range: &ElementRange) {
+        let add = |sum: &mut u64, more: u64| *sum = sum.saturating_add(more);
+        add(&mut self.own.accesses, range.elements);
+        add(
+            if range.is_write { &mut self.own.writes } else { &mut self.own.reads },
+            range.elements,
+        );
+        add(&mut self.own.access_bytes, range.bytes());
+        self.threads.insert(range.thread);
+        let (first, last) = (range.address >> LINE_LOG2, range.last() >> LINE_LOG2);
+        for (first, last) in
+            self.ranges.add_lines(first, last, PAGE_LINES_LOG2).into_iter().flatten()
+        {
+            self.touch_lines(first, last);
+        }
+    }
+
     fn gap(&mut self, gap: &Gap) {
         self.own.gap_count = self.own.gap_count.saturating_add(1);
         let lost = gap.lost_accesses.unwrap_or(0);
@@ -172,6 +199,7 @@ impl Analysis for Summary {
         self.others.add(&later.others);
         self.is_timeless |= later.is_timeless;
         later.pages.iter().for_each(|(page, lines)| *self.pages.entry(page) |= lines);
+        self.ranges.append(&later.ranges);
         self.threads.extend(later.threads);
         if later.has_restarted {
             // The later piece has restarts. Its first session, which may continue this one, is among its closed clocks.
@@ -194,7 +222,11 @@ impl Analysis for Summary {
 
     fn result(&self) -> Sums {
         let mut sums = self.own.clone();
-        for (_, lines) in self.pages.iter() {
+        sums.pages = sums.pages.saturating_add(self.ranges.pages());
+        sums.lines = sums.lines.saturating_add(self.ranges.pages() << PAGE_LINES_LOG2);
+        let has_ranges = !self.ranges.is_empty();
+        let is_single = |(page, _): &(u64, u64)| !has_ranges || !self.ranges.contains(*page);
+        for (_, lines) in self.pages.iter().filter(is_single) {
             sums.pages = sums.pages.saturating_add(1);
             sums.lines = sums.lines.saturating_add(lines.count_ones().into());
         }

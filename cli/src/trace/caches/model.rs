@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 
-use hmtt::access_trace::{Decoder, EachElement};
+use hmtt::access_trace::{Decoder, EachElement, ElementBudget};
 use hmtt::cache::places::MOST_LEVELS;
 use hmtt::cache::{AccessKind, CacheConfiguration, CacheError, Counters, Hierarchy, Transfer};
 use hmtt_format::Direction;
@@ -15,6 +15,7 @@ pub type Misses = [u64; MOST_LEVELS as usize];
 /// Caches, and what they have counted.
 pub struct Model {
     decoder: Decoder,
+    budget: ElementBudget,
     levels: Vec<CacheConfiguration>,
     caches: Hierarchy,
     /// Accesses that were made.
@@ -37,6 +38,7 @@ impl Model {
     pub fn new(levels: &[CacheConfiguration]) -> Result<Self, CacheError> {
         Ok(Model {
             decoder: Decoder::default(),
+            budget: ElementBudget::of_running_program(),
             levels: levels.to_vec(),
             caches: Hierarchy::new(levels, None)?,
             reads: 0,
@@ -56,13 +58,15 @@ impl Model {
     /// Makes the accesses of the next units of a thread.
     pub fn units(&mut self, thread: u32, units: &[u8]) {
         let mut decoder = std::mem::take(&mut self.decoder);
-        let mut each = EachElement::new(|made| {
+        let mut budget = self.budget.clone();
+        let mut each = EachElement::new(&mut budget, |made| {
             self.make(&made);
             ControlFlow::Continue(())
         });
         decoder.units(thread, units, &mut each);
         drop(each);
         self.decoder = decoder;
+        self.budget = budget;
     }
 
     fn make(&mut self, made: &Made) {
@@ -87,6 +91,11 @@ impl Model {
             let misses = self.misses.entry(made.pc).or_default();
             misses[..missed].iter_mut().for_each(|one| *one += 1);
         }
+    }
+
+    /// Elements of string instructions among the unknown accesses, because they are too many.
+    pub fn refused(&self) -> u64 {
+        self.budget.refused().map_or(0, |refused| refused.elements)
     }
 
     /// Chunks of units that could not be read to their end.

@@ -26,6 +26,12 @@ pub fn text(model: &Model, code: &Code) -> String {
     if *unknown > 0 {
         lines.push(format!("{unknown} accesses are left out: their addresses are not known"));
     }
+    if model.refused() > 0 {
+        let refused = model.refused();
+        lines.push(format!(
+            "of these, {refused} are elements of string instructions, which are too many"
+        ));
+    }
     lines.push(format!(
         "{:<6}{:>10}{:>6}{:>6}{:>16}{:>16}{:>9}{:>16}",
         "", "KiB", "ways", "line", "lines accessed", "misses", "%", "write-backs"

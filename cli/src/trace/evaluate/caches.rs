@@ -2,7 +2,7 @@
 //!
 //! Only the first level is compared. Levels behind it are simulated if one of them removes lines from those before it.
 
-use hmtt::access_trace::{Elements, MOST_ELEMENTS};
+use hmtt::access_trace::{ElementBudget, Elements, Refused};
 use hmtt::cache::{AccessKind, CacheConfiguration, CacheError, Counters, Hierarchy};
 use hmtt_format::Direction;
 use hmtt_format::access_trace::Made;
@@ -17,8 +17,8 @@ pub struct Caches {
     chosen: Vec<Hierarchy>,
     /// Accesses of the current instruction.
     instruction: Vec<Made>,
-    /// How many elements of string instructions are still made: a forged file may state any number.
-    left: u64,
+    /// The elements of string instructions that are still made: a forged file may state any number.
+    budget: ElementBudget,
     /// Accesses that are not made: their addresses are not known, or no program makes them.
     unknown: u64,
 }
@@ -34,7 +34,8 @@ impl Caches {
         Hierarchy::new(levels, None)?;
         let full = Hierarchy::new(&levels[..=needed], None)?;
         let chosen = vec![full.clone(); settings];
-        Ok(Caches { first, full, chosen, instruction: Vec::new(), left: MOST_ELEMENTS, unknown: 0 })
+        let budget = ElementBudget::of_file();
+        Ok(Caches { first, full, chosen, instruction: Vec::new(), budget, unknown: 0 })
     }
 
     /// The first level.
@@ -45,6 +46,11 @@ impl Caches {
     /// Accesses that are in no cache, because their addresses are not known.
     pub fn unknown(&self) -> u64 {
         self.unknown
+    }
+
+    /// Elements of string instructions among these, which are too many.
+    pub fn refused(&self) -> Option<Refused> {
+        self.budget.refused()
     }
 
     /// Counts of the first level for all accesses.
@@ -61,6 +67,7 @@ impl Caches {
     pub fn execute(&mut self, mut made: &[(u16, Made)], recorded_by: &[Vec<u16>]) {
         while let [(place, first), ..] = made {
             if first.elements == 1 {
+                self.budget.earn();
                 self.make(first, &recorded_by[usize::from(*place)]);
                 made = &made[1..];
                 continue;
@@ -68,14 +75,13 @@ impl Caches {
             // All operands of a repeated instruction are recorded in all settings; their elements are accessed in turn.
             let count = made.iter().take_while(|(_, one)| one.pc == first.pc).count();
             let place = usize::from(*place);
-            let elements = made[..count].iter().map(|(_, one)| one.elements).max().unwrap_or(0);
             let mut instruction = std::mem::take(&mut self.instruction);
             instruction.clear();
             instruction.extend(made[..count].iter().map(|(_, one)| *one));
             made = &made[count..];
-            match self.left.checked_sub(elements) {
-                Some(left) => self.left = left,
-                None => instruction.iter_mut().for_each(|one| one.address = None),
+            instruction.iter().for_each(|_| self.budget.earn());
+            if !self.budget.spend(&instruction) {
+                instruction.iter_mut().for_each(|one| one.address = None);
             }
             Elements::new(&instruction).for_each(|one| self.make(&one, &recorded_by[place]));
             self.instruction = instruction;
@@ -137,16 +143,12 @@ mod tests {
     fn forged_numbers_of_elements_are_bounded() {
         let level: CacheConfiguration = "1K,1,64,lru".parse().unwrap();
         let mut caches = Caches::new(&[level], 1).unwrap();
-        caches.execute(&[(0, made(1, 0, 8, MOST_ELEMENTS + 1))], &[vec![0]]);
+        caches.execute(&[(0, made(1, 0, 8, 1 << 32))], &[vec![0]]);
         caches.execute(&[(0, made(1, 0, u32::MAX, 1))], &[vec![0]]);
         assert_eq!(caches.full(), Counters::default());
-        assert_eq!(caches.unknown(), MOST_ELEMENTS + 2);
+        assert_eq!(caches.unknown(), (1 << 32) + 1);
+        assert_eq!(caches.refused(), Some(Refused { elements: 1 << 32, first: 1 }));
         caches.execute(&[(0, made(1, 0, 8, 2))], &[vec![0]]);
         assert_eq!((caches.full().hits, caches.full().misses), (1, 1));
-        // One operand has all of them.
-        let left = caches.left;
-        let two = [(0, made(1, 0, 8, 2)), (1, made(1, 0, 8, 100))];
-        caches.execute(&two, &[vec![], vec![]]);
-        assert_eq!(left - caches.left, 100);
     }
 }

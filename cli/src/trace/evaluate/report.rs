@@ -114,6 +114,9 @@ pub fn text(results: &Results, output: &mut dyn Write) -> io::Result<()> {
             let unknown = caches.unknown();
             writeln!(output, "{unknown} accesses are left out: their addresses are not known")?;
         }
+        if let Some(refused) = caches.refused() {
+            writeln!(output, "of these, {refused}")?;
+        }
     }
     writeln!(
         output,

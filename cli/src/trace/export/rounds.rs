@@ -4,11 +4,12 @@
 
 use std::io;
 
+use hmtt::access_trace::{ElementBudget, Refused};
 use hmtt_format::Direction;
 use hmtt_format::access_trace::Made;
 
-/// Most elements of string instructions, besides the first one of each, in an export.
-const MOST_ELEMENTS: u64 = 1 << 32;
+/// Most bytes of an access, or of an element. Instructions have no larger ones: a forged one would be millions of requests.
+const MOST_BYTES: u32 = 1 << 16;
 
 /// An access to memory at a known address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,22 +25,25 @@ pub struct Single {
 /// Splits accesses, and counts those that have no place in an export.
 #[derive(Debug)]
 pub struct Rounds {
-    /// Elements that may still be written.
-    left: u64,
-    /// Accesses whose addresses are not known.
+    /// The elements that may still be written.
+    budget: ElementBudget,
+    /// Accesses whose addresses are not known, or of more bytes than instructions access.
     pub unknown: u64,
-    /// Elements that are too many.
-    pub left_out: u64,
     singles: Vec<Single>,
 }
 
 impl Default for Rounds {
     fn default() -> Self {
-        Rounds { left: MOST_ELEMENTS, unknown: 0, left_out: 0, singles: Vec::new() }
+        Rounds { budget: ElementBudget::of_file(), unknown: 0, singles: Vec::new() }
     }
 }
 
 impl Rounds {
+    /// Elements that are too many.
+    pub fn left_out(&self) -> Option<Refused> {
+        self.budget.refused()
+    }
+
     /// Passes the accesses of an instruction on: of a string instruction those to one element of each operand in turn, of
     /// another one all at once, and nothing if there are none.
     ///
@@ -50,12 +54,11 @@ impl Rounds {
         accesses: &[Made],
         mut add: impl FnMut(&[Single]) -> io::Result<()>,
     ) -> io::Result<()> {
-        let unknown = accesses.iter().filter(|made| made.address.is_none());
+        let unknown = accesses.iter().filter(|made| address(made).is_none());
         self.unknown += unknown.count() as u64;
+        accesses.iter().for_each(|_| self.budget.earn());
         let most = accesses.iter().map(|made| made.elements).max().unwrap_or(1).max(1);
-        let more = (most - 1).min(self.left);
-        self.left -= more;
-        self.left_out = self.left_out.saturating_add(most - 1 - more);
+        let more = if most > 1 { self.budget.spend_some(most - 1, 0) } else { 0 };
         for element in 0..=more {
             self.singles.clear();
             let present = accesses.iter().filter(|made| element < made.elements.max(1));
@@ -66,10 +69,15 @@ impl Rounds {
     }
 }
 
+/// The address of an access, if it is known and the access has as few bytes as one of an instruction.
+fn address(made: &Made) -> Option<u64> {
+    made.address.filter(|_| made.size <= MOST_BYTES)
+}
+
 /// The access to an element.
 fn single(made: &Made, element: u64) -> Option<Single> {
     let distance = element.wrapping_mul(made.size.into());
-    let address = made.address?;
+    let address = address(made)?;
     let address =
         if made.is_down { address.wrapping_sub(distance) } else { address.wrapping_add(distance) };
     Some(Single { direction: made.direction, address, size: made.size })
@@ -105,15 +113,19 @@ mod tests {
         assert_eq!(rounds(&mut all, &[]), [[0; 0]]);
         let unknown = [made(read, None, 1, false), made(write, Some(0x10), 1, false)];
         assert_eq!(rounds(&mut all, &unknown), [[0x10]]);
-        assert_eq!((all.unknown, all.left_out), (1, 0));
+        assert_eq!((all.unknown, all.left_out()), (1, None));
+        let huge = Made { size: u32::MAX, ..made(write, Some(0x10), 1, false) };
+        assert_eq!(rounds(&mut all, &[huge]), [[0; 0]]);
+        assert_eq!(all.unknown, 2);
     }
 
     #[test]
     fn elements_are_limited_and_counted() {
-        let mut all = Rounds { left: 5, ..Rounds::default() };
+        let mut all = Rounds::default();
+        all.budget.spend_some((1 << 24) - 5, 0);
         let forged = [made(Direction::Write, Some(u64::MAX), u64::MAX, false)];
-        assert_eq!(rounds(&mut all, &forged).len(), 6);
-        assert_eq!(rounds(&mut all, &forged).len(), 1);
-        assert_eq!(all.left_out, u64::MAX);
+        assert_eq!(rounds(&mut all, &forged).len(), 1024 + 6);
+        assert_eq!(rounds(&mut all, &forged).len(), 1024 + 1);
+        assert_eq!(all.left_out(), Some(Refused { elements: u64::MAX, first: 1 }));
     }
 }

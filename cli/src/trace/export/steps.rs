@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::io;
 use std::rc::Rc;
 
-use hmtt::access_trace::{Executed, ThreadAccess, Visitor};
+use hmtt::access_trace::{Executed, Refused, ThreadAccess, Visitor};
 use hmtt_format::access_trace::Made;
 use hmtt_translator::instructions::{Instruction, instructions};
 
@@ -71,7 +71,7 @@ pub struct NotWritten {
     /// Accesses whose addresses are not known.
     pub unknown: u64,
     /// Elements of string instructions that are too many.
-    pub elements: u64,
+    pub elements: Option<Refused>,
     /// Instructions that cannot be decoded.
     pub undecoded: u64,
     /// Accesses that belong to no decoded instruction.
@@ -102,7 +102,7 @@ impl<'e> Steps<'e> {
         self.close();
         self.written?;
         self.exporter.finish()?;
-        let (unknown, elements) = (self.rounds.unknown, self.rounds.left_out);
+        let (unknown, elements) = (self.rounds.unknown, self.rounds.left_out());
         let (undecoded, strays) = (self.undecoded, self.strays);
         Ok(NotWritten { unknown, elements, undecoded, strays })
     }

@@ -3,6 +3,8 @@
 #[cfg(feature = "access-traces")]
 use hmtt_format::access_trace::Function;
 
+#[cfg(feature = "access-traces")]
+use super::ElementRange;
 use super::{Batch, Ending, Gap, Known, Part, SourceError};
 use crate::decode::Item;
 use crate::identity::CardId;
@@ -66,6 +68,13 @@ impl<'a> Memories<'a> {
             self.ending.accesses += batch.len() as u64;
             (self.add)(memory, Part::Batch(batch));
         }
+    }
+
+    /// Passes on elements of a string instruction as a whole.
+    #[cfg(feature = "access-traces")]
+    pub fn elements(&mut self, memory: usize, range: ElementRange) {
+        self.ending.accesses = self.ending.accesses.saturating_add(range.elements);
+        (self.add)(memory, Part::Elements(range));
     }
 
     /// Passes on a gap.

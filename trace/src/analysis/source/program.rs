@@ -1,4 +1,5 @@
-//! Reads what `hmtt trace` writes. Each element of a string instruction is an access.
+//! Reads what `hmtt trace` writes. Each element of a string instruction is an access; elements that are too many are passed on as a
+//! whole ([`Part::Elements`]).
 
 use std::fs::File;
 use std::io::BufReader;
@@ -10,11 +11,11 @@ use hmtt_format::access_trace::Made;
 
 use super::memories::Memories;
 use super::{Batch, Ending, Gap, Known, Part, SourceError, counted};
-use crate::access_trace::elements::is_known;
+use crate::access_trace::elements::{is_known, lowest};
 use crate::access_trace::{
-    self, ChunkReader, Content, Decoder, Elements, Executed, MOST_ELEMENTS, ThreadAccess, Visitor,
+    self, ChunkReader, Content, Decoder, ElementBudget, Elements, Executed, ThreadAccess, Visitor,
 };
-use crate::analysis::AddressSpace;
+use crate::analysis::{AddressSpace, ElementRange};
 use crate::identity::CardId;
 
 /// Bytes that are read at a time.
@@ -50,10 +51,8 @@ pub(super) struct Columns<'m, 'a> {
     functions: Option<Vec<u32>>,
     /// The function of the current instruction; 0 if it is not known.
     function: u32,
-    /// How many elements besides first ones are still passed on one by one: as many as real files have.
-    left: u64,
-    /// Elements that were too many.
-    unmade: u64,
+    /// The elements that may still be passed on one by one.
+    budget: ElementBudget,
     unknown: u64,
 }
 
@@ -99,6 +98,7 @@ impl Columns<'_, '_> {
     #[inline]
     pub fn push(&mut self, function: u32, made: Made) {
         self.function = function;
+        self.budget.earn();
         if made.elements == 1 && self.instruction.is_empty() {
             // What follows in the instruction is accessed after it, however many elements that has.
             self.add(&Made { address: made.address.filter(|_| is_known(&made)), ..made });
@@ -123,18 +123,32 @@ impl Columns<'_, '_> {
 
     fn add_elements(&mut self) {
         let instruction = std::mem::take(&mut self.instruction);
-        // Forged files have more elements than time allows. A file has a first one for each.
-        let more = |one: &Made| one.elements.saturating_sub(1);
-        let elements = instruction.iter().fold(0u64, |sum, one| sum.saturating_add(more(one)));
-        match self.left.checked_sub(elements) {
-            Some(left) => {
-                self.left = left;
-                Elements::new(&instruction).for_each(|one| self.add(&one));
-            }
-            None => self.unmade = self.unmade.saturating_add(elements).saturating_add(1),
+        if self.budget.spend(&instruction) {
+            Elements::new(&instruction).for_each(|one| self.add(&one));
+        } else {
+            self.pass_on();
+            instruction.iter().for_each(|one| self.add_range(one));
         }
         self.instruction = instruction;
         self.instruction.clear();
+    }
+
+    /// Adds all elements of an access as a whole.
+    fn add_range(&mut self, made: &Made) {
+        let Some(address) = lowest(made) else {
+            self.unknown = self.unknown.saturating_add(made.elements);
+            return;
+        };
+        let range = ElementRange {
+            address,
+            elements: made.elements,
+            size: made.size,
+            is_write: made.direction == Direction::Write,
+            instruction: made.pc,
+            function: self.function,
+            thread: self.thread,
+        };
+        self.memories.elements(self.memory, range);
     }
 
     #[inline]
@@ -198,20 +212,13 @@ pub(super) fn read_with(
         instructions: Vec::with_capacity(BATCH),
         functions: with_functions.then(Vec::new),
         function: 0,
-        left: MOST_ELEMENTS,
-        unmade: 0,
+        budget: ElementBudget::of_file(),
         unknown: 0,
     };
     let failure = fill(&mut columns);
-    let (unknown, unmade) = (columns.unknown, columns.unmade);
+    let (unknown, refused) = (columns.unknown, columns.budget.refused());
     let mut ending = memories.finish();
-    if unmade > 0 {
-        ending.missing.push(counted(
-            unmade,
-            "element of a string instruction is left out, because there are too many",
-            "elements of string instructions are left out, because there are too many",
-        ));
-    }
+    ending.only_summed.extend(refused.map(|refused| format!("known in sums only: {refused}")));
     if unknown > 0 {
         ending.notes.push(counted(
             unknown,

@@ -2,7 +2,7 @@
 
 use super::super::source::Part;
 use super::super::summary::{Summary, Sums};
-use super::super::{Analysis, Batch};
+use super::super::{Analysis, Batch, ElementRange};
 use super::chooser::Chooser;
 use super::instances::Instances;
 use super::labels::Labels;
@@ -75,6 +75,7 @@ impl<A: Analysis + Clone> SplitFold<A> {
         match part {
             Part::Known(_) => {}
             Part::Batch(batch) => self.batch(memory, &batch),
+            Part::Elements(range) => self.elements(memory, &range),
             Part::Gap(gap) => {
                 chooser.lose();
                 self.instances.gap(memory, &gap);
@@ -96,6 +97,16 @@ impl<A: Analysis + Clone> SplitFold<A> {
         let Some(Some(chooser)) = choosers.get_mut(memory) else { return };
         chooser.batch(memory, batch, labels, rows, |group, batch| {
             instances.add(group, memory, batch);
+        });
+    }
+
+    fn elements(&mut self, memory: usize, range: &ElementRange) {
+        let SplitFold { choosers, labels, rows, instances, .. } = self;
+        let Some(Some(chooser)) = choosers.get_mut(memory) else { return };
+        range.first_element(|batch| {
+            chooser.batch(memory, batch, labels, rows, |group, _| {
+                instances.elements(group, memory, range);
+            });
         });
     }
 

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use super::super::{Analysis, Batch, Gap, Known};
+use super::super::{Analysis, Batch, ElementRange, Gap, Known};
 
 /// What happened to a memory's accesses so far.
 #[derive(Clone, Copy, Debug, Default)]
@@ -106,6 +106,16 @@ impl<A: Analysis + Clone> Instances<A> {
 
     /// Adds accesses to a group.
     pub fn add(&mut self, group: usize, memory: usize, batch: &Batch<'_>) {
+        self.instance(group, memory).add(batch);
+    }
+
+    /// Adds elements of a string instruction as a whole to a group.
+    pub fn elements(&mut self, group: usize, memory: usize, range: &ElementRange) {
+        self.instance(group, memory).elements(range);
+    }
+
+    /// The instance of a group and memory, which knows what has happened up to here.
+    fn instance(&mut self, group: usize, memory: usize) -> &mut A {
         let now = *self.of(memory);
         if self.groups.len() <= group {
             self.groups.resize_with(group + 1, BTreeMap::new);
@@ -113,7 +123,7 @@ impl<A: Analysis + Clone> Instances<A> {
         let instance =
             self.groups[group].entry(memory).or_insert_with(|| Instance::new(&self.new, &now));
         instance.reach(&now);
-        instance.analysis.add(batch);
+        &mut instance.analysis
     }
 
     /// The merged instances of each group.

@@ -103,6 +103,8 @@ impl Tracks {
         match part {
             Part::Known(_) => {}
             Part::Batch(batch) => self.batch(memory, &batch),
+            // They have no place among the accesses.
+            Part::Elements(_) => {}
             Part::Gap(_) => of.chooser.lose(),
             Part::Restart => {
                 of.chooser.lose();

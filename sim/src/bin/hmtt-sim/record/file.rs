@@ -7,7 +7,7 @@ use std::io::{self, BufRead, BufReader, Chain, Cursor, Read};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use hmtt::access_trace::{ChunkReader, Content, Decoder, EachElement, Ending};
+use hmtt::access_trace::{ChunkReader, Content, Decoder, EachElement, ElementBudget, Ending};
 use hmtt_format::access_trace::MAGIC;
 use hmtt_sim::input::{InputError, lines, lines::Lines};
 use hmtt_sim::machine::accesses::AccessReader;
@@ -67,9 +67,12 @@ impl Accesses {
                 Ok(Vec::new())
             }
             Accesses::Trace { name, chunks } => {
-                let ending =
-                    make_trace(*chunks, session).with_context(|| name.display().to_string())?;
-                Ok(missing(&ending))
+                let mut budget = ElementBudget::of_file();
+                let ending = make_trace(*chunks, session, &mut budget)
+                    .with_context(|| name.display().to_string())?;
+                let mut all = missing(&ending);
+                all.extend(budget.refused().map(|refused| format!("left out are {refused}")));
+                Ok(all)
             }
         }
     }
@@ -90,7 +93,11 @@ fn make_lines(reader: AccessReader, session: &mut Session, is_data_only: bool) -
 }
 
 /// Makes the accesses of a trace. Returns its sums up to where it was read.
-fn make_trace(mut chunks: ChunkReader<Bytes>, session: &mut Session) -> Result<Ending> {
+fn make_trace(
+    mut chunks: ChunkReader<Bytes>,
+    session: &mut Session,
+    budget: &mut ElementBudget,
+) -> Result<Ending> {
     let mut decoder = Decoder::default();
     let is_chosen = chunks.is_chosen();
     while !session.is_over() {
@@ -99,7 +106,7 @@ fn make_trace(mut chunks: ChunkReader<Bytes>, session: &mut Session) -> Result<E
             Some(Content::Blocks(blocks)) => decoder.add_blocks(blocks),
             Some(Content::Units { thread, fs, bytes }) => {
                 decoder.set_base(thread, fs);
-                let mut each = EachElement::new(|made| session.make(&made));
+                let mut each = EachElement::new(budget, |made| session.make(&made));
                 decoder.units(thread, &bytes, &mut each);
             }
             Some(Content::Unrecorded(all)) => decoder.set_unrecorded(all),

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use hmtt::access_trace::{Decoder, EachElement};
+use hmtt::access_trace::{Decoder, EachElement, ElementBudget};
 use hmtt_format::access_trace::{BlockAccesses, Function, Unrecorded};
 use hmtt_format::escape;
 use hmtt_probe::control::{Ending, TagError};
@@ -175,7 +175,11 @@ impl Observer for Recorder {
     }
 
     fn accesses(&mut self, _pid: Pid) -> Option<Box<dyn AccessSink>> {
-        Some(Box::new(MachineSink { decoder: Decoder::default(), state: self.state.clone() }))
+        Some(Box::new(MachineSink {
+            decoder: Decoder::default(),
+            budget: ElementBudget::of_running_program(),
+            state: self.state.clone(),
+        }))
     }
 
     fn not_followed(&mut self, pid: Pid, program: &Path, error: &ControlError) {
@@ -188,6 +192,7 @@ impl Observer for Recorder {
 /// Makes the accesses of the program on the machine.
 struct MachineSink {
     decoder: Decoder,
+    budget: ElementBudget,
     state: Shared,
 }
 
@@ -203,7 +208,7 @@ impl AccessSink for MachineSink {
         let Some(session) = state.session.as_mut().filter(|session| !session.is_over()) else {
             return words;
         };
-        let mut each = EachElement::new(|made| session.make(&made));
+        let mut each = EachElement::new(&mut self.budget, |made| session.make(&made));
         self.decoder.units(thread.cast_unsigned(), &words, &mut each);
         drop(each);
         if session.is_over() {

@@ -1,0 +1,72 @@
+//! Elements of a string instruction that are known as a whole.
+
+use super::Batch;
+
+/// Elements of a string instruction at consecutive addresses, which are too many to be passed on one by one. Analyses that
+/// only add up count them; for the others they are a gap.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ElementRange {
+    /// The lowest address.
+    pub address: u64,
+    /// Number of elements, at least one.
+    pub elements: u64,
+    /// Bytes of each element, at least one.
+    pub size: u32,
+    /// Whether they are writes.
+    pub is_write: bool,
+    /// Address of the instruction.
+    pub instruction: u64,
+    /// The function of the instruction, by its number in the source; 0 if it is not known.
+    pub function: u32,
+    /// The thread that has made the accesses, by its number in the system.
+    pub thread: u32,
+}
+
+impl ElementRange {
+    /// Bytes of all elements.
+    pub fn bytes(&self) -> u64 {
+        self.elements.saturating_mul(self.size.into())
+    }
+
+    /// The last address; at most that of the address space.
+    pub fn last(&self) -> u64 {
+        self.address.saturating_add(self.bytes().max(1) - 1)
+    }
+
+    /// Calls `add` with the first element by itself, as a batch: what decides the group of an access reads it.
+    pub fn first_element(&self, add: impl FnOnce(&Batch<'_>)) {
+        let (functions, instructions) = ([self.function], [self.instruction]);
+        let (addresses, writes, sizes) = ([self.address], [self.is_write], [self.size]);
+        let batch = Batch::new(&addresses, &writes)
+            .with_sizes(&sizes)
+            .with_instructions(&instructions)
+            .with_functions(&functions)
+            .with_thread(self.thread);
+        add(&batch);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_range_ends_with_the_address_space() {
+        let range = ElementRange {
+            address: 0x1000,
+            elements: 5,
+            size: 8,
+            is_write: true,
+            instruction: 1,
+            function: 2,
+            thread: 3,
+        };
+        assert_eq!((range.bytes(), range.last()), (40, 0x1027));
+        let forged = ElementRange { elements: u64::MAX, ..range };
+        assert_eq!((forged.bytes(), forged.last()), (u64::MAX, u64::MAX));
+        range.first_element(|batch| {
+            assert_eq!((batch.addresses(), batch.functions()), (&[0x1000][..], Some(&[2][..])));
+            assert_eq!((batch.len(), batch.thread()), (1, Some(3)));
+        });
+    }
+}
