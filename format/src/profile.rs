@@ -194,7 +194,7 @@ impl Profile {
 
     /// Whether all that was executed in the cache is counted, and the sums agree.
     pub fn is_complete(&self) -> bool {
-        self.losses().is_empty()
+        self.left.is_none() && self.losses().is_empty()
     }
 
     /// What is missing or disagrees: counts that are not 0, with their meaning.
@@ -203,6 +203,14 @@ impl Profile {
             (self.dropped_numbers, "block numbers were dropped, because rings were full"),
             (self.invalid_numbers, "block numbers were overwritten by the program"),
             (self.cut_threads, "threads ended, and the last part of their rings is missing"),
+            (
+                self.native_threads,
+                "threads were too many at the same time, and their blocks are not counted",
+            ),
+            (
+                self.native.iter().map(|one| one.times).sum(),
+                "times threads came to code that ran natively, whose blocks are not counted",
+            ),
             (
                 self.unbalanced_blocks.unwrap_or(0),
                 "blocks were executed more or less often than the edges into them",

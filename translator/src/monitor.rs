@@ -313,7 +313,7 @@ impl<'r, C: Consumer> Reader<'r, C> {
         self.losses.dropped += dropped.min(u64::MAX >> 8);
         area.release();
         (self.next[number], self.dropped[number]) = (0, 0);
-        self.rings.used[number].store(false, Ordering::SeqCst);
+        self.rings.free(number);
     }
 }
 

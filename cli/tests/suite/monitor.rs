@@ -5,6 +5,7 @@ mod attach;
 mod block_lists;
 mod counts;
 mod cpus;
+mod crowds;
 mod follow;
 mod kill;
 mod models;

@@ -358,7 +358,9 @@ impl<'o> Processes<'o> {
 
     /// Whether the tracer of a process does not know a thread yet.
     fn is_thread_new(&mut self, pid: Pid, thread: Pid) -> bool {
-        self.followed(pid).is_none_or(|followed| !followed.tracer.threads.contains_key(&thread))
+        self.followed(pid).is_none_or(|Followed { tracer, .. }| {
+            !tracer.threads.contains_key(&thread) && !tracer.is_waiting(thread)
+        })
     }
 
     /// An event of a followed process was handled, with this result.

@@ -5,6 +5,7 @@ mod deferral;
 mod ends;
 mod events;
 mod thread;
+mod waiting;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
@@ -91,6 +92,8 @@ pub(super) struct Tracer {
     /// Whether blocks record their accesses.
     pub records_accesses: bool,
     pub threads: BTreeMap<Pid, Thread>,
+    /// New threads that wait for an area, at their first stops.
+    pub waiting: VecDeque<Status>,
     /// Threads whose signals are deferred.
     pub deferrals: BTreeMap<Pid, Deferral>,
     /// Threads and processes that were started while signals were deferred, with the signal mask that they are to have.
@@ -167,6 +170,7 @@ impl Tracer {
             has_rings: options.instrument.has_ring(),
             records_accesses: options.instrument.choice().is_some(),
             threads: BTreeMap::new(),
+            waiting: VecDeque::new(),
             deferrals: BTreeMap::new(),
             started: Vec::new(),
             pending: VecDeque::new(),

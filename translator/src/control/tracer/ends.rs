@@ -24,7 +24,8 @@ impl Tracer {
     /// [`ControlError`] if threads cannot be stopped. Those that are in the cache stay there.
     pub fn leave(&mut self) -> Result<Left, ControlError> {
         self.process.queued_events.extend(self.pending.drain(..));
-        let stopped = std::mem::take(&mut self.process.threads);
+        let mut stopped = std::mem::take(&mut self.process.threads);
+        stopped.extend(self.take_waiting());
         let stopped = self.process.stop_beside(stopped).map(drop);
         self.end_deferrals()?;
         let is_over = match stopped.and_then(|()| self.finish_call()) {

@@ -48,11 +48,17 @@ impl Tracer {
     /// followed, goes on natively, as it was started. Returns whether the event is to be handled.
     fn is_adopted(&mut self, thread: Pid, status: Status) -> Result<bool, ControlError> {
         let signal = match status {
-            Status::Exited(..) | Status::Signaled(..) => return Ok(false),
+            Status::Exited(..) | Status::Signaled(..) => {
+                self.forget_waiting(thread);
+                return Ok(false);
+            }
             Status::Stopped(_, signal) => Some(signal),
             _ => None,
         };
         if belongs_to(thread, self.process.pid) {
+            if self.is_to_wait(status) {
+                return Ok(false);
+            }
             self.add_thread(thread);
             if signal.is_none() {
                 self.enter(thread)?;
@@ -125,8 +131,10 @@ impl Tracer {
         self.continue_thread(thread, None)
     }
 
-    /// Stops the threads that the translator has handed over, and those whose deferral is over.
+    /// Stops the threads that the translator has handed over, and those whose deferral is over. Adds threads for which there
+    /// is an area now.
     pub fn serve_requests(&mut self) -> Result<(), ControlError> {
+        self.admit_waiting()?;
         self.interrupt_deferrals();
         while let Some(Request { area, is_call }) = self.shared.next_request() {
             let mut threads = self.threads.iter_mut();

@@ -15,7 +15,6 @@ use super::super::original::R15;
 use super::Tracer;
 use crate::layout::{area, ring};
 use crate::monitor::Finished;
-use crate::shared::THREADS;
 
 /// Most bytes of the instruction of a system call.
 pub(super) const MAX_CALL_BYTES: u64 = 15;
@@ -64,8 +63,7 @@ impl Tracer {
     /// A thread of the process, with an area if there is a free one.
     pub fn add_thread(&mut self, thread: Pid) {
         let rings = &self.shared.rings;
-        let is_free = |number: &usize| !rings.used[*number].load(Ordering::SeqCst);
-        let number = (0..THREADS).find(is_free);
+        let number = rings.free_area();
         let processor_ns = processor_time(self.process.pid, thread);
         let mut added = Thread { area: number, is_native: true, processor_ns, ..Thread::default() };
         match number {
@@ -104,6 +102,7 @@ impl Tracer {
             let ticks = area.ticks_until(at);
             // The monitor ends only after this sender is dropped.
             let _ = self.finished.send(Finished { area: number, pointer, ticks });
+            self.shared.rings.wake_monitor();
         }
     }
 

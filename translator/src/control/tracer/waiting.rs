@@ -1,0 +1,69 @@
+//! Lets new threads wait at their first stop while no area is free, as long as areas of ended threads are still being read.
+//!
+//! The area of an ended thread is free when the monitor has read its ring to the end. A thread that started before that would
+//! run natively, and not be counted.
+
+use std::sync::atomic::Ordering;
+
+use hmtt_probe::ptrace::{Status, StopState};
+use nix::sys::signal::Signal;
+use nix::unistd::Pid;
+
+use super::super::error::ControlError;
+use super::{Tracer, unless_ended};
+
+/// How a thread is stopped that has reported its first stop.
+fn stop_state(status: Status) -> StopState {
+    match status {
+        Status::Stopped(_, signal) => StopState::PendingSignal(signal),
+        Status::Event(_, signal, libc::PTRACE_EVENT_STOP) if signal != Signal::SIGTRAP => {
+            StopState::GroupStop
+        }
+        _ => StopState::AtInstruction,
+    }
+}
+
+impl Tracer {
+    /// Whether the areas of ended threads are still being read.
+    fn are_areas_read(&self) -> bool {
+        let used = self.shared.rings.used.iter().filter(|used| used.load(Ordering::SeqCst));
+        used.count() > self.threads.values().filter(|one| one.area.is_some()).count()
+    }
+
+    /// Whether a new thread, which has reported this stop, waits for an area. It is kept then.
+    pub(super) fn is_to_wait(&mut self, status: Status) -> bool {
+        status.thread().into_iter().for_each(|thread| self.forget_waiting(thread));
+        let is_first = !matches!(status, Status::Event(_, _, libc::PTRACE_EVENT_EXIT));
+        if !is_first || self.shared.rings.free_area().is_some() || !self.are_areas_read() {
+            return false;
+        }
+        self.waiting.push_back(status);
+        self.shared.rings.await_area();
+        true
+    }
+
+    /// A thread does not wait any more.
+    pub(super) fn forget_waiting(&mut self, thread: Pid) {
+        self.waiting.retain(|status| status.thread() != Some(thread));
+    }
+
+    /// Adds threads that have waited, if an area is free or none will be.
+    pub(super) fn admit_waiting(&mut self) -> Result<(), ControlError> {
+        for _ in 0..self.waiting.len() {
+            let Some(status) = self.waiting.pop_front() else { return Ok(()) };
+            unless_ended(self.handle(status))?;
+        }
+        Ok(())
+    }
+
+    /// Whether a thread waits for an area.
+    pub fn is_waiting(&self, thread: Pid) -> bool {
+        self.waiting.iter().any(|status| status.thread() == Some(thread))
+    }
+
+    /// The threads that wait. They are stopped, and get no area any more.
+    pub(super) fn take_waiting(&mut self) -> Vec<(Pid, StopState)> {
+        let waiting = self.waiting.drain(..);
+        waiting.filter_map(|status| Some((status.thread()?, stop_state(status)))).collect()
+    }
+}
