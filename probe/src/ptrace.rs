@@ -3,6 +3,7 @@
 //! Everything is done through ptrace(2) and `/proc`. All calls must be made by one thread of the
 //! controller, because the kernel identifies a tracer by its thread.
 
+mod clock_access;
 mod delivery;
 mod ending;
 mod handlers;
@@ -35,9 +36,9 @@ use nix::unistd::Pid;
 
 use crate::address::RunAddr;
 
-pub(crate) use delivery::signal_code;
 pub use delivery::{
     Delivery, Disposition, PendingIn, enter_handler, pending_signals, replace_fault_address,
+    signal_code,
 };
 pub use ending::{block_signals, end_by};
 pub use handlers::HandlerReturn;

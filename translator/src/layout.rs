@@ -41,6 +41,7 @@
 //! | 68 | 4 | controller | [`SLEEPS`](header::SLEEPS): the translating thread waits for a change of that, and must be woken |
 //! | 128 | 4 | threads | [`FILLED`](header::FILLED), incremented at each full chunk; futex of the monitor |
 //! | 132 | 4 | controller | [`MONITOR_SLEEPS`](header::MONITOR_SLEEPS): the monitor waits for a change of that, and must be woken |
+//! | 192 | 4 | kernel | [`ANSWER`](header::ANSWER): whether a thread may read the time stamp counter, before the process is followed |
 //!
 //! | thread area | bytes | written by | |
 //! |---|---|---|---|
@@ -101,6 +102,7 @@ pub mod header {
     pub const SLEEPS: u32 = 68;
     pub const FILLED: u32 = 128;
     pub const MONITOR_SLEEPS: u32 = 132;
+    pub const ANSWER: u32 = 192;
     /// The kernel sets this bit in the controller's word when the translating thread dies.
     pub const OWNER_DIED: u32 = 0x4000_0000;
     /// Bits of the controller's word that contain the number of the thread.

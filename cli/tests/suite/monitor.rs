@@ -7,6 +7,7 @@ mod counts;
 mod cpus;
 mod crowds;
 mod follow;
+mod forbidden_clock;
 mod kill;
 mod models;
 mod perf_map;

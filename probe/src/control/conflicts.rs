@@ -14,7 +14,6 @@ use nix::unistd::Pid;
 use super::removal::RemainingMemory;
 use super::{Ending, Notice, TagError, Tagged};
 use crate::address::RunAddr;
-use crate::ptrace::PtraceError;
 use crate::ptrace::seccomp::{self, Forbidden, Mode};
 use crate::stubs::Sink;
 use crate::stubs::layout::header;
@@ -23,13 +22,6 @@ use crate::stubs::layout::header;
 /// of one thread costs about ten microseconds.
 const INTERVAL: Duration = Duration::from_millis(20);
 const THREADS: usize = 4;
-/// Most threads for which it is checked whether they may read the time stamp counter: each makes a system call. A thread has the
-/// setting of the one that started it.
-const TIME_THREADS: usize = 64;
-/// `PR_GET_TSC`, and its result if reading raises SIGSEGV (Linux, `uapi/linux/prctl.h`).
-const GET_TSC: u64 = 25;
-const TSC_FAULTS: u32 = 2;
-
 /// State of these checks.
 #[derive(Debug, Default)]
 pub(super) struct ConflictWatch {
@@ -115,22 +107,10 @@ impl Tagged {
         }
         let answer = self.tags.collector.shared().start + header::ANSWER;
         let pid = self.process.pid;
-        let mut process = self.process.stopped()?;
-        let threads: Vec<Pid> = process.threads.keys().copied().take(TIME_THREADS).collect();
-        for thread in threads {
-            let call = (libc::SYS_prctl, "ask whether it may read the time stamp counter");
-            match process.call_of_thread(thread, call, [GET_TSC, answer.0, 0, 0, 0, 0]) {
-                Ok(Some(_)) => {}
-                Ok(None) | Err(PtraceError::System { .. }) => continue,
-                Err(error) => return Err(error.into()),
-            }
-            let mut mode = [0; 4];
-            process.read(answer, &mut mode)?;
-            if u32::from_le_bytes(mode) == TSC_FAULTS {
-                return Err(TagError::NoTime { pid, thread });
-            }
+        match self.process.stopped()?.thread_without_clock(answer)? {
+            Some(thread) => Err(TagError::NoTime { pid, thread }),
+            None => Ok(()),
         }
-        Ok(())
     }
 
     /// Whether a stopped thread has set `gs`.

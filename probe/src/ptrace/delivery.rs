@@ -133,7 +133,7 @@ pub fn enter_handler(thread: Pid, signal: SignalNumber) -> Result<Delivery, Ptra
 ///
 /// # Errors
 /// [`PtraceError`] if the kernel refuses, or if the thread or process has ended.
-pub(crate) fn signal_code(thread: Pid) -> Result<i32, PtraceError> {
+pub fn signal_code(thread: Pid) -> Result<i32, PtraceError> {
     let failed = PtraceError::new(thread, "read the information of a signal");
     Ok(ptrace::getsiginfo(thread).map_err(failed)?.si_code)
 }

@@ -6,7 +6,7 @@
 //! | that change mappings | in the cache if no code is concerned, otherwise natively | blocks are removed before |
 //! | that start threads or processes, execute programs, return from handlers | natively | registers of the original code are needed |
 //! | that register restartable sequences | not at all, if no thread has made one before: they fail, as with a kernel without them | the kernel would not find that a thread in the cache is in a sequence |
-//! | that use `gs`, restrict system calls, or change the meaning of code | natively, and all threads leave the cache | the cache would not work any more |
+//! | that use `gs`, restrict system calls, forbid reading the time stamp counter, or change the meaning of code | natively, and all threads leave the cache | the cache would not work any more |
 
 use std::ops::Range;
 
@@ -46,6 +46,9 @@ const SHM_REMAP: u64 = 0o40000;
 /// `RSEQ_FLAG_UNREGISTER` (Linux, `include/uapi/linux/rseq.h`).
 const RSEQ_UNREGISTER: u64 = 1;
 
+/// Why a process is left that may not read the time stamp counter, which generated code does.
+pub const CLOCK_FORBIDDEN: &str = "it forbids itself to read the time stamp counter (PR_SET_TSC)";
+
 /// What a system call with these arguments needs.
 pub fn need(number: u64, arguments: [u64; 6]) -> Need {
     let [first, second, third, fourth, fifth, _] = arguments;
@@ -81,6 +84,11 @@ pub fn need(number: u64, arguments: [u64; 6]) -> Need {
         libc::SYS_seccomp => Need::Leave("it restricts its system calls by seccomp"),
         libc::SYS_prctl if first == libc::PR_SET_SECCOMP as u64 => {
             Need::Leave("it restricts its system calls by seccomp")
+        }
+        libc::SYS_prctl
+            if first == libc::PR_SET_TSC as u64 && second == libc::PR_TSC_SIGSEGV as u64 =>
+        {
+            Need::Leave(CLOCK_FORBIDDEN)
         }
         libc::SYS_prctl if first == USER_DISPATCH => Need::Leave("it dispatches its system calls"),
         libc::SYS_modify_ldt => Need::Leave("it changes its segments"),
@@ -138,6 +146,15 @@ mod tests {
         for number in [libc::SYS_read, libc::SYS_write, libc::SYS_futex, libc::SYS_exit_group] {
             assert!(!is_asked(number), "{number}");
         }
+    }
+
+    #[test]
+    fn a_process_that_forbids_itself_the_clock_is_left() {
+        let prctl = |second: i32| {
+            need(libc::SYS_prctl as u64, [libc::PR_SET_TSC as u64, second as u64, 0, 0, 0, 0])
+        };
+        assert_eq!(prctl(libc::PR_TSC_SIGSEGV), Need::Leave(CLOCK_FORBIDDEN));
+        assert_eq!(prctl(libc::PR_TSC_ENABLE), Need::Nothing);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use hmtt_probe::ptrace::{Mapping, Stopped, mappings, program_mapping};
 use super::error::ControlError;
 use super::gaps;
 use super::memory::{ARENA_BYTES, ARENAS_AT, CodeMemory};
-use crate::layout::lookup;
+use crate::layout::{header, lookup};
 use crate::shared::{Areas, BYTES};
 
 /// Arenas near the program, and near the dynamic linker, below which the kernel maps libraries.
@@ -95,6 +95,15 @@ pub fn share(
     backing.close(process)?;
     let mut mapped = vec![(table, lookup::BYTES), (base, BYTES)];
     mapped.extend(places.iter().map(|place| (*place, ARENA_BYTES)));
+    let answer = base + u64::from(header::ANSWER);
+    if let Some(thread) = process.thread_without_clock(answer)? {
+        let unmap = (libc::SYS_munmap, "remove shared memory");
+        for (start, bytes) in mapped {
+            process.call(unmap, [start.0, bytes, 0, 0, 0, 0])?;
+        }
+        let what = "may not read the time stamp counter (PR_SET_TSC)";
+        return Err(ControlError::Obstacle { thread, what });
+    }
     let table = table.0 as u32;
     Ok(SharedMemory {
         code: CodeMemory::new(code, places),

@@ -7,20 +7,50 @@ use std::time::Instant;
 
 use hmtt_probe::address::RunAddr;
 use hmtt_probe::ptrace::{
-    Delivery, Disposition, SignalNumber, enter_handler, replace_fault_address,
+    Delivery, Disposition, SignalNumber, StopState, enter_handler, replace_fault_address,
+    signal_code,
 };
+use nix::sys::signal::Signal;
 use nix::unistd::Pid;
 
+use super::calls::CLOCK_FORBIDDEN;
 use super::error::ControlError;
 use super::tracer::Tracer;
 
+/// `si_code` of a fault whose cause is not known (Linux, `uapi/asm-generic/siginfo.h`): what `rdtsc` raises.
+const KERNEL: i32 = 0x80;
+/// `rdtsc`, which changes these registers.
+const READ_CLOCK: [u8; 2] = [0x0f, 0x31];
+const CHANGED: [u8; 2] = [0, 2];
+
 impl Tracer {
+    /// Whether generated code has raised a signal, because the thread may not read the time stamp counter. Before an
+    /// instruction of the program that reads it, the registers that it changes are the program's.
+    fn is_own_clock_fault(&self, thread: Pid, signal: SignalNumber) -> Result<bool, ControlError> {
+        if signal != Signal::SIGSEGV || signal_code(thread).ok() != Some(KERNEL) {
+            return Ok(false);
+        }
+        let at_event = self.process.thread_at_event(thread);
+        let at = RunAddr(at_event.registers()?.rip);
+        let Some(point) = self.shared.translation().state_at(at) else { return Ok(false) };
+        let mut code = [0; READ_CLOCK.len()];
+        let is_read = at_event.read(at, &mut code).is_ok();
+        let is_own = CHANGED.iter().all(|register| point.borrowed.contains(*register));
+        Ok(is_read && is_own && code == READ_CLOCK)
+    }
+
     /// A thread is stopped before the delivery of a signal.
     pub(super) fn handle_signal(
         &mut self,
         thread: Pid,
         signal: SignalNumber,
     ) -> Result<(), ControlError> {
+        if self.is_own_clock_fault(thread, signal)? {
+            self.left = Some(CLOCK_FORBIDDEN);
+            // The signal is dropped.
+            self.process.threads.insert(thread, StopState::AtInstruction);
+            return Ok(());
+        }
         let disposition = self.process.disposition(thread, signal);
         if disposition == Disposition::Harmless {
             return self.continue_thread(thread, Some(signal));
