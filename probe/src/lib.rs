@@ -4,7 +4,7 @@
 //! [`disassembly`] decides which of their instructions can be replaced by jumps. [`stubs`]
 //! generates the code that the jumps lead to, and [`unwind`] its unwind tables. [`ptrace`] stops a
 //! live process and reads and writes it. [`control`] uses all of these to add and remove the tags. [`pages`] records which
-//! frames of physical memory processes have.
+//! frames of physical memory processes have. [`sanitizer`] recognises programs that look for leaks.
 
 #![deny(clippy::missing_errors_doc)]
 
@@ -18,6 +18,7 @@ pub mod pages;
 pub mod ptrace;
 mod ranges;
 mod regular_file;
+pub mod sanitizer;
 pub mod selection;
 pub mod stubs;
 pub mod unwind;

@@ -20,7 +20,7 @@ use super::perf_maps::{PerfMaps, PlannedMap};
 use super::report;
 use crate::tag::files::{Created, NewFiles};
 use crate::tag::rules::warn_of_unmatched;
-use crate::tag::warnings::{chain, shown};
+use crate::tag::warnings::{chain, shown, warn_of_leak_detector};
 
 /// Which files are written.
 #[derive(Clone)]
@@ -207,6 +207,7 @@ impl Outputs {
 
 impl Observer for Outputs {
     fn begin(&mut self, pid: Pid, program: &Path) -> Result<Output, TagError> {
+        warn_of_leak_detector(pid);
         let perf_map = self.perf_maps.as_mut().map(|maps| maps.begin(pid)).transpose()?;
         let (mut output, path) = match self.first.take() {
             Some(first) => (first, None),

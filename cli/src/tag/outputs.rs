@@ -230,6 +230,7 @@ impl TraceObserver for Outputs<'_> {
     }
 
     fn output(&mut self, pid: Pid) -> std::result::Result<Output, TagError> {
+        warnings::warn_of_leak_detector(pid);
         let names = self.names.entry(pid).or_insert(0);
         *names += 1;
         let suffix = match names {

@@ -10,6 +10,7 @@ use hmtt_probe::ptrace::Process;
 
 use super::options::{Prepared, TagOptions};
 use super::outputs::{Outputs, Written};
+use super::warnings::warn_of_leak_detector;
 use super::{program, rules};
 
 /// When tagging starts.
@@ -30,6 +31,7 @@ pub fn run(
     prepared: Prepared,
 ) -> Result<bool> {
     let Prepared { selection, output, process_output, signals, new_files } = prepared;
+    warn_of_leak_detector(process.pid);
     let image = program::read_from_process(process.pid, &selection)?;
     let perf_map = options.perf_map.then(|| PerfMap::create(process.pid)).transpose()?;
     // A program that is executed later may contain functions that this one lacks.

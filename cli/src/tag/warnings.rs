@@ -1,9 +1,14 @@
 //! Prints warnings about functions and processes that have no tags, or have lost them.
 
+use std::collections::BTreeSet;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use std::sync::{Mutex, PoisonError};
 
 use hmtt_format::escape;
 use hmtt_probe::control::{Refused, RemainingMemory, Restored, Tagged};
+use hmtt_probe::sanitizer;
+use nix::unistd::Pid;
 
 /// Most functions that are named in warnings of one kind.
 const NAMED: usize = 8;
@@ -11,6 +16,27 @@ const NAMED: usize = 8;
 /// A path for output, without the control characters that a terminal would interpret.
 pub fn shown(path: &Path) -> String {
     escape::name(&path.display().to_string()).to_string()
+}
+
+/// The program of a process: its number, and device and inode of the program's file.
+type Program = (Pid, Option<(u64, u64)>);
+
+/// Programs in which LeakSanitizer was looked for, and whether one has it.
+static CHECKED: Mutex<(BTreeSet<Program>, bool)> = Mutex::new((BTreeSet::new(), false));
+
+/// Warns once if the program of a process contains LeakSanitizer, which does not work in a traced program.
+pub fn warn_of_leak_detector(pid: Pid) {
+    let file = std::fs::metadata(format!("/proc/{pid}/exe")).ok();
+    let program = (pid, file.map(|file| (file.dev(), file.ino())));
+    let mut checked = CHECKED.lock().unwrap_or_else(PoisonError::into_inner);
+    let (programs, has_warned) = &mut *checked;
+    if *has_warned || !programs.insert(program) {
+        return;
+    }
+    if let Some(warning) = sanitizer::leak_warning(pid) {
+        *has_warned = true;
+        report!("hmtt: warning: {warning}");
+    }
 }
 
 /// Formats an error with its causes.

@@ -27,7 +27,7 @@ use super::budget::{Counter, CountingSink};
 use super::outputs::Outputs;
 use crate::monitor::Finished;
 use crate::tag::files::{Created, NewFiles};
-use crate::tag::warnings::{chain, shown};
+use crate::tag::warnings::{chain, shown, warn_of_leak_detector};
 use code::Code;
 use model::Model;
 
@@ -186,6 +186,7 @@ impl TraceOutputs {
 
 impl Observer for TraceOutputs {
     fn begin(&mut self, pid: Pid, program: &Path) -> Result<Output, TagError> {
+        warn_of_leak_detector(pid);
         let of_file = self.file.as_mut().map(|file| file.begin(pid, program)).transpose()?;
         let state = self.caches.as_mut().map(|caches| {
             caches.new_file.take().into_iter().for_each(NewFiles::keep);

@@ -17,6 +17,7 @@ use hmtt_format::access_trace::{BlockAccesses, Function, Unrecorded};
 use hmtt_format::escape;
 use hmtt_probe::control::{Ending, TagError};
 use hmtt_probe::ptrace::{self, SignalNumber, Status};
+use hmtt_probe::sanitizer;
 use hmtt_sim::machine::recording::RecordingPaths;
 use hmtt_translator::cache::Instrument;
 use hmtt_translator::control::{
@@ -165,7 +166,10 @@ struct Recorder {
 }
 
 impl Observer for Recorder {
-    fn begin(&mut self, _pid: Pid, _program: &Path) -> Result<Output, TagError> {
+    fn begin(&mut self, pid: Pid, _program: &Path) -> Result<Output, TagError> {
+        if let Some(warning) = sanitizer::leak_warning(pid) {
+            eprintln!("hmtt-sim: warning: {warning}");
+        }
         let state = self.state.clone();
         Ok(Box::new(move |outcome: Outcome| {
             let mut state = lock(&state);
