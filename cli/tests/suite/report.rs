@@ -208,6 +208,23 @@ fn all_charts_are_drawn_in_a_browser_without_errors_and_requests() {
 }
 
 #[test]
+fn only_the_script_and_style_of_the_page_are_allowed() {
+    let Some(browser) = browser::Browser::find() else { return skipped("chromium") };
+    let page = page_of(&card_capture("report-policy.pcapng", false), "report-policy.html");
+    let html = std::fs::read_to_string(&page).unwrap();
+    let forged = "<script>document.querySelector('h1').append('forged')</script>\
+        <p onclick=\"this.append('forged')\" style=\"color: red\">text</p>\
+        <script>document.querySelector('p').click()</script></body>";
+    let changed = scratch("report-policy-forged.html");
+    std::fs::write(&changed, html.replace("</body>", forged)).unwrap();
+    let seen = browser.open(&changed, 1280);
+    // Both scripts and the attributes with a script and a style are refused; the charts are there.
+    assert_eq!(seen.errors.len(), 4, "{:?}", seen.errors);
+    assert!(seen.errors.iter().all(|error| error.contains("Content Security Policy")));
+    assert!(!seen.dom.contains("forged</h1>") && seen.drawn("Accesses over time") > 0);
+}
+
+#[test]
 fn what_is_not_known_is_stated_in_place_of_a_chart() {
     let Some(browser) = browser::Browser::find() else { return skipped("chromium") };
     let table = scratch("report-plain.csv");
@@ -238,7 +255,7 @@ fn the_keyboard_reads_values_and_zooms() {
          document.querySelector('h1').append(`;key ${is.join(' ')};`);\
          }</script></body>";
     let pressed = scratch("report-pressed.html");
-    std::fs::write(&pressed, html.replace("</body>", script)).unwrap();
+    std::fs::write(&pressed, browser::with_script(&html, script)).unwrap();
     let seen = browser.open(&pressed, 1280);
     assert_eq!(seen.errors, Vec::<String>::new());
     let all = seen.dom.split(';').filter_map(|part| part.strip_prefix("key "));
@@ -260,7 +277,7 @@ fn each_memory_can_be_chosen_and_a_narrow_window_is_wide_enough() {
          document.querySelector('h1').append(`;${Math.max(all.scrollWidth - innerWidth, 0)} too wide;`);\
          list.value = 1; list.dispatchEvent(new Event('change'));</script></body>";
     let narrow = scratch("report-narrow.html");
-    std::fs::write(&narrow, html.replace("</body>", script)).unwrap();
+    std::fs::write(&narrow, browser::with_script(&html, script)).unwrap();
     for (page, has_gaps) in [(&page, true), (&narrow, false)] {
         let seen = browser.open(page, 390);
         assert_eq!((&seen.errors, &seen.requests), (&vec![], &vec![]));

@@ -66,7 +66,7 @@ function heatMap(chart, view) {
           width: right - left,
           height: high,
           preserveAspectRatio: "none",
-          style: "image-rendering: pixelated",
+          "image-rendering": "pixelated",
         }),
       );
       const step = Math.max(1, Math.ceil(count / Math.min(12, Math.floor(high / 14))));

@@ -1,7 +1,8 @@
 //! Makes the HTML page: the verdict as text, the parts as JSON, and the script that draws the charts.
 //!
 //! Names of files and messages come from outside. In the text they are escaped, and in the data `<` is, so that neither can
-//! end its element. The page's policy forbids all requests.
+//! end its element. The page's policy forbids all requests, and every script and style but those of HMTT, which it names by their
+//! hashes.
 
 use hmtt_format::escape;
 use serde_json::{Value, json};
@@ -19,6 +20,11 @@ const SCRIPT: [&str; 7] = [
     include_str!("parts.js"),
     include_str!("page.js"),
 ];
+
+/// Hashes of the script and the style with the line ends around them, as a content security policy states them: base64 of
+/// SHA-256. A test computes them.
+const SCRIPT_HASH: &str = "sha256-jf7JK9H9poAymsv9mX7jwZHhYKgI4vloQgP9E+P8Sas=";
+const STYLE_HASH: &str = "sha256-hK7imExUAyXNxykmosS2CRK04oR2y/b9IuO0gk1PocE=";
 
 /// Text in which nothing has a meaning in HTML, or controls a terminal.
 fn text(raw: &str) -> String {
@@ -86,6 +92,8 @@ pub fn html(left_out: usize, names: &str, mut data: Value, parts: &Parts) -> Str
             _ if at % 2 == 0 => part,
             "TITLE" => &title,
             "STYLE" => STYLE,
+            "SCRIPT_HASH" => SCRIPT_HASH,
+            "STYLE_HASH" => STYLE_HASH,
             "VERDICT" => &verdict,
             "VERSION" => env!("CARGO_PKG_VERSION"),
             "LICENCE" => env!("CARGO_PKG_LICENSE"),
@@ -98,9 +106,40 @@ pub fn html(left_out: usize, names: &str, mut data: Value, parts: &Parts) -> Str
 }
 
 #[cfg(test)]
+mod sha256;
+
+#[cfg(test)]
 mod tests {
     use super::super::chart::Part;
     use super::*;
+
+    #[test]
+    fn the_policy_names_the_hashes_of_script_and_style() {
+        let data = json!({ "complete": true, "missing": [], "notes": [], "sources": [] });
+        let page = html(0, "x", data, &Parts::default());
+        let between = |begin: &str, end: &str| {
+            let (_, rest) = page.split_once(begin).unwrap();
+            rest.split_once(end).unwrap().0
+        };
+        let policy = between("Content-Security-Policy\" content=\"", "\"");
+        let [script, style] = [between("<script>", "</script>"), between("<style>", "</style>")]
+            .map(sha256::policy_hash);
+        for source in [format!("script-src '{script}';"), format!("style-src '{style}';")] {
+            assert!(policy.contains(&source), "{source} is not in {policy}");
+        }
+        assert!(!policy.contains("unsafe"), "{policy}");
+    }
+
+    #[test]
+    fn no_script_sets_a_style_attribute() {
+        // The policy forbids it; `element.style.name = value` and attributes of SVG are allowed.
+        let script = SCRIPT.concat();
+        for forbidden in
+            ["style: \"", "setAttribute(\"style\"", "innerHTML", "eval(", "new Function"]
+        {
+            assert!(!script.contains(forbidden), "{forbidden}");
+        }
+    }
 
     #[test]
     fn what_comes_from_outside_cannot_end_its_element() {

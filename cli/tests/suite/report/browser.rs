@@ -53,6 +53,13 @@ impl Browser {
     }
 }
 
+/// A page with a script at its end, which its policy is changed to allow.
+pub fn with_script(page: &str, script: &str) -> String {
+    let (before, rest) = page.split_once("script-src ").unwrap();
+    let (_, rest) = rest.split_once(';').unwrap();
+    format!("{before}script-src 'unsafe-inline';{rest}").replace("</body>", script)
+}
+
 /// The addresses of requests in a log of the browser's network.
 fn requests(log: &str) -> Vec<String> {
     let all = log.split("\"url\":\"").skip(1).filter_map(|rest| rest.split('"').next());

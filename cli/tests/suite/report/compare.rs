@@ -157,7 +157,7 @@ fn a_comparison_is_drawn_in_a_browser_without_errors_and_requests() {
          document.querySelector('h1').append(`;${document.querySelectorAll('.differs').length} marked;`);\
          </script></body>";
     let noted = scratch("compare-noted.html");
-    std::fs::write(&noted, html.replace("</body>", script)).unwrap();
+    std::fs::write(&noted, super::browser::with_script(&html, script)).unwrap();
     for width in [1280, 390] {
         let seen = browser.open(&noted, width);
         assert_eq!((&seen.errors, &seen.requests), (&vec![], &vec![]), "{width}");

@@ -82,7 +82,7 @@ fn groups_are_drawn_and_written_as_files() {
          document.querySelector('h1').append(`;${read};`);</script></body>";
     let html = std::fs::read_to_string(&page).unwrap();
     let pressed = scratch("report-groups-pressed.html");
-    std::fs::write(&pressed, html.replace("</body>", script)).unwrap();
+    std::fs::write(&pressed, super::browser::with_script(&html, script)).unwrap();
     for width in [1280, 390] {
         let seen = browser.open(&pressed, width);
         assert_eq!((&seen.errors, &seen.requests), (&vec![], &vec![]));
