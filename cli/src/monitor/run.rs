@@ -18,12 +18,7 @@ pub struct Run {
     #[command(flatten)]
     options: MonitorOptions,
     /// The program and its arguments
-    #[arg(
-        value_name = "PROG",
-        required = true,
-        trailing_var_arg = true,
-        allow_hyphen_values = true
-    )]
+    #[arg(value_name = "PROG", required = true, trailing_var_arg = true)]
     program: Vec<OsString>,
 }
 

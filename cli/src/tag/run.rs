@@ -19,12 +19,7 @@ pub struct Run {
     #[arg(long)]
     initializers: bool,
     /// The program and its arguments
-    #[arg(
-        value_name = "PROG",
-        required = true,
-        trailing_var_arg = true,
-        allow_hyphen_values = true
-    )]
+    #[arg(value_name = "PROG", required = true, trailing_var_arg = true)]
     program: Vec<OsString>,
 }
 

@@ -32,3 +32,27 @@ fn man_pages_do_not_create_a_directory() {
     assert!(complaint.contains(&format!("mkdir -p {}", folder.display())), "{complaint}");
     assert!(!folder.parent().unwrap().exists());
 }
+
+#[test]
+fn an_unknown_option_before_the_program_is_named() {
+    for command in ["trace", "monitor", "tag"] {
+        for option in ["--no-such-option", "-Z"] {
+            let refused = hmtt(&[command, "run", option, "/bin/true"]);
+            assert_wrong_usage(&refused, &format!("unexpected argument '{option}'"));
+        }
+    }
+}
+
+#[test]
+fn options_behind_the_program_are_its_own() {
+    for (name, separator) in [("usage-own-1", &[][..]), ("usage-own-2", &["--"])] {
+        let profile = crate::scratch(name);
+        let own = ["monitor", "run", "-o", profile.to_str().unwrap()];
+        let program = ["echo", "--no-such-option", "-o", "--"];
+        let output = hmtt(&[&own[..], separator, &program].concat());
+        let errors = String::from_utf8_lossy(&output.stderr);
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(text.contains("--no-such-option -o --\n"), "{text}\n{errors}");
+        assert!(profile.is_file(), "{errors}");
+    }
+}
