@@ -46,6 +46,8 @@ mod usage;
 
 use std::process::ExitCode;
 
+#[cfg(feature = "tag")]
+use anyhow::Context;
 use clap::{CommandFactory, Parser, Subcommand};
 
 const EXIT_ERROR: u8 = 1;
@@ -109,11 +111,11 @@ fn main() -> ExitCode {
         #[cfg(feature = "tag")]
         Command::Ctl(arguments) => ctl::run(&arguments),
         #[cfg(feature = "tag")]
-        Command::Tag(arguments) => tag::run(&arguments),
+        Command::Tag(arguments) => untraced(|| tag::run(&arguments)),
         #[cfg(feature = "tag")]
-        Command::Monitor(arguments) => monitor::run(&arguments),
+        Command::Monitor(arguments) => untraced(|| monitor::run(&arguments)),
         #[cfg(feature = "tag")]
-        Command::Trace(arguments) => trace::run(&arguments),
+        Command::Trace(arguments) => untraced(|| trace::run(&arguments)),
         Command::Completions(arguments) => {
             completions::complete(&arguments, programs()).map(|()| false)
         }
@@ -133,6 +135,13 @@ fn main() -> ExitCode {
             ExitCode::from(EXIT_ERROR)
         }
     }
+}
+
+/// Runs a command that may trace programs, none of which may trace it.
+#[cfg(feature = "tag")]
+fn untraced(command: impl FnOnce() -> anyhow::Result<bool>) -> anyhow::Result<bool> {
+    hmtt_probe::ptrace::refuse_tracers().context("cannot refuse tracers (PR_SET_DUMPABLE)")?;
+    command()
 }
 
 /// Definitions of the programs for which completions and man pages are generated.

@@ -13,6 +13,7 @@ mod launch;
 mod mapped;
 mod maps;
 mod obstacle;
+mod own;
 pub(crate) mod proc;
 pub(crate) mod search;
 pub(crate) mod search_budget;
@@ -50,6 +51,8 @@ pub use mapped::{
 };
 pub use maps::{FileId, Mapping, mappings};
 pub use obstacle::{MissingRight, Obstacle, command, obstacle};
+pub(crate) use own::Traceable;
+pub use own::refuse_tracers;
 pub use stop::{Attached, detach, interrupt, listen};
 pub use stopped::{ReadMemory, Stopped, StoppedThread};
 pub(crate) use touched::scan as present_parts;

@@ -66,6 +66,7 @@ mod trace_recounted;
 mod trace_sampled;
 mod trace_selected;
 mod trace_stepped;
+mod untraceable;
 mod usage;
 
 use std::process::{Command, Output};

@@ -12,7 +12,7 @@ use nix::unistd::{ForkResult, execvp, fork, pipe2};
 
 use super::stop::wait_for_exec;
 use super::wait::OPTIONS;
-use super::{Process, PtraceError, inherited, obstacle};
+use super::{Process, PtraceError, Traceable, inherited, obstacle};
 
 /// Exit status of a child that could not execute the program; nobody reads it.
 const NOT_STARTED: i32 = 127;
@@ -31,12 +31,15 @@ pub fn launch(arguments: &[std::ffi::OsString]) -> Result<Process, PtraceError> 
     let (go_read, go_write) = pipe2(OFlag::O_CLOEXEC).map_err(|error| failed(error.into()))?;
     let (error_read, error_write) =
         pipe2(OFlag::O_CLOEXEC).map_err(|error| failed(error.into()))?;
+    // Until it executes the program, the child is as open to tracers as this process.
+    let open = Traceable::new();
     // SAFETY: this process has one thread, so that no other thread can hold a lock in the child.
     match unsafe { fork() }.map_err(|error| failed(error.into()))? {
         ForkResult::Child => become_program(&text, go_read, go_write, error_write),
         ForkResult::Parent { child } => {
             drop((go_read, error_write));
             let seized = ptrace::seize(child, OPTIONS);
+            drop(open);
             // If the child cannot be traced, it is resumed to end by itself.
             let _ = std::fs::File::from(go_write).write_all(&[u8::from(seized.is_ok())]);
             if let Err(error) = seized {

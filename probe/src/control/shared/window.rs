@@ -18,7 +18,7 @@ use super::backing::copy_descriptor;
 use super::{Shared, slots::set_gs};
 use crate::address::RunAddr;
 use crate::control::{TagError, WindowError};
-use crate::ptrace::{Mapping, Stopped, StoppedThread, mappings};
+use crate::ptrace::{Mapping, Stopped, StoppedThread, Traceable, mappings};
 use crate::stubs::layout::PAGE_BYTES;
 use crate::stubs::tags::CARD_STRIDE;
 
@@ -69,8 +69,11 @@ impl Window {
         let ours = format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd());
         let full = std::path::absolute(&window.path).unwrap_or_else(|_| window.path.clone());
         let open = |process: &mut Stopped<'_>, path: &[u8]| open_in(process, shared, path, &file);
-        let descriptor = open(process, full.as_os_str().as_bytes())
-            .or_else(|_| open(process, ours.as_bytes()))?;
+        let descriptor = open(process, full.as_os_str().as_bytes()).or_else(|_| {
+            // All threads of the process are stopped meanwhile.
+            let _open = Traceable::new();
+            open(process, ours.as_bytes())
+        })?;
         let start = map(process, descriptor, bytes, window.offset, &file);
         let close = (libc::SYS_close, "close the card's window");
         process.call(close, [descriptor, 0, 0, 0, 0, 0])?;
