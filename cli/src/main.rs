@@ -131,7 +131,8 @@ fn main() -> ExitCode {
                 return ExitCode::from(*status);
             }
             // An error may quote a file's content, which could contain control characters.
-            report!("hmtt: {}", hmtt_format::escape::message(&format!("{error:#}")));
+            let text = hmtt_format::credentials::hidden(&format!("{error:#}")).to_string();
+            report!("hmtt: {}", hmtt_format::escape::message(&text));
             ExitCode::from(EXIT_ERROR)
         }
     }

@@ -21,6 +21,7 @@ pub mod block_list;
 pub mod command;
 pub mod config;
 pub mod control;
+pub mod credentials;
 pub mod escape;
 pub mod event;
 pub mod fault;

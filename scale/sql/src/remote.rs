@@ -13,6 +13,7 @@ use std::time::Duration;
 use datafusion::execution::object_store::ObjectStoreUrl;
 use futures::TryStreamExt;
 use hmtt_dataset::{Partition, Table};
+use hmtt_format::credentials::hidden;
 use object_store::aws::AmazonS3Builder;
 use object_store::azure::MicrosoftAzureBuilder;
 use object_store::gcp::GoogleCloudStorageBuilder;
@@ -51,7 +52,8 @@ pub enum RemoteError {
 impl RemoteError {
     /// An error of a store.
     pub fn store(url: impl Into<String>, error: &object_store::Error) -> Self {
-        RemoteError::Store { url: url.into(), reason: reason(error) }
+        let url: String = url.into();
+        RemoteError::Store { url: hidden(&url).to_string(), reason: reason(error) }
     }
 }
 
@@ -62,7 +64,7 @@ pub(crate) fn reason(error: &(dyn Error + 'static)) -> String {
     while let Some(cause) = root.source() {
         root = cause;
     }
-    let text = root.to_string();
+    let text = hidden(&root.to_string()).to_string();
     let within = |name: &str| {
         let (_, begin) = text.split_once(&format!("<{name}>"))?;
         begin.split_once("</").map(|(content, _)| content)
@@ -76,7 +78,7 @@ pub(crate) fn reason(error: &(dyn Error + 'static)) -> String {
 /// A place in an object store.
 #[derive(Clone, Debug)]
 pub struct Location {
-    /// The URL, without a slash at its end.
+    /// The URL without credentials and without a slash at its end, for messages.
     pub url: String,
     /// The store.
     pub store: Arc<dyn ObjectStore>,
@@ -119,7 +121,8 @@ impl Location {
     /// # Errors
     /// The URL names no object store, or the environment does not have what its store needs.
     pub fn new(text: &str) -> Result<Self, RemoteError> {
-        let no_url = || RemoteError::Url(text.to_owned());
+        let shown = hidden(text).to_string();
+        let no_url = || RemoteError::Url(shown.clone());
         let url = Url::parse(text).map_err(|_| no_url())?;
         let failed = |error| RemoteError::store(text, &error);
         let (scheme, prefix) = ObjectStoreScheme::parse(&url).map_err(|_| no_url())?;
@@ -166,7 +169,7 @@ impl Location {
         let base =
             ObjectStoreUrl::parse(&url[..url::Position::BeforePath]).map_err(|_| no_url())?;
         let is_http = matches!(scheme, ObjectStoreScheme::Http);
-        Ok(Location { url: text.trim_end_matches('/').to_owned(), store, base, prefix, is_http })
+        Ok(Location { url: shown.trim_end_matches('/').to_owned(), store, base, prefix, is_http })
     }
 
     /// Whether objects cannot be written whole.

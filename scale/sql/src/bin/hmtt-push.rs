@@ -9,6 +9,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::Parser;
 use hmtt_dataset::Dataset;
+use hmtt_format::credentials::hidden;
 use hmtt_format::escape;
 use hmtt_sql::push::{self, Options, Pushed};
 use hmtt_sql::remote::Location;
@@ -37,7 +38,7 @@ fn main() -> ExitCode {
             ExitCode::SUCCESS
         }
         Err(error) => {
-            let message = format!("hmtt dataset push: {error:#}");
+            let message = hidden(&format!("hmtt dataset push: {error:#}")).to_string();
             let _ = writeln!(io::stderr(), "{}", escape::message(&message));
             ExitCode::FAILURE
         }

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use futures::StreamExt;
+use hmtt_format::credentials::hidden;
 use hmtt_format::escape;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -68,7 +69,8 @@ pub fn report_as(command: &'static str) {
 /// Prints a line on standard error. One that cannot be written is dropped.
 pub fn report(message: &str) {
     let command = COMMAND.get_or_init(|| "hmtt sql");
-    let _ = writeln!(io::stderr(), "{command}: {}", escape::message(message));
+    let message = hidden(message).to_string();
+    let _ = writeln!(io::stderr(), "{command}: {}", escape::message(&message));
 }
 
 /// The text of the query, and the sources; `None` if an argument is missing.

@@ -1,0 +1,126 @@
+//! Hides credentials of URLs in messages.
+//!
+//! A URL of an object store may have a user and a password in front of its host, or a signature in its query. Errors quote URLs, as
+//! do those of the libraries that access them; what is printed may be kept in logs that others read.
+
+use core::fmt;
+
+/// Stands for what is hidden.
+const HIDDEN: &str = "***";
+const BEFORE_HOST: &str = "://";
+
+/// A text that prints `***` in place of the user, the password and the values of the query of each URL in it.
+///
+/// ```
+/// use hmtt_format::credentials::hidden;
+///
+/// let text = "http://me:secret@host/set?sig=abc&part=1: the store refuses";
+/// let expected = "http://***@host/set?sig=***&part=***: the store refuses";
+/// assert_eq!(hidden(text).to_string(), expected);
+/// assert_eq!(hidden("s3://bucket/a@b").to_string(), "s3://bucket/a@b");
+/// ```
+pub const fn hidden(text: &str) -> Hidden<'_> {
+    Hidden { text }
+}
+
+/// A text without the credentials of the URLs in it.
+#[derive(Clone, Copy, Debug)]
+pub struct Hidden<'a> {
+    text: &'a str,
+}
+
+impl fmt::Display for Hidden<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut rest = self.text;
+        while let Some((before, url)) = rest.split_once(BEFORE_HOST) {
+            let end = url.find(ends_url).unwrap_or(url.len());
+            f.write_str(before)?;
+            f.write_str(BEFORE_HOST)?;
+            write_url(&url[..end], f)?;
+            rest = &url[end..];
+        }
+        f.write_str(rest)
+    }
+}
+
+/// Whether a character cannot be in a URL.
+fn ends_url(character: char) -> bool {
+    character.is_whitespace() || matches!(character, '"' | '\'' | '`' | '<' | '>' | '(' | ')' | ',')
+}
+
+/// Writes what follows the scheme of a URL.
+fn write_url(url: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let (user, rest) = url.split_at(user_bytes(url));
+    f.write_str(if user.is_empty() { "" } else { HIDDEN })?;
+    let Some((place, query)) = rest.split_once('?') else { return f.write_str(rest) };
+    f.write_str(place)?;
+    for (number, field) in query.split('&').enumerate() {
+        f.write_str(if number == 0 { "?" } else { "&" })?;
+        let Some((name, value)) = field.split_once('=') else {
+            f.write_str(field)?;
+            continue;
+        };
+        // A message goes on behind a URL.
+        let end = if value.ends_with(':') { ":" } else { "" };
+        write!(f, "{name}={HIDDEN}{end}")?;
+    }
+    Ok(())
+}
+
+/// Length of the user and the password, without the `@` behind them; 0 if there are none. A password may have unescaped
+/// characters that end a host: then what is between `:` and them is no number of a port.
+fn user_bytes(url: &str) -> usize {
+    let host = url.find(['/', '?', '#']).unwrap_or(url.len());
+    if let Some(at) = url[..host].rfind('@') {
+        return at;
+    }
+    let is_host = match url[..host].split_once(':') {
+        None => true,
+        Some(_) if url.starts_with('[') => true,
+        Some((_, port)) => port.bytes().all(|byte| byte.is_ascii_digit()),
+    };
+    if is_host { 0 } else { url.rfind('@').unwrap_or(0) }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn credentials_are_hidden_wherever_a_url_is() {
+        for (text, expected) in [
+            ("no URL, but a@b", "no URL, but a@b"),
+            ("http://u:p@h:80/x", "http://***@h:80/x"),
+            ("https://token@h", "https://***@h"),
+            ("s3://key:a/b+c@bucket/set", "s3://***@bucket/set"),
+            ("http://u:p@x@h/a", "http://***@h/a"),
+            ("http://[::1]:9000/a@b", "http://[::1]:9000/a@b"),
+            ("http://[::1]/a@b", "http://[::1]/a@b"),
+            (
+                "(http://u:p@h/a) and \"az://u:p@h?sig=x\"",
+                "(http://***@h/a) and \"az://***@h?sig=***\"",
+            ),
+            ("http://h/?a&b=c", "http://h/?a&b=***"),
+            ("http://", "http://"),
+        ] {
+            assert_eq!(hidden(text).to_string(), expected, "{text}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_password_is_left(
+            password in "[a-z]{3}[a-zA-Z0-9:/?#@&=%+]{0,12}[a-z]",
+            before in "[ a-z:]{0,8}",
+            after in "[ a-z]{0,8}",
+        ) {
+            let secret = format!("Zq{password}");
+            let text = format!("{before} http://user:{secret}@host/path {after}");
+            let shown = hidden(&text).to_string();
+            prop_assert!(!shown.contains("Zq"), "{}", shown);
+            prop_assert!(shown.contains("@host/path"), "{}", shown);
+        }
+    }
+}
