@@ -95,7 +95,8 @@ enum Command {
 fn main() -> ExitCode {
     #[cfg(feature = "parquet")]
     hmtt::table::parquet::hide_caught_panics();
-    let result = match Arguments::parse().command {
+    let arguments = Arguments::try_parse().unwrap_or_else(|error| usage::exit(&error));
+    let result = match arguments.command {
         Command::Decode(arguments) => decode::run(&arguments),
         Command::Info(arguments) => info::run(&arguments),
         Command::Analysis(arguments) => analysis::run(&arguments),

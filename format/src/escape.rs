@@ -9,13 +9,18 @@ use core::fmt;
 /// Escapes a name to printable characters on one line. Backslashes are doubled, so that [`unescaped`] restores the
 /// name.
 pub const fn name(text: &str) -> Escaped<'_> {
-    Escaped { text, with_backslash: true }
+    Escaped { text, with_backslash: true, with_lines: false }
 }
 
 /// Escapes a message to printable characters on one line. Backslashes are unchanged, since names in it may be escaped
 /// already.
 pub const fn message(text: &str) -> Escaped<'_> {
-    Escaped { text, with_backslash: false }
+    Escaped { text, with_backslash: false, with_lines: false }
+}
+
+/// Escapes a text of several lines, whose line ends are its own. Names in it are escaped by [`name`] or [`message`] before.
+pub const fn lines(text: &str) -> Escaped<'_> {
+    Escaped { text, with_backslash: false, with_lines: true }
 }
 
 /// Text that prints its unprintable characters as `\n`, `\r`, `\t` or `\u{HEX}`.
@@ -23,6 +28,7 @@ pub const fn message(text: &str) -> Escaped<'_> {
 pub struct Escaped<'a> {
     text: &'a str,
     with_backslash: bool,
+    with_lines: bool,
 }
 
 /// Whether a character has no glyph: control characters, and those that change the direction or the line of the text
@@ -43,7 +49,9 @@ impl fmt::Display for Escaped<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut written = 0;
         for (at, character) in self.text.char_indices() {
-            if !(is_unprintable(character) || self.with_backslash && character == '\\') {
+            let is_line_end = self.with_lines && character == '\n';
+            let is_escaped = is_unprintable(character) && !is_line_end;
+            if !(is_escaped || self.with_backslash && character == '\\') {
                 continue;
             }
             f.write_str(&self.text[written..at])?;
@@ -116,6 +124,7 @@ mod tests {
         let text = "\u{1b}[31mhello\nmissing frames 0\u{7}\\";
         assert_eq!(name(text).to_string(), "\\u{1b}[31mhello\\nmissing frames 0\\u{7}\\\\");
         assert_eq!(message("\\u{1b}\n").to_string(), "\\u{1b}\\n");
+        assert_eq!(lines("a\n\u{1b}\r\n").to_string(), "a\n\\u{1b}\\r\n");
         assert_eq!(
             unescaped("\\x \\u{} \\u{110000} \\").collect::<String>(),
             "\\x \\u{} \\u{110000} \\"

@@ -56,3 +56,12 @@ fn options_behind_the_program_are_its_own() {
         assert!(profile.is_file(), "{errors}");
     }
 }
+
+#[test]
+fn control_characters_in_arguments_are_escaped() {
+    let refused = hmtt(&["info", "--\u{1b}[2J\u{202e}forged"]);
+    assert_wrong_usage(&refused, "\\u{202e}forged");
+    let refused = hmtt(&["info", "--http://me:secret@host/?sig=secret"]);
+    assert_wrong_usage(&refused, "http://***@host/?sig' found");
+    assert!(!String::from_utf8_lossy(&refused.stderr).contains("secret"));
+}
