@@ -30,8 +30,8 @@ mod writer;
 
 pub use content::{Content, ReadError};
 pub use decode::{Decoder, Ending, read, visit};
-pub use element_budget::{ElementBudget, Refused};
-pub use elements::{EachElement, Elements, MOST_ACCESS_BYTES, MOST_ELEMENTS};
+pub use element_budget::{ElementBudget, MOST_ELEMENTS, Refused};
+pub use elements::{EachElement, Elements, MOST_ACCESS_BYTES};
 pub use reader::ChunkReader;
 pub use summary::{Summary, Sums};
 pub use visitor::{Accesses, Executed, Gap, ThreadAccess, Visitor};

@@ -8,8 +8,8 @@ use std::fmt;
 
 use hmtt_format::access_trace::Made;
 
-use super::elements::MOST_ELEMENTS;
-
+/// Most elements of a string instruction. More are forged: they would need more memory than a process is likely to have.
+pub const MOST_ELEMENTS: u64 = 1 << 32;
 /// Elements that are passed on one by one in any case.
 pub const FIRST_ELEMENTS: u64 = 1 << 24;
 /// Bytes that these may have.

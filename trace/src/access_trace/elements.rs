@@ -4,13 +4,11 @@ use std::ops::ControlFlow;
 
 use hmtt_format::access_trace::Made;
 
-use super::element_budget::ElementBudget;
+use super::element_budget::{ElementBudget, MOST_ELEMENTS};
 use super::visitor::{Executed, ThreadAccess, Visitor};
 
 /// Largest access in bytes that is passed on with its address: that of a page. Instructions have no larger ones.
 pub const MOST_ACCESS_BYTES: u32 = 4096;
-/// Most elements of a string instruction. More are forged: they would need more memory than a process is likely to have.
-pub const MOST_ELEMENTS: u64 = 1 << 32;
 
 /// The accesses of executed instructions, each element of a string instruction by itself: those of an instruction with two
 /// operands in turn.
