@@ -7,7 +7,8 @@
 //! | number of a block, from 1 on | 0 | its slots | the block is executed |
 //! | [`NOTE`], a kind in bits 28 to 30, and a payload in the bits below | 0, or another note | what the kind says | a note |
 //!
-//! A *slot* is the value of a register, or the sum of two, that address memory or that such values are computed of.
+//! A *slot* is the value of a register, or the sum of two, that address memory or that such values are computed of. Slots of
+//! [`Lanes`] are masks, and parts of vectors with indexes.
 //! [`BlockAccesses`] states, for each block, how many slots it has, which values are [`Derived`] of them, and how the address of
 //! each access follows from these. A block has been executed as a whole, unless a note of the
 //! kind [`CUT`] follows it.
@@ -60,6 +61,7 @@ mod chunk;
 mod derived;
 mod function;
 mod kept;
+mod lanes;
 mod others;
 mod unrecorded;
 
@@ -69,13 +71,17 @@ pub use chunk::{CHUNK_HEADER_BYTES, ChunkHeader, HEADER_BYTES, header};
 pub use derived::{Derived, Operation};
 pub use function::Function;
 pub use kept::{Kept, MOST_KEPT, Repeated};
+pub use lanes::{LaneOrder, Lanes};
 pub use others::{Known, MOST_ACCESSES, Other};
 pub use unrecorded::{Continuation, Unrecorded};
 
 /// First bytes of a file.
 pub const MAGIC: [u8; 8] = *b"HMTTACCS";
 /// Version of the format.
-pub const VERSION: u32 = 6;
+pub const VERSION: u32 = 7;
+/// Oldest version that is read. Version 6 has no [`Lanes`]: its masked accesses have the size of all elements, and its gathers one
+/// element without an address.
+pub const OLDEST_VERSION: u32 = 6;
 /// Flag of a file: only some of the accesses were to be recorded.
 pub const CHOSEN: u32 = 1;
 /// Kind of a chunk: descriptions of blocks, as [`BlockAccesses`] defines them.

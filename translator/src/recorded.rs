@@ -6,6 +6,9 @@
 //! accesses one after the other, and accesses to static memory have none. The slots of an instruction are stored before it is
 //! executed.
 //!
+//! An instruction of whose elements a mask chooses some, or that has their addresses in a vector, has slots with the mask and the parts of
+//! the vector before it.
+//!
 //! A string instruction with a repeat prefix has slots with its registers before and after it, from which follows which
 //! elements it has accessed.
 //!
@@ -20,21 +23,26 @@ use hmtt_format::Direction;
 mod places;
 mod registers;
 
+use hmtt_format::access_trace as recording;
 use hmtt_format::access_trace::{
-    Access as Recording, BlockAccesses, Known, MOST_SLOTS, Other, Part, Place, Repeated, SLOT_BYTES,
+    Access as Recording, BlockAccesses, Known, LaneOrder, MOST_SLOTS, Other, Part, Place, Repeated,
+    SLOT_BYTES,
 };
-use iced_x86::{Instruction, InstructionInfoFactory, OpAccess, OpKind, Register};
+use iced_x86::{Instruction, InstructionInfoFactory, Mnemonic, OpAccess, OpKind, Register};
 
 use crate::block::{Block, MAX_INSTRUCTIONS, Operation};
 use crate::extent::Extent;
 use crate::layout::{PAGE_BYTES, ring};
+use crate::memory_accesses::{Lanes, Order};
 use crate::selection::{Access, Coverage, Equality, Operand, Selection, Selector, path_accesses};
 use places::{Addressed, Located, Places, register};
 use registers::State;
 
 /// Most bytes of slots for each byte of a block that is not dense.
 const MOST_SLOT_BYTES: usize = 3;
-const _: () = assert!(MAX_INSTRUCTIONS * 5 <= MOST_SLOTS);
+/// Most slots of an instruction: those of a scatter, for the mask, 64 bytes of indexes, and two for an address.
+const MOST_OF_INSTRUCTION: usize = 11;
+const _: () = assert!(MAX_INSTRUCTIONS * MOST_OF_INSTRUCTION <= MOST_SLOTS);
 const _: () =
     assert!(12 * PAGE_BYTES + ((MOST_SLOTS + 2) * SLOT_BYTES) as u64 <= ring::SLACK_BYTES);
 
@@ -96,15 +104,43 @@ pub enum Turn {
     Repeated(u32),
 }
 
-/// What is stored in a slot.
+/// A slot, and when it is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Slot {
     /// Index of the instruction in the block or path.
     pub operation: usize,
     /// Whether it is stored after the instruction.
     pub is_after: bool,
-    /// The registers whose sum is stored. The displacement is left out unless the sum is computed modulo 2^32.
-    pub sum: Operand,
+    /// What is stored.
+    pub content: Content,
+}
+
+/// What is stored in a slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Content {
+    /// The sum of registers. The displacement is left out unless the sum is computed modulo 2^32.
+    Sum(Operand),
+    /// A mask register. Bits above the lowest ones have no meaning.
+    Bits {
+        /// The register.
+        register: Register,
+        /// How many of its bits are needed.
+        count: u8,
+    },
+    /// A bit for each element of a vector: its highest one.
+    Signs {
+        /// The vector register.
+        register: Register,
+        /// Bytes of an element: 1, 4 or 8.
+        bytes: u8,
+    },
+    /// A part of a vector register. All of its parts are in slots one behind the other.
+    Vector {
+        /// The register.
+        register: Register,
+        /// Index of the part, of 8 bytes.
+        part: u8,
+    },
 }
 
 /// What a block records.
@@ -124,6 +160,8 @@ enum Found {
     Located(Located),
     /// It is one of the elements of a string.
     Elements(Place),
+    /// It has elements, from an address on.
+    Lanes(Option<Located>, recording::Lanes),
     Unknown,
 }
 
@@ -138,6 +176,19 @@ fn is_repeated(instruction: &Instruction) -> bool {
     info.used_registers()
         .iter()
         .any(|used| used.register() == Register::RCX && !matches!(used.access(), OpAccess::Read))
+}
+
+/// Whether an instruction may have lanes.
+fn has_mask(instruction: &Instruction) -> bool {
+    use Mnemonic::{
+        Maskmovdqu, Maskmovq, Vmaskmovdqu, Vmaskmovpd, Vmaskmovps, Vpmaskmovd, Vpmaskmovq,
+    };
+    instruction.has_op_mask()
+        || instruction.is_vsib()
+        || matches!(
+            instruction.mnemonic(),
+            Maskmovdqu | Maskmovq | Vmaskmovdqu | Vmaskmovpd | Vmaskmovps | Vpmaskmovd | Vpmaskmovq
+        )
 }
 
 /// What is chosen of the accesses of a scope.
@@ -287,8 +338,8 @@ impl Recorded {
             if is_repeated(instruction) && !is_narrow {
                 all.extend(elements(&found[from..to], &mut places).map(Found::Elements));
             } else {
-                let addresses = addresses[from..to].iter();
-                all.extend(addresses.map(|address| located(address, &mut places)));
+                let both = found[from..to].iter().zip(&addresses[from..to]);
+                all.extend(both.map(|(access, address)| located(access, address, &mut places)));
             }
             from = to;
         }
@@ -300,6 +351,12 @@ impl Recorded {
                     Place::Slot { slot, plus }
                 }
                 Found::Elements(place) => place,
+                Found::Lanes(located, lanes) => match located.map(|one| places.place(one)) {
+                    Some((slot, plus)) => {
+                        Place::Lanes(recording::Lanes { base: Some(slot), plus, ..lanes })
+                    }
+                    None => Place::Lanes(lanes),
+                },
                 Found::Unknown => Place::Unknown,
             };
             recorded.push(operations[access.operation], access, place);
@@ -340,7 +397,7 @@ impl Recorded {
             let is_push =
                 instruction.is_stack_instruction() && instruction.op0_kind() == OpKind::Memory;
             let has_index = instruction.memory_index() != Register::None;
-            instruction.is_string_instruction() || is_push || has_index
+            instruction.is_string_instruction() || is_push || has_index || has_mask(instruction)
         };
         let may_be = block.operations.len() * SLOT_BYTES > MOST_SLOT_BYTES * block.bytes.len()
             || block.operations.iter().any(|one| has_two(&one.instruction));
@@ -363,7 +420,10 @@ impl Recorded {
         let is_elements = matches!(place, Place::Elements { .. });
         let adds_fs = access.operand.is_fs && (is_elements || access.is_located);
         // All elements that are counted were accessed.
-        let conditional = conditional && !is_elements;
+        let conditional = match place {
+            Place::Unknown => conditional || access.lanes.is_some(),
+            _ => conditional && !is_elements,
+        };
         let represents = 1;
         let one =
             Recording { pc, operation, direction, size, conditional, adds_fs, represents, place };
@@ -390,14 +450,38 @@ fn addresses(operations: &[&Operation], found: &[Access]) -> (State, Vec<Option<
 }
 
 /// How the address of an access is found.
-fn located(address: &Option<Addressed>, places: &mut Places<'_>) -> Found {
-    match address {
-        None => Found::Unknown,
-        Some(addressed) => match addressed.value.node {
-            None => Found::Static(addressed.value.plus as u64),
-            Some(node) => Found::Located(places.locate(addressed, node)),
-        },
+fn located(access: &Access, address: &Option<Addressed>, places: &mut Places<'_>) -> Found {
+    let Some(addressed) = address else { return Found::Unknown };
+    let located = addressed.value.node.map(|node| places.locate(addressed, node));
+    match (access.lanes, located) {
+        (Some(lanes), located) => {
+            let constant = if located.is_some() { 0 } else { addressed.value.plus };
+            Found::Lanes(located, described(access, &lanes, constant, places))
+        }
+        (None, Some(located)) => Found::Located(located),
+        (None, None) => Found::Static(addressed.value.plus as u64),
     }
+}
+
+/// Adds the slots of lanes, and describes them. `plus`: what is added to the address of the first element.
+fn described(
+    access: &Access,
+    lanes: &Lanes,
+    plus: i64,
+    places: &mut Places<'_>,
+) -> recording::Lanes {
+    let mask = places.mask(access.operation, lanes);
+    let Operand { index, scale, is_narrow, .. } = access.operand;
+    let order = match lanes.order {
+        Order::Apart => LaneOrder::Apart,
+        Order::Packed => LaneOrder::Packed,
+        Order::Indexed { bytes } => {
+            let slot = places.vector(access.operation, index);
+            LaneOrder::Indexed { slot, bytes, scale: scale.max(1), is_narrow }
+        }
+    };
+    let Lanes { lanes, elements, .. } = *lanes;
+    recording::Lanes { base: None, plus, mask, first_bit: 0, lanes, elements, order }
 }
 
 /// Adds the slots of a repeated string instruction, and returns where the elements of its accesses are.

@@ -7,6 +7,11 @@ use crate::tag::build;
 use crate::trace::{decoded, each_access, number, traced};
 
 const STATES: &str = include_str!("trace/states.c");
+const LANES: &str = include_str!("trace/lanes.c");
+/// Where the loop of `lanes.c` reads and writes, and how often.
+const GATHERED: u64 = 8192;
+const STORED: u64 = 12288;
+const TIMES: u64 = 3000;
 
 /// Whether the processor has a feature, by its name in `/proc/cpuinfo`.
 fn has(feature: &str) -> bool {
@@ -48,4 +53,90 @@ fn states_and_cleared_lines_have_their_sizes_and_addresses() {
     let cleared = [('W', 1024 + 64, 64), ('W', 2048 + 5, 1), ('W', 2048, 64)];
     let expected = [&[('W', 0, 512), ('R', 0, 512)], &cleared[..3 * words.len()]].concat();
     assert_eq!(all, expected);
+}
+
+/// Accesses of the instructions of AVX2 in `lanes.c`.
+const OF_AVX2: [(char, u64, u64); 15] = [
+    ('W', 64, 4),
+    ('W', 72, 8),
+    ('W', 92, 4),
+    ('R', 128, 4),
+    ('R', 136, 8),
+    ('R', 156, 4),
+    ('R', 264, 8),
+    ('R', 1028, 4),
+    ('R', 1424, 4),
+    ('R', 1032, 4),
+    ('R', 1048, 4),
+    ('R', 1040, 8),
+    ('R', 1064, 8),
+    ('W', 512, 2),
+    ('W', 517, 1),
+];
+
+/// Accesses of the instructions of AVX-512 in `lanes.c`.
+const OF_AVX512: [(char, u64, u64); 31] = [
+    ('R', 2048, 8),
+    ('R', 2108, 4),
+    ('W', 2048, 8),
+    ('W', 2108, 4),
+    ('R', 2112, 1),
+    ('R', 2120, 1),
+    ('R', 2175, 1),
+    ('R', 2176, 4),
+    ('W', 2240, 12),
+    ('R', 2240, 12),
+    ('R', 2304, 4),
+    ('R', 2368, 64),
+    ('R', 2432, 8),
+    ('R', 2444, 4),
+    ('W', 3076, 4),
+    ('W', 3068, 4),
+    ('W', 3128, 4),
+    ('R', 3076, 4),
+    ('R', 3068, 4),
+    ('R', 3128, 4),
+    ('R', 3088, 8),
+    ('R', 3112, 8),
+    ('R', 3048, 8),
+    ('R', 3128, 8),
+    ('R', 3072, 8),
+    ('R', 3080, 8),
+    ('R', 3104, 8),
+    ('R', 3144, 8),
+    ('R', 3074, 4),
+    ('R', 3070, 4),
+    ('R', 3100, 4),
+];
+
+/// Accesses of an execution of the loop: elements of the gather, and those of the store, which are one access if they follow each other.
+fn of_loop(time: u64) -> Vec<(char, u64, u64)> {
+    let active: Vec<u64> = (0..8).filter(|lane| time >> lane & 1 != 0).collect();
+    let gathered = active.iter().map(|lane| ('R', GATHERED + 4 * ((time + 7 * lane) % 1024), 4));
+    let mut all: Vec<_> = gathered.collect();
+    for run in active.chunk_by(|one, next| one + 1 == *next) {
+        all.push(('W', STORED + 4 * run[0], 4 * run.len() as u64));
+    }
+    all
+}
+
+#[test]
+fn elements_of_masked_accesses_gathers_and_scatters_have_addresses() {
+    if !has("avx2") {
+        return;
+    }
+    let words: &[&str] = if has("avx512bw") { &["avx512"] } else { &[] };
+    let flags = ["-no-pie", "-static"];
+    let Some(mut all) = accesses_of("lanes", LANES, &flags, words, 16384) else { return };
+    // The sum of everything at the end.
+    let end = all.len() - 16384;
+    assert!(all.drain(end..).all(|(direction, _, size)| (direction, size) == ('R', 1)));
+    let mut expected = OF_AVX2.to_vec();
+    if !words.is_empty() {
+        expected.extend(OF_AVX512);
+    }
+    expected.extend((0..TIMES).flat_map(of_loop));
+    let differs = all.iter().zip(&expected).position(|(one, other)| one != other);
+    assert_eq!(differs.map(|at| (at, all[at], expected[at])), None);
+    assert_eq!(all.len(), expected.len());
 }

@@ -90,10 +90,9 @@ fn representatives_are_among_the_accesses_of_the_full_trace() {
     let Some(program) = build("trace-selected", ACCESSES, &flags) else { return };
     let Some(file) = traced("all", &program, &[]) else { return };
     let full = lines(&file);
-    // String instructions without elements have no lines, but count.
     let all = info(&file)["chosen"]["all_accesses"].as_u64().unwrap();
     let count = full.len() as u64;
-    assert!((count..count + 10).contains(&all), "{all} of {count}");
+    assert!(are_as_many(count, all), "{all} of {count}");
     let mut shares = Vec::new();
     for omega in ["10%", "50%", "100%"] {
         let options = ["--omega", omega, "--chunk", "16", "--all-blocks"];
@@ -104,7 +103,7 @@ fn representatives_are_among_the_accesses_of_the_full_trace() {
         let number = |name: &str| chosen[name].as_u64().unwrap();
         assert_eq!(number("all_accesses"), all, "{omega}");
         let recorded = found.len() as u64;
-        assert!((recorded..recorded + 10).contains(&number("recorded_accesses")), "{omega}");
+        assert!(are_as_many(recorded, number("recorded_accesses")), "{omega}");
         let weighted = hmtt(&["decode", "--weighted", file.to_str().unwrap()]);
         let text = String::from_utf8(weighted.stdout).unwrap();
         let output = LargeFile::new("trace-selected-weighted.txt");
@@ -113,7 +112,7 @@ fn representatives_are_among_the_accesses_of_the_full_trace() {
         assert_eq!((converted.status.code(), output.text() == text), (Some(0), true), "{omega}");
         let represented = weights(&text).sum::<u64>();
         let account = number("represented_accesses");
-        assert!((represented..represented + 10).contains(&account), "{omega}");
+        assert!(are_as_many(represented, account), "{omega}");
         shares.push((found.len(), chosen["minimal_accuracy"].as_f64().unwrap()));
         let Some(file) = traced("silent", &program, &options[..4]) else { return };
         assert_eq!(lines(&file), found, "{omega}: blocks without chosen accesses have none");
@@ -121,6 +120,12 @@ fn representatives_are_among_the_accesses_of_the_full_trace() {
     assert!(shares.is_sorted(), "{shares:?}");
     assert!(shares[0].0 < full.len() / 4, "{shares:?}");
     assert_eq!(shares[2].1, 1.0, "all addresses are known: {shares:?}");
+}
+
+/// Whether there are as many lines as accesses of blocks. String instructions without elements, and masks without active lanes, have no
+/// lines, and masked accesses of the C library may have several.
+fn are_as_many(lines: u64, accesses: u64) -> bool {
+    lines.abs_diff(accesses) < 50
 }
 
 /// How many accesses each line represents.
@@ -148,8 +153,7 @@ fn representatives_of_superblocks_are_fewer_and_account_for_as_much() {
         assert_eq!(chosen["represented_accesses"], all, "{scope}");
         let weighted = hmtt(&["decode", "--weighted", file.to_str().unwrap()]);
         let represented = weights(&String::from_utf8(weighted.stdout).unwrap()).sum::<u64>();
-        // String instructions without elements have no lines, but count.
-        assert!((represented..represented + 10).contains(&all), "{scope}: {represented} of {all}");
+        assert!(are_as_many(represented, all), "{scope}: {represented} of {all}");
         lengths.push(found.len());
     }
     assert!(lengths[1] < lengths[0], "{lengths:?}");

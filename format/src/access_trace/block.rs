@@ -7,6 +7,7 @@ use std::vec::Vec;
 
 use super::derived::Derived;
 use super::kept::{Kept, MOST_KEPT, Repeated};
+use super::lanes::Lanes;
 use super::others::{Known, MOST_ACCESSES, Other};
 use super::{Accuracy, NOT_BEGUN, SLOT_BYTES};
 use crate::Direction;
@@ -17,7 +18,9 @@ pub const MOST_PARTS: usize = 64;
 pub const MOST_SLOTS: usize = 1 << 10;
 /// Most derived values of a block or path.
 pub const MOST_DERIVED: usize = 1 << 13;
-/// Most slots and derived values for each access and each kept value.
+/// Most accesses with lanes for each slot: readers compute up to 64 accesses of each.
+const MOST_LANES: usize = 16;
+/// Most slots and derived values for each access and each kept value, besides the masks and indexes of accesses.
 pub const MOST_VALUES: usize = 8;
 
 /// How the address of an access is found.
@@ -41,7 +44,9 @@ pub enum Place {
         /// Slots with a pointer before and after the instruction, which has become larger or smaller.
         pointer: [u16; 2],
     },
-    /// It cannot be found: the addresses depend on more than registers, as those of a gather.
+    /// It has several elements, of which some are accessed.
+    Lanes(Lanes),
+    /// It cannot be found.
     Unknown,
 }
 
@@ -149,10 +154,16 @@ impl BlockAccesses {
     pub fn is_possible(&self) -> bool {
         let kept = self.kept.len().max(self.repeated.taken.into());
         let at_start = if kept > 0 { MOST_KEPT } else { 0 };
-        let most = MOST_VALUES * (self.accesses.len() + kept) + at_start;
+        let lanes = self.accesses.iter().filter_map(|access| match access.place {
+            Place::Lanes(lanes) => Some(lanes.own_slots()),
+            _ => None,
+        });
+        let (lanes, own_slots) = lanes.fold((0, 0), |(count, slots), own| (count + 1, slots + own));
+        let most = MOST_VALUES * (self.accesses.len() + kept) + at_start + own_slots;
         kept <= MOST_KEPT
             && self.accesses.len().max(self.others.len()) <= MOST_ACCESSES
             && usize::from(self.slots) <= MOST_SLOTS
+            && lanes <= MOST_LANES * usize::from(self.slots)
             && self.derived.len() <= MOST_DERIVED
             && usize::from(self.given()) + self.derived.len() <= most
     }
@@ -285,7 +296,12 @@ impl BlockAccesses {
                 continue;
             }
             if usize::from(first.operation) < executed {
-                add(index, first.made(&value, fs, 1));
+                match first.place {
+                    Place::Lanes(lanes) => {
+                        first.made_of_lanes(&lanes, &value, fs, |made| add(index, made));
+                    }
+                    _ => add(index, first.made(&value, fs, 1)),
+                }
             }
             index += 1;
             rest = after;
@@ -300,6 +316,15 @@ impl Access {
             Place::Slot { slot, .. } => ([slot; 5], 1),
             Place::Elements { left, first, pointer } => {
                 ([left[0], left[1], first, pointer[0], pointer[1]], 5)
+            }
+            Place::Lanes(lanes) => {
+                let mut some = [0; 5];
+                let mut count = 0;
+                for value in lanes.values().into_iter().flatten() {
+                    some[count] = value;
+                    count += 1;
+                }
+                (some, count)
             }
             Place::Static(_) | Place::Unknown => ([0; 5], 0),
         };
@@ -325,11 +350,29 @@ impl Access {
                 let is_down = (value(to).wrapping_sub(value(from)) as i64) < 0;
                 (Some(value(first)), is_down)
             }
-            Place::Unknown => (None, false),
+            Place::Unknown | Place::Lanes(_) => (None, false),
         };
         let address = address.map(|at| if self.adds_fs { at.wrapping_add(fs) } else { at });
         let Access { pc, direction, size, conditional, represents, .. } = *self;
         Made { pc, direction, address, represents, size, elements, is_down, conditional }
+    }
+
+    /// The accesses that were made to elements. `value`: of a slot.
+    #[inline]
+    fn made_of_lanes(
+        &self,
+        lanes: &Lanes,
+        value: &impl Fn(u16) -> u64,
+        fs: u64,
+        mut add: impl FnMut(Made),
+    ) {
+        let fs = if self.adds_fs { fs } else { 0 };
+        let Access { pc, direction, conditional, represents, .. } = *self;
+        lanes.each(self.size, value, |at, count| {
+            let (address, size) = (Some(at.wrapping_add(fs)), self.size.saturating_mul(count));
+            let (elements, is_down) = (1, false);
+            add(Made { pc, direction, address, represents, size, elements, is_down, conditional });
+        });
     }
 }
 

@@ -3,19 +3,22 @@
 use hmtt::access_trace::Writer;
 use hmtt_format::Direction;
 use hmtt_format::access_trace::{
-    Access, BlockAccesses, CUT, Derived, FS_BASE, Function, Kept, Known, NATIVE, Operation, Other,
+    Access, BlockAccesses, CUT, Derived, FS_BASE, Function, Kept, Known, LaneOrder, Lanes, NATIVE, Operation, Other,
     Part, Place, Repeated, START, Unrecorded, note,
 };
 
 /// A block with an access of each kind.
 fn block() -> BlockAccesses {
     let elements = Place::Elements { left: [1, 3], first: 2, pointer: [2, 4] };
+    let order = LaneOrder::Indexed { slot: 1, bytes: 4, scale: 2, is_narrow: false };
+    let lanes = Lanes { base: Some(3), plus: 1, mask: Some(0), first_bit: 0, lanes: 8, elements: 8, order };
     let places = [
         Place::Slot { slot: 0, plus: -8 },
         Place::Static(0x5000),
         elements,
         Place::Unknown,
         Place::Slot { slot: 6, plus: 4 },
+        Place::Lanes(lanes),
     ];
     let half = Derived { of: 0, plus: 1, operation: Operation::ZeroExtended { bits: 32 } };
     let sum = Derived { of: 1, plus: 0, operation: Operation::Sum { other: 5 } };
@@ -34,7 +37,7 @@ fn block() -> BlockAccesses {
     BlockAccesses {
         start: 0x1000,
         function: 1,
-        instructions: 5,
+        instructions: 6,
         slots: 5,
         code,
         repeated: Repeated::default(),
@@ -53,12 +56,12 @@ fn block() -> BlockAccesses {
 /// The path of that block twice.
 fn path() -> BlockAccesses {
     let one = block();
-    let again = one.accesses.iter().map(|one| Access { operation: one.operation + 5, ..*one });
+    let again = one.accesses.iter().map(|one| Access { operation: one.operation + 6, ..*one });
     let accesses = one.accesses.iter().copied().chain(again).collect();
     let part = |instructions| Part { block: 1, instructions, slots: 5 };
-    let parts = vec![part(5), part(10)];
+    let parts = vec![part(6), part(12)];
     let kept = vec![Kept { value: 0, plus: 8 }, Kept { value: 6, plus: 0 }];
-    BlockAccesses { instructions: 10, code: Vec::new(), accesses, parts, kept, ..one }
+    BlockAccesses { instructions: 12, code: Vec::new(), accesses, parts, kept, ..one }
 }
 
 /// An execution of the path right behind another one.

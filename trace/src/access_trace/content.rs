@@ -2,7 +2,9 @@
 
 use std::io;
 
-use hmtt_format::access_trace::{BlockAccesses, Function, MAGIC, Unrecorded, VERSION};
+use hmtt_format::access_trace::{
+    BlockAccesses, Function, MAGIC, OLDEST_VERSION, Unrecorded, VERSION,
+};
 use thiserror::Error;
 
 /// Why a file cannot be read.
@@ -12,7 +14,9 @@ pub enum ReadError {
     #[error("this is no trace of accesses: it does not begin with {}", String::from_utf8_lossy(&MAGIC))]
     OtherFile,
     /// It has a version that is not known.
-    #[error("it has version {0} of the format; this program reads version {VERSION}")]
+    #[error(
+        "it has version {0} of the format; this program reads versions {OLDEST_VERSION} to {VERSION}"
+    )]
     Version(u32),
     /// A chunk is damaged.
     #[error("the chunk at byte {at} is damaged: {why}")]

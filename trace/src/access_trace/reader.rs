@@ -5,7 +5,7 @@ use std::io::{self, Read};
 
 use hmtt_format::access_trace::{
     BLOCKS, BlockAccesses, CHOSEN, CHUNK_HEADER_BYTES, ChunkHeader, END, FUNCTIONS, Function, GAP,
-    HEADER_BYTES, MAGIC, MOST_DESCRIBED, UNITS, UNRECORDED, Unrecorded, VERSION,
+    HEADER_BYTES, MAGIC, MOST_DESCRIBED, OLDEST_VERSION, UNITS, UNRECORDED, Unrecorded, VERSION,
 };
 use zstd::bulk::Decompressor;
 
@@ -74,7 +74,7 @@ impl<R: Read> ChunkReader<R> {
             u32::from_le_bytes([found[at], found[at + 1], found[at + 2], found[at + 3]])
         };
         let (version, flags) = (number(8), number(12));
-        if version != VERSION {
+        if !(OLDEST_VERSION..=VERSION).contains(&version) {
             return Err(ReadError::Version(version));
         }
         if flags & !CHOSEN != 0 {

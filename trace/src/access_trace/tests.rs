@@ -5,8 +5,8 @@ mod threads;
 
 use hmtt_format::Direction;
 use hmtt_format::access_trace::{
-    Access, BlockAccesses, CUT, FS_BASE, Function, Kept, MOST_BYTES, Part, Place, Repeated, START,
-    note,
+    Access, BlockAccesses, CUT, FS_BASE, Function, Kept, MOST_BYTES, OLDEST_VERSION, Part, Place,
+    Repeated, START, VERSION, note,
 };
 
 use super::*;
@@ -223,6 +223,20 @@ fn a_cut_file_is_read_to_its_last_chunk() {
     read.dedup();
     assert_eq!(read, [0, 2, 3, 5]);
     assert!(matches!(accesses(&file[..15]).1, Err(ReadError::OtherFile)));
+}
+
+#[test]
+fn older_versions_are_read_and_others_refused() {
+    let mut file = file();
+    let expected = accesses(&file).0;
+    for version in [OLDEST_VERSION, VERSION] {
+        file[8..12].copy_from_slice(&version.to_le_bytes());
+        assert_eq!(accesses(&file).0, expected, "{version}");
+    }
+    for version in [OLDEST_VERSION - 1, VERSION + 1] {
+        file[8..12].copy_from_slice(&version.to_le_bytes());
+        assert!(matches!(accesses(&file).1, Err(ReadError::Version(one)) if one == version));
+    }
 }
 
 #[test]

@@ -21,7 +21,7 @@ use super::original::{original, register};
 use super::tracer::Tracer;
 use crate::emulation::{Fields, MOST_BYTES, Thread};
 use crate::layout::{PAGE_BYTES, area, ring};
-use crate::recorded::Slot;
+use crate::recorded::{Content, Slot};
 use crate::shared::Area;
 use crate::state::Point;
 
@@ -149,9 +149,11 @@ impl Tracer {
             // The instruction may have been executed already, or in part, or its registers before it are not all stored yet.
             let is_after = |one: &Slot| one.is_after && one.operation == slot.operation;
             let has_begun = slots.iter().position(is_after).is_some_and(|first| stored >= first);
-            let value = match has_begun {
-                true => *register(&mut registers, slot.sum.base.number() as u8),
-                false => NOT_BEGUN,
+            let value = match slot.content {
+                Content::Sum(sum) if has_begun => {
+                    *register(&mut registers, sum.base.number() as u8)
+                }
+                _ => NOT_BEGUN,
             };
             area.replace_slot(now.r15, (slots.len() - at) as u64, value);
         }

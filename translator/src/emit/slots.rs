@@ -1,7 +1,9 @@
 //! Stores what the accesses of a block follow from, in the slots behind its number in the ring.
 //!
-//! A register is stored as it is. Sums of registers, and values of `r15`, are computed in another register, whose value is
-//! saved before and restored after that.
+//! A register is stored as it is. Sums of registers, values of `r15`, and the signs of vectors are computed in another register, whose
+//! value is saved before and restored after that.
+//!
+//! What is stored of masks and vectors needs no feature of the processor that the instruction itself does not need.
 
 use hmtt_format::access_trace::SLOT_BYTES;
 use hmtt_probe::address::RunAddr;
@@ -12,7 +14,7 @@ use super::register::R15;
 use super::{Emitter, Registers};
 use crate::block::{Untranslatable, Why};
 use crate::layout::area;
-use crate::recorded::{Recorded, Silence, Slot};
+use crate::recorded::{Content, Recorded, Silence, Slot};
 use crate::selection::Operand;
 use crate::state::Point;
 
@@ -69,44 +71,108 @@ impl Emitter<'_> {
     /// Stores the next slot, before the operation at an index. Slots follow the number of the path, behind which the ring's
     /// pointer is once the number is written.
     fn store_slot(&mut self, index: usize, slot: Slot) -> Result<(), Untranslatable> {
-        let sum = slot.sum;
-        self.load(index, registers(&sum));
-        let before = self.within(index, Registers::NONE);
         let stored = i32::from(self.stored);
         let place = match self.unwritten {
             Some(_) => 1 + stored,
             None => stored - self.recorded.slots.len() as i32,
         };
         let at = SLOT_BYTES as i32 * place;
-        self.hot.point(before);
+        match slot.content {
+            Content::Sum(sum) => self.store_sum(index, at, &sum),
+            Content::Bits { register, count } => self.store_bits(index, at, register, count),
+            Content::Signs { register, bytes } => {
+                let free = self.borrow(index, Registers::NONE)?;
+                let signs = signs_to(free.register, register, bytes);
+                self.encode(&signs.map_err(|_| self.refusal(index))?)?;
+                self.store_borrowed(at, &free);
+                Ok(())
+            }
+            // The first part stores all of them.
+            Content::Vector { part: 1.., .. } => Ok(()),
+            Content::Vector { register, part: 0 } => {
+                self.hot.point(self.within(index, Registers::NONE));
+                let store = Instruction::with2(store_of(register), ring(at), register);
+                self.encode(&store.map_err(|_| self.refusal(index))?)
+            }
+        }
+    }
+
+    fn refusal(&self, index: usize) -> Untranslatable {
+        let at = match self.block.operations.get(index) {
+            Some(operation) => RunAddr(operation.instruction.ip()),
+            None => self.block.start,
+        };
+        Untranslatable { at, why: Why::OutOfReach }
+    }
+
+    /// Stores a sum of registers.
+    fn store_sum(&mut self, index: usize, at: i32, sum: &Operand) -> Result<(), Untranslatable> {
+        self.load(index, registers(sum));
         let is_register = sum.index == Register::None && !sum.is_narrow && sum.displacement == 0;
         if let Some(register) = number(sum.base).filter(|one| is_register && *one != R15) {
+            self.hot.point(self.within(index, Registers::NONE));
             self.store_register(at, register);
             return Ok(());
         }
-        let busy = registers(&sum).with(Registers::one(R15)).with(self.unloaded);
-        let refused = || Untranslatable {
-            at: RunAddr(self.block.operations[slot.operation - self.before].instruction.ip()),
-            why: Why::OutOfReach,
-        };
-        let free = SUBSTITUTES.iter().copied().find(|number| !busy.contains(*number));
-        let free = free.ok_or_else(refused)?;
-        let borrowed = Point { borrowed: before.borrowed.with(Registers::one(free)), ..before };
-        self.hot.save(free);
-        self.hot.point(before);
-        let uses_r15 = registers(&sum).contains(R15);
+        let free = self.borrow(index, registers(sum))?;
+        let uses_r15 = registers(sum).contains(R15);
         if uses_r15 {
-            self.hot.load(free, area::save(R15));
-            self.hot.point(borrowed);
+            self.hot.load(free.register, area::save(R15));
+            self.hot.point(free.point);
         }
         if !(is_register && uses_r15) {
-            self.encode(&sum_to(free, &sum, uses_r15).map_err(|_| refused())?)?;
-            self.hot.point(borrowed);
+            let sum = sum_to(free.register, sum, uses_r15);
+            self.encode(&sum.map_err(|_| self.refusal(index))?)?;
+            self.hot.point(free.point);
         }
-        self.store_register(at, free);
-        self.hot.point(borrowed);
-        self.hot.restore(free);
+        self.store_borrowed(at, &free);
         Ok(())
+    }
+
+    /// Stores a mask register.
+    fn store_bits(
+        &mut self,
+        index: usize,
+        at: i32,
+        register: Register,
+        count: u8,
+    ) -> Result<(), Untranslatable> {
+        let point = self.within(index, Registers::NONE);
+        self.hot.point(point);
+        let code = if count > 16 {
+            Code::VEX_Kmovq_m64_kr
+        } else {
+            // Processors without instructions for bytes have masks of 16 bits.
+            let zero = Instruction::with2(Code::Mov_rm64_imm32, ring(at), 0);
+            self.encode(&zero.map_err(|_| self.refusal(index))?)?;
+            self.hot.point(point);
+            Code::VEX_Kmovw_m16_kr
+        };
+        let store = Instruction::with2(code, ring(at), register);
+        self.encode(&store.map_err(|_| self.refusal(index))?)
+    }
+
+    /// Saves a register that is none of some, to use it before the operation at an index.
+    fn borrow(&mut self, index: usize, busy: Registers) -> Result<Borrowed, Untranslatable> {
+        let before = self.within(index, Registers::NONE);
+        self.hot.point(before);
+        let busy = busy.with(Registers::one(R15)).with(self.unloaded);
+        let register = SUBSTITUTES.iter().copied().find(|number| !busy.contains(*number));
+        let register = register.ok_or_else(|| self.refusal(index))?;
+        let borrowed = before.borrowed.with(Registers::one(register));
+        let point = Point { borrowed, ..before };
+        self.hot.save(register);
+        // Until it is changed, its own value is in both places.
+        self.hot.point(before);
+        Ok(Borrowed { register, point })
+    }
+
+    /// Stores a borrowed register, and restores it.
+    fn store_borrowed(&mut self, at: i32, borrowed: &Borrowed) {
+        self.hot.point(borrowed.point);
+        self.store_register(at, borrowed.register);
+        self.hot.point(borrowed.point);
+        self.hot.restore(borrowed.register);
     }
 
     /// Adds `mov [r15 + offset], register`.
@@ -121,6 +187,45 @@ impl Emitter<'_> {
             }
         }
     }
+}
+
+/// A register that is used for another value, and the state as long as it is.
+struct Borrowed {
+    register: u8,
+    point: Point,
+}
+
+/// The ring at a distance from its pointer.
+fn ring(at: i32) -> MemoryOperand {
+    MemoryOperand::with_base_displ(Register::R15, at.into())
+}
+
+/// The instruction that stores a vector register.
+fn store_of(register: Register) -> Code {
+    let is_low = register.number() < 16;
+    match register.size() {
+        16 if is_low => Code::VEX_Vmovdqu_xmmm128_xmm,
+        32 if is_low => Code::VEX_Vmovdqu_ymmm256_ymm,
+        16 => Code::EVEX_Vmovdqu64_xmmm128_k1z_xmm,
+        32 => Code::EVEX_Vmovdqu64_ymmm256_k1z_ymm,
+        _ => Code::EVEX_Vmovdqu64_zmmm512_k1z_zmm,
+    }
+}
+
+/// The instruction that moves the highest bits of the elements of a vector to a general register.
+///
+/// # Errors
+/// The instruction cannot be made.
+fn signs_to(free: u8, register: Register, bytes: u8) -> Result<Instruction, IcedError> {
+    let code = match (register.size(), bytes) {
+        (8, _) => Code::Pmovmskb_r32_mm,
+        (_, 1) => Code::Pmovmskb_r32_xmm,
+        (16, 4) => Code::VEX_Vmovmskps_r32_xmm,
+        (16, _) => Code::VEX_Vmovmskpd_r32_xmm,
+        (_, 4) => Code::VEX_Vmovmskps_r32_ymm,
+        _ => Code::VEX_Vmovmskpd_r32_ymm,
+    };
+    Instruction::with2(code, Register::EAX + u32::from(free), register)
 }
 
 /// `lea register, [sum]`. `r15` is replaced by the register itself.

@@ -10,11 +10,12 @@
 
 use std::collections::{HashMap, HashSet};
 
-use hmtt_format::access_trace::{Derived, Kept, Operation};
+use hmtt_format::access_trace::{Derived, Kept, Operation, SLOT_BYTES};
 use iced_x86::Register;
 
-use super::Slot;
 use super::registers::{Kind, Node, Nodes, State, Value};
+use super::{Content, Slot};
+use crate::memory_accesses::{Lanes, Mask};
 use crate::selection::{Operand, general};
 
 /// Most values that are derived for one access. Its slots are two more at most.
@@ -35,6 +36,10 @@ pub struct Addressed {
 impl Addressed {
     /// The address that an instruction names, before it. `None` if it is not known how that is computed.
     pub fn new(operation: usize, operand: Operand, state: &mut State) -> Option<Self> {
+        let operand = match operand.index.is_vector_register() {
+            true => Operand { index: Register::None, scale: 1, ..operand },
+            false => operand,
+        };
         let Operand { base, index, scale, displacement, is_narrow, alignment, .. } = operand;
         let value = state.address([base, index], scale.into(), displacement)?;
         let value = if is_narrow { state.nodes.low_half(value) } else { value };
@@ -186,9 +191,32 @@ impl<'n> Places<'n> {
         Located(Known { plus: known.plus.wrapping_add(plus), ..known })
     }
 
-    /// Adds a slot that is stored before or after an instruction.
+    /// Adds a slot with a sum of registers that is stored before or after an instruction.
     pub fn slot(&mut self, operation: usize, is_after: bool, sum: Operand) -> u16 {
-        self.slots.push(Slot { operation, is_after, sum });
+        self.push(Slot { operation, is_after, content: Content::Sum(sum) })
+    }
+
+    /// Adds a slot with the mask of lanes.
+    pub fn mask(&mut self, operation: usize, lanes: &Lanes) -> Option<u16> {
+        let content = match lanes.mask? {
+            Mask::Bits(register) => Content::Bits { register, count: lanes.lanes },
+            Mask::Signs { register, bytes } => Content::Signs { register, bytes },
+        };
+        Some(self.push(Slot { operation, is_after: false, content }))
+    }
+
+    /// Adds slots with a vector. Returns the first one.
+    pub fn vector(&mut self, operation: usize, register: Register) -> u16 {
+        let first = self.slots.len() as u16;
+        for part in 0..(register.size() / SLOT_BYTES) as u8 {
+            let content = Content::Vector { register, part };
+            self.push(Slot { operation, is_after: false, content });
+        }
+        first
+    }
+
+    fn push(&mut self, slot: Slot) -> u16 {
+        self.slots.push(slot);
         (self.slots.len() - 1) as u16
     }
 

@@ -8,7 +8,7 @@ use iced_x86::{InstructionInfoFactory, Mnemonic, OpAccess, Register};
 use super::expression::{Address, Expression, Index, Template};
 use super::registers::{Equality, Origin, State, Value};
 use crate::block::Block;
-use crate::memory_accesses::{self, Condition, MemoryAccess, Operand, Order};
+use crate::memory_accesses::{self, Condition, Lanes, MemoryAccess, Operand};
 
 /// An access of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,12 +21,13 @@ pub struct Access {
     pub operand: Operand,
     /// Whether the access is where `operand` says, with the base of `fs` from the start of the blocks.
     pub is_located: bool,
-    /// Number of bytes; of one element if the address is a set, and 0 if the instruction does not determine it.
+    /// Number of bytes; of one element if there are several, and 0 if the instruction does not determine it.
     pub size: u32,
+    /// If it has several elements, of which some are accessed: which, and where they are from the address on.
+    pub lanes: Option<Lanes>,
     /// Whether it reads or writes.
     pub direction: Direction,
-    /// Whether it depends on values other than the address if memory is accessed: a store under a mask, or that of a
-    /// `cmpxchg`.
+    /// Whether it depends on values other than the address and masks if memory is accessed: the store of a `cmpxchg`.
     pub conditional: bool,
 }
 
@@ -35,7 +36,7 @@ pub struct Access {
 /// An instruction that reads and writes the same memory has two accesses with the same expression: the read, then the
 /// write. Within an instruction reads come before writes, except in `enter`, which pushes what it reads one by one.
 ///
-/// Addresses are [sets](Address::Set) in vector gathers and scatters, strings with a repeat prefix, `bt`, `bts`, `btr`
+/// Addresses are [sets](Address::Set) in vector gathers and scatters, loads and stores under a mask, strings with a repeat prefix, `bt`, `bts`, `btr`
 /// and `btc` with the bit's number in a register, tile loads and stores, `clzero`, and processor states whose sizes depend on registers
 /// (`xsave`).
 pub fn path_accesses(blocks: &[Block], equality: Equality) -> Vec<Access> {
@@ -73,33 +74,15 @@ fn access(operation: usize, found: &MemoryAccess, state: &State) -> Access {
         Condition::Lanes(lanes) => Some(lanes),
         _ => None,
     };
-    // Without their mask, it is known in which bytes the elements are.
-    let size = match lanes {
-        Some(lanes) if !matches!(lanes.order, Order::Indexed { .. }) => {
-            size * u32::from(lanes.elements)
-        }
-        _ => size,
+    let conditional = matches!(condition, Condition::Unknown | Condition::Repeated);
+    let is_elsewhere = found.is_elsewhere || condition == Condition::Repeated;
+    let is_located = !is_elsewhere && (!operand.is_fs || state.fs().version == 0);
+    let is_set = is_elsewhere || lanes.is_some() || operand.alignment > 0;
+    let address = match is_set {
+        true => Address::Set,
+        false => Address::Expression(expression(&operand, state)),
     };
-    let is_masked = lanes.is_some_and(|lanes| lanes.mask.is_some());
-    let conditional = is_masked || matches!(condition, Condition::Unknown | Condition::Repeated);
-    let is_indexed = lanes.is_some_and(|lanes| matches!(lanes.order, Order::Indexed { .. }));
-    let is_located = !found.is_elsewhere
-        && !is_indexed
-        && condition != Condition::Repeated
-        && (!operand.is_fs || state.fs().version == 0);
-    let address = address(found, state);
-    Access { operation, address, operand, is_located, size, direction, conditional }
-}
-
-/// Returns the address of an access.
-fn address(access: &MemoryAccess, state: &State) -> Address {
-    let is_set = access.is_elsewhere
-        || access.operand.alignment > 0
-        || match access.condition {
-            Condition::Lanes(lanes) => matches!(lanes.order, Order::Indexed { .. }),
-            condition => condition == Condition::Repeated,
-        };
-    if is_set { Address::Set } else { Address::Expression(expression(&access.operand, state)) }
+    Access { operation, address, operand, is_located, size, lanes, direction, conditional }
 }
 
 /// Returns the expression of an address.

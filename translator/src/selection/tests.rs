@@ -57,7 +57,16 @@ fn access(expression: Expression) -> Access {
         alignment: 0,
     };
     let (is_located, conditional) = (true, false);
-    Access { operation: 0, address, operand, is_located, size: 1, direction, conditional }
+    Access {
+        operation: 0,
+        address,
+        operand,
+        is_located,
+        size: 1,
+        lanes: None,
+        direction,
+        conditional,
+    }
 }
 
 /// A selector of representatives.

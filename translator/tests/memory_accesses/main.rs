@@ -4,4 +4,5 @@ mod forms;
 mod model;
 mod probe;
 mod process;
+mod recorded;
 mod table;

@@ -15,7 +15,7 @@ use super::process::{Ending, PAGE, PAGES, Process, SAFE, is_allowed};
 const TRIALS: u64 = 16;
 
 /// Numbers that look random.
-struct Random(u64);
+pub struct Random(pub u64);
 
 impl Random {
     fn next(&mut self) -> u64 {
@@ -184,7 +184,7 @@ struct Findings {
 }
 
 /// Values of registers of a trial, with the address in a register near a border. The first ones are at a border with all lanes active.
-fn trial(
+pub fn trial(
     number: u64,
     accesses: &[MemoryAccess],
     (base, bytes): (usize, u64),

@@ -3,7 +3,7 @@
 //! Accuracies are counted as `hmtt info` counts them: an execution counts as a whole, even if it ended early.
 
 use hmtt::access_trace::{Executed, ThreadAccess, Visitor};
-use hmtt_format::access_trace::{Accuracy, BlockAccesses, Made};
+use hmtt_format::access_trace::{Accuracy, BlockAccesses, Made, Place};
 
 use super::caches::Caches;
 use super::plan::{Check, Plan};
@@ -159,8 +159,16 @@ impl Check {
     }
 }
 
-/// The place of an access that was made: the next one of its instruction. Instructions without accesses are passed over.
+/// The place of an access that was made: the next one of its instruction, or the last one again if that has several elements.
+/// Instructions without accesses are passed over.
 fn place(block: &BlockAccesses, next: usize, made: &Made) -> Option<usize> {
+    let last = next.checked_sub(1).and_then(|last| Some((last, block.accesses.get(last)?)));
+    if let Some((last, access)) = last
+        && let Place::Lanes(_) = access.place
+        && (access.pc, access.direction) == (made.pc, made.direction)
+    {
+        return Some(last);
+    }
     let rest = block.accesses.get(next..)?;
     rest.iter().position(|access| access.pc == made.pc).map(|more| next + more)
 }

@@ -29,13 +29,14 @@
 //! | 8 | original address of its instruction |
 //! | 2 | index of its instruction |
 //! | 4 | number of bytes that are accessed; of one element if there are several, and 0 if it is not known |
-//! | 1 | bit 0: write; bit 1: conditional; bit 2: the base of `fs` is added; bits 4 and 5: where it is |
-//! | 8, 10, 10 or 0 | where it is: 0: the address; 1: the index of a value in 2 bytes: those of slots come first, then those that are taken, then the derived ones, and what is added to it; 2: five numbers of slots, of a count before and after, of the first element, and of a pointer before and after; 3: not known |
+//! | 1 | bit 0: write; bit 1: conditional; bit 2: the base of `fs` is added; bits 4 to 6: where it is |
+//! | 8, 10, 10, 0 or more | where it is: 0: the address; 1: the index of a value in 2 bytes: those of slots come first, then those that are taken, then the derived ones, and what is added to it; 2: five numbers of slots, of a count before and after, of the first element, and of a pointer before and after; 3: not known; 4: [`Lanes`] |
 
 use super::{Access, BlockAccesses, MOST_PARTS, Part, Place};
 use crate::Direction;
 use crate::access_trace::derived::Derived;
 use crate::access_trace::kept::{Kept, Repeated};
+use crate::access_trace::lanes::Lanes;
 use crate::access_trace::others::{Known, MOST_ACCESSES, Other};
 use crate::access_trace::take;
 
@@ -112,7 +113,12 @@ impl BlockAccesses {
         let mut accesses = Vec::new();
         for _ in 0..count {
             let (access, after) = Access::parse(rest)?;
-            let is_valid = access.operation < instructions
+            let fits = match access.place {
+                Place::Lanes(lanes) => lanes.fits(slots),
+                _ => true,
+            };
+            let is_valid = fits
+                && access.operation < instructions
                 && access.values().all(|it| usize::from(it) < values);
             accesses.push(Some(access).filter(|_| is_valid)?);
             rest = after;
@@ -180,6 +186,7 @@ impl Access {
             Place::Slot { .. } => 1,
             Place::Elements { .. } => 2,
             Place::Unknown => 3,
+            Place::Lanes(_) => 4,
         };
         let flag = |is_set: bool, flag: u8| if is_set { flag } else { 0 };
         let flags = flag(self.direction == Direction::Write, WRITE)
@@ -197,6 +204,7 @@ impl Access {
                 bytes.extend(plus.to_le_bytes());
             }
             Place::Elements { .. } => self.values().for_each(|it| bytes.extend(it.to_le_bytes())),
+            Place::Lanes(lanes) => lanes.write(bytes),
             Place::Unknown => {}
         }
     }
@@ -216,6 +224,7 @@ impl Access {
                 Place::Elements { left, first, pointer: [slot()?, slot()?] }
             }
             3 => Place::Unknown,
+            4 => Place::Lanes(Lanes::parse(&mut rest)?),
             _ => return None,
         };
         if flags & 1 << 3 != 0 {

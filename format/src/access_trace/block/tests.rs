@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 
 use super::super::derived::Operation;
+use super::super::lanes::{LaneOrder, Lanes};
 use super::*;
 
 fn place() -> impl Strategy<Value = Place> {
@@ -11,8 +12,29 @@ fn place() -> impl Strategy<Value = Place> {
         (0..8u16, any::<i64>()).prop_map(|(slot, plus)| Place::Slot { slot, plus }),
         ([0..8u16, 0..8], 0..8u16, [0..8u16, 0..8])
             .prop_map(|(left, first, pointer)| Place::Elements { left, first, pointer }),
+        lanes().prop_map(Place::Lanes),
         Just(Place::Unknown),
     ]
+}
+
+fn lanes() -> impl Strategy<Value = Lanes> {
+    let order = prop_oneof![
+        Just(LaneOrder::Apart),
+        Just(LaneOrder::Packed),
+        (0..4u16, any::<bool>(), 0..4u32, any::<bool>()).prop_map(
+            |(slot, is_long, scale, is_narrow)| {
+                let bytes = if is_long { 8 } else { 4 };
+                LaneOrder::Indexed { slot, bytes, scale: 1 << scale, is_narrow }
+            }
+        ),
+    ];
+    let base = prop::option::of(0..8u16);
+    (base, any::<i64>(), 0..8u16, 0..60u8, 1..=4u8, order).prop_map(
+        |(base, plus, mask, first_bit, lanes, order)| {
+            let mask = Some(mask);
+            Lanes { base, plus, mask, first_bit, lanes, elements: lanes, order }
+        },
+    )
 }
 
 fn access() -> impl Strategy<Value = Access> {
@@ -147,7 +169,7 @@ proptest! {
             prop_assert_eq!([&written, rest].concat(), bytes);
             let mut made = 0;
             block.made(64, &slots, 0, |_| made += 1);
-            prop_assert!(made <= block.accesses.len());
+            prop_assert!(made <= 64 * block.accesses.len());
         }
     }
 }

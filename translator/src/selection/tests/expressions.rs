@@ -203,7 +203,7 @@ fn sets_of_addresses_are_not_expressions() {
         asm.vmovdqu64(zmmword_ptr(rdx), zmm0)
     });
     let expected = [
-        "0 R4? set",
+        "0 R4 set",
         "1 R1? set",
         "1 W1? set",
         "2 R1? set",
