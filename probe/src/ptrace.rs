@@ -6,6 +6,7 @@
 mod clock_access;
 mod delivery;
 mod ending;
+mod escape;
 mod handlers;
 mod inherited;
 mod inject;
@@ -26,7 +27,7 @@ pub(crate) mod touched;
 mod wait;
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -42,6 +43,7 @@ pub use delivery::{
     signal_code,
 };
 pub use ending::{block_signals, end_by};
+pub use escape::{is_asked_to_end, is_given_up};
 pub use handlers::HandlerReturn;
 pub use inherited::ignore_file_size_signal;
 pub use inject::set_signal_mask;
@@ -54,11 +56,12 @@ pub use obstacle::{MissingRight, Obstacle, command, obstacle};
 pub(crate) use own::Traceable;
 pub use own::refuse_tracers;
 pub use stop::{Attached, detach, interrupt, listen};
+pub use stop_thread::MayStay;
 pub use stopped::{ReadMemory, Stopped, StoppedThread};
 pub(crate) use touched::scan as present_parts;
 pub use wait::{
-    SignalNumber, Status, is_waitable, resume, resume_to_call, step, wait, wait_for_end,
-    wait_for_signal,
+    SignalNumber, Status, Waited, is_waitable, resume, resume_to_call, step, wait, wait_for_end,
+    wait_for_signal, wait_for_stop,
 };
 
 /// Why a process cannot be traced.
@@ -108,6 +111,11 @@ pub enum PtraceError {
     /// The process ended before the operation was complete.
     #[error("process {0} has ended")]
     Ended(Pid),
+    /// A thread does not stop, and a signal has ended the wait for it.
+    #[error(
+        "thread {0} does not stop: it waits in the kernel, for a child or a file system; the program goes on without hmtt"
+    )]
+    Unstopped(Pid),
     /// Seccomp restricts the system calls of the process.
     #[error("process {pid}: {mode} restricts its thread {thread}: a system call that hmtt makes in it might kill it{}",
         if *.mode == seccomp::Mode::Strict { "" } else { "; hmtt tag --force makes those that its filters allow" })]
@@ -319,6 +327,10 @@ pub struct Process {
     /// Events of threads that arrived while the process was being stopped. The user of this type
     /// must handle each once, before it waits for later ones.
     pub queued_events: Vec<Status>,
+    /// Threads that did not stop although they were waited for. They are traced until this program ends.
+    pub unstopped: BTreeSet<Pid>,
+    /// Which threads may be left unstopped; otherwise that is an error.
+    pub may_stay: MayStay,
     /// Registers of threads that ended while the process was being stopped, until they are evaluated.
     pub last_registers: Vec<(Pid, libc::user_regs_struct)>,
     /// Risks that are accepted for this process.
@@ -354,6 +366,8 @@ impl Process {
             threads: BTreeMap::from([(pid, StopState::AtInstruction)]),
             forked: Vec::new(),
             queued_events: Vec::new(),
+            unstopped: BTreeSet::new(),
+            may_stay: MayStay::default(),
             last_registers: Vec::new(),
             risk_policy: RiskPolicy::default(),
             site: None,

@@ -5,7 +5,6 @@ use std::ffi::OsString;
 use anyhow::Result;
 use hmtt_probe::ptrace::{self, RiskPolicy, wait_for_end};
 use hmtt_translator::control::{FirstEnd, Observer, Options};
-use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use super::options::{MonitorOptions, Prepared};
@@ -49,11 +48,7 @@ pub fn run_to_end<O: Observer>(
 ) -> Result<bool> {
     let process = ptrace::launch(program)?;
     let (pid, risk_policy) = (process.pid, process.risk_policy);
-    let followed = hmtt_translator::control::run(process, options, outputs);
-    let first = followed.inspect_err(|_| {
-        // This command started the process, and the user did not ask for another run.
-        let _ = kill(pid, Signal::SIGKILL);
-    })?;
+    let first = hmtt_translator::control::run(process, options, outputs)?;
     let FirstEnd { ending, goes_on, .. } = go_on(Followed { pid, first, risk_policy }, outputs)?;
     let mut finished = finish(outputs);
     // It is still this process's child, and its status is this command's.

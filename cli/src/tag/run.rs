@@ -3,8 +3,8 @@
 use std::ffi::OsString;
 
 use anyhow::Result;
-use hmtt_probe::control::Start;
-use hmtt_probe::ptrace;
+use hmtt_probe::control::{Start, TagError};
+use hmtt_probe::ptrace::{self, PtraceError};
 use nix::sys::signal::{Signal, kill};
 
 use super::options::TagOptions;
@@ -32,7 +32,10 @@ pub fn run(Run { options, initializers, program }: &Run) -> Result<bool> {
     let start = if *initializers { Start::Now } else { Start::Main };
     let starts = Starts { first: start, executed: start };
     let ran = process_tree::run(process, options, starts, prepared);
-    if ran.is_err() {
+    let is_left = |error: &anyhow::Error| {
+        matches!(error.downcast_ref(), Some(TagError::Ptrace(PtraceError::Unstopped(_))))
+    };
+    if ran.as_ref().is_err_and(|error| !is_left(error)) {
         // This command started the process, and the user did not ask for an untagged run.
         let _ = kill(pid, Signal::SIGKILL);
     }

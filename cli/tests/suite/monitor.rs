@@ -3,6 +3,7 @@
 
 mod attach;
 mod block_lists;
+mod blocked;
 mod counts;
 mod cpus;
 mod crowds;
@@ -30,6 +31,7 @@ use crate::{hmtt, scratch};
 /// A program with threads, signals, children and indirect calls, which runs for a while. With an argument it gets signals.
 const BUSY: &str = include_str!("monitor/busy.c");
 const TIMERS: &str = include_str!("monitor/timers.c");
+const SPAWNS: &str = include_str!("monitor/spawns.c");
 const SPINS: &str = include_str!("monitor/spins.c");
 const WRITES_CODE: &str = include_str!("monitor/writes_code.c");
 const STARTS: &str = include_str!("monitor/starts.c");

@@ -117,8 +117,10 @@ impl Tagged {
         // The first error is reported; later ones follow from it.
         let is_stopped = self.process.stop_others().is_ok();
         let _ = self.finish(Ending::Detached);
-        if is_stopped {
-            let _ = self.restore();
+        match is_stopped {
+            true => drop(self.restore()),
+            // The tags stay, and work without a controller.
+            false => self.process.release(),
         }
     }
 

@@ -11,7 +11,7 @@ use nix::sys::signal::Signal;
 use nix::unistd::Pid;
 
 use super::seccomp;
-use super::wait::{restart_thread, wait_unless_dead};
+use super::wait::{Waited, restart_thread, wait_for_stop};
 use super::{Process, PtraceError, SignalNumber, Status};
 use crate::address::RunAddr;
 
@@ -109,23 +109,24 @@ pub fn enter_handler(thread: Pid, signal: SignalNumber) -> Result<Delivery, Ptra
         Err(Errno::ESRCH) => return Ok(Delivery::Ended),
         other => other.map_err(&failed)?,
     }
-    let status = loop {
-        match wait_unless_dead(thread) {
+    let waited = loop {
+        match wait_for_stop(thread) {
             Err(Errno::EINTR) => {}
             Err(Errno::ECHILD | Errno::ESRCH) => return Ok(Delivery::Ended),
-            status => break status.map_err(&failed)?,
+            waited => break waited.map_err(&failed)?,
         }
     };
-    Ok(match status {
-        None => Delivery::Ended,
-        Some(status @ Status::Stopped(_, stopped)) if stopped == Signal::SIGTRAP => {
+    Ok(match waited {
+        Waited::Dead => Delivery::Ended,
+        Waited::Unstopped => return Err(PtraceError::Unstopped(thread)),
+        Waited::Status(status @ Status::Stopped(_, stopped)) if stopped == Signal::SIGTRAP => {
             match ptrace::getsiginfo(thread).map_err(&failed)?.si_code {
                 FRAME_WRITTEN => Delivery::Entered,
                 libc::TRAP_TRACE => Delivery::NotEntered,
                 _ => Delivery::OtherEvent(status),
             }
         }
-        Some(status) => Delivery::OtherEvent(status),
+        Waited::Status(status) => Delivery::OtherEvent(status),
     })
 }
 

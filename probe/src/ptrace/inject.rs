@@ -17,7 +17,7 @@ use nix::unistd::Pid;
 
 use super::seccomp;
 use super::syscall_site::{Mask, ResumeCode, SyscallSite};
-use super::wait::{restart_thread, wait_unless_dead};
+use super::wait::{Waited, restart_thread, wait_for_stop};
 use super::{Process, PtraceError, SignalNumber, Status, StopState, Stopped, StoppedThread};
 use crate::address::RunAddr;
 
@@ -221,8 +221,13 @@ impl Stopped<'_> {
                 self.process.signal_frames.get_mut().forget_frames();
                 self.process.threads.insert(thread, StopState::AtInstruction);
             }
-            let status = wait_unless_dead(thread).map_err(PtraceError::new(thread, "wait"))?;
-            match status.ok_or(PtraceError::Ended(self.pid))? {
+            let waited = wait_for_stop(thread).map_err(PtraceError::new(thread, "wait"))?;
+            let status = match waited {
+                Waited::Status(status) => status,
+                Waited::Dead => return Err(PtraceError::Ended(self.pid)),
+                Waited::Unstopped => return Err(PtraceError::Unstopped(thread)),
+            };
+            match status {
                 status if is_reached(&status) => return Ok(()),
                 status @ (Status::Exited(..) | Status::Signaled(..)) => {
                     self.process.threads.remove(&thread);

@@ -5,8 +5,7 @@
 
 use std::ops::Range;
 
-use nix::sys::signal::{SigSet, Signal};
-
+use super::escape::is_asked_to_end;
 use super::search_budget::SearchBudget;
 use super::touched::TouchedPages;
 use super::{Mapping, PtraceError, ReadMemory};
@@ -18,15 +17,6 @@ const PIECE: u64 = 1 << 20;
 /// Bytes of memory that are searched before a signal ends the search: after a short one, an attachment is completed and
 /// ends in order.
 const SHORT: u64 = 16 << 20;
-
-/// Whether a signal that asks this program to end has arrived; it is blocked, so that it is handled in order later.
-fn is_asked_to_end() -> bool {
-    let mut pending = SigSet::empty();
-    // SAFETY: the kernel writes a set, and nothing else.
-    let is_known = unsafe { libc::sigpending((&raw mut pending).cast()) } == 0;
-    let ends = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP];
-    is_known && ends.into_iter().any(|signal| pending.contains(signal))
-}
 
 /// Reads the touched parts of a range of a mapping in pieces. `each` gets the address of a piece, the number of its
 /// bytes, and its bytes followed by up to `overlap` bytes behind it, as far as these can be read. Pages that cannot be

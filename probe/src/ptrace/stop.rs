@@ -12,8 +12,8 @@ use nix::sys::wait::WaitPidFlag;
 use nix::unistd::Pid;
 
 use super::proc::threads;
-use super::stop_thread::StopOutcome;
-use super::wait::{OPTIONS, is_running, restart_thread, resume};
+use super::stop_thread::{MayStay, StopOutcome};
+use super::wait::{OPTIONS, is_running, restart_thread, resume, wait_for_stop};
 use super::{
     Process, PtraceError, RiskPolicy, SignalNumber, Status, StopState, Stopped, obstacle, seccomp,
     wait,
@@ -164,7 +164,11 @@ impl Process {
                     (Err(PtraceError::Ended(_)), Some(status)) => {
                         return Ok(Attached::Ended(status));
                     }
-                    (stopped, _) => stopped?,
+                    (Err(error), _) => {
+                        process.release();
+                        return Err(error);
+                    }
+                    (Ok(()), _) => {}
                 },
             }
             if process.can_call() || tries == TRIES {
@@ -172,7 +176,7 @@ impl Process {
             }
             for child in std::mem::take(&mut process.forked) {
                 // The child is at its first stop soon, or has ended.
-                let _ = wait(Some(child.pid), WaitPidFlag::__WALL);
+                let _ = wait_for_stop(child.pid);
                 let _ = ptrace::detach(child.pid, None);
             }
             process.detach()?;
@@ -235,7 +239,7 @@ impl Process {
                 self.threads.insert(thread, StopState::PendingSignal(signal));
             }
         }
-        let mut seen: BTreeSet<Pid> = self.threads.keys().copied().collect();
+        let mut seen: BTreeSet<Pid> = self.threads.keys().chain(&self.unstopped).copied().collect();
         loop {
             let all = &threads(self.pid)? | others;
             let new: Vec<Pid> = all.difference(&seen).copied().collect();
@@ -252,9 +256,16 @@ impl Process {
                         }
                     }
                     StopOutcome::Event(status) => self.queued_events.push(status),
+                    StopOutcome::Unstopped if self.may_stay == MayStay::None => {
+                        return Err(PtraceError::Unstopped(thread));
+                    }
+                    StopOutcome::Unstopped => drop(self.unstopped.insert(thread)),
                     StopOutcome::Ended => {}
                 }
             }
+        }
+        if let (true, Some(thread)) = (self.threads.is_empty(), self.unstopped.first()) {
+            return Err(PtraceError::Unstopped(*thread));
         }
         if self.threads.is_empty() || self.executed_thread().is_some() {
             return Err(PtraceError::Ended(self.pid));
@@ -317,6 +328,7 @@ impl Process {
                     self.resume()?;
                 }
                 StopOutcome::Event(status) => self.queued_events.push(status),
+                StopOutcome::Unstopped => return Err(PtraceError::Unstopped(thread)),
                 StopOutcome::Ended => {}
             }
         }
@@ -327,9 +339,29 @@ impl Process {
     ///
     /// # Errors
     /// [`PtraceError::System`] if the kernel refuses.
-    pub fn detach(self) -> Result<(), PtraceError> {
-        let mut threads = self.threads.into_iter();
+    pub fn detach(mut self) -> Result<(), PtraceError> {
+        self.detach_threads()
+    }
+
+    /// Like [`detach`](Self::detach). What is known of the process stays.
+    ///
+    /// # Errors
+    /// As [`detach`](Self::detach).
+    pub fn detach_threads(&mut self) -> Result<(), PtraceError> {
+        let mut threads = std::mem::take(&mut self.threads).into_iter();
         threads.try_for_each(|(thread, state)| detach(thread, state.signal()))
+    }
+
+    /// Resumes all stopped threads, and children that they have started, after an error, and stops tracing them.
+    pub fn release(&mut self) {
+        for child in std::mem::take(&mut self.forked) {
+            // It is at its first stop soon, or has ended.
+            let _ = wait_for_stop(child.pid);
+            let _ = detach(child.pid, None);
+        }
+        for (thread, state) in std::mem::take(&mut self.threads) {
+            let _ = detach(thread, state.signal());
+        }
     }
 }
 

@@ -6,6 +6,7 @@
 //! for, threads at their exit are resumed.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use nix::errno::Errno;
 use nix::sys::ptrace;
@@ -14,8 +15,24 @@ use nix::sys::wait::WaitPidFlag;
 use nix::unistd::Pid;
 
 use super::proc::threads;
-use super::wait::{OPTIONS, is_at_exit, resume, wait_unless_dead_and};
+use super::wait::{OPTIONS, Waited, is_at_exit, resume, state, wait_for_stop_and};
 use super::{Child, Process, PtraceError, Status, StopState, wait};
+
+/// How long a thread is waited for that a child may block.
+const BLOCKED: Duration = Duration::from_millis(300);
+/// State of a thread that no signal interrupts (proc(5), `stat`).
+const UNINTERRUPTIBLE: u8 = b'D';
+
+/// Which threads may be left unstopped.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum MayStay {
+    /// None: a thread that does not stop is an error.
+    #[default]
+    None,
+    /// Any, if signals end the wait for it. These threads are waited for only a moment if they are blocked: they are in
+    /// system calls, and execute code that stays.
+    Any(BTreeSet<Pid>),
+}
 
 /// Result of stopping a thread.
 pub(super) enum StopOutcome {
@@ -25,6 +42,8 @@ pub(super) enum StopOutcome {
     Event(Status),
     /// The thread has ended; its status is reported elsewhere.
     Ended,
+    /// The thread does not stop, and is not waited for any longer.
+    Unstopped,
 }
 
 impl Process {
@@ -50,22 +69,34 @@ impl Process {
             other => other.map_err(PtraceError::new(thread, "stop it"))?,
         }
         loop {
-            match wait_unless_dead_and(thread, || self.let_exit(thread, others)) {
-                Ok(None) => return Ok(StopOutcome::Ended),
-                Ok(Some(status @ Status::Event(_, _, libc::PTRACE_EVENT_EXEC))) => {
+            let waited = wait_for_stop_and(thread, |waited| {
+                self.let_exit(thread, others);
+                self.is_blocked(thread, waited)
+            });
+            let status = match waited {
+                Ok(Waited::Status(status)) => status,
+                Ok(Waited::Dead) | Err(Errno::ECHILD | Errno::ESRCH) => {
+                    return Ok(StopOutcome::Ended);
+                }
+                Ok(Waited::Unstopped) => return Ok(StopOutcome::Unstopped),
+                Err(Errno::EINTR) => continue,
+                Err(error) => return Err(PtraceError::new(thread, "wait")(error)),
+            };
+            match status {
+                Status::Event(_, _, libc::PTRACE_EVENT_EXEC) => {
                     return Ok(StopOutcome::Event(status));
                 }
-                Ok(Some(Status::Event(_, signal, libc::PTRACE_EVENT_STOP))) => {
+                Status::Event(_, signal, libc::PTRACE_EVENT_STOP) => {
                     let is_interrupt = signal == Signal::SIGTRAP;
                     let state =
                         if is_interrupt { StopState::AtInstruction } else { StopState::GroupStop };
                     return Ok(StopOutcome::Stopped(state));
                 }
-                Ok(Some(Status::Event(_, _, libc::PTRACE_EVENT_EXIT))) => {
+                Status::Event(_, _, libc::PTRACE_EVENT_EXIT) => {
                     self.note_last_registers(thread);
                     resume(thread, None)?;
                 }
-                Ok(Some(Status::Event(_, _, event))) => {
+                Status::Event(_, _, event) => {
                     self.forked.extend(Child::from_event(thread, event)?);
                     match event {
                         // The thread is blocked by its child, which is at its first stop.
@@ -75,18 +106,21 @@ impl Process {
                         _ => continue_to_stop(thread)?,
                     }
                 }
-                Ok(Some(Status::Stopped(_, signal))) => {
+                Status::Stopped(_, signal) => {
                     return Ok(StopOutcome::Stopped(StopState::PendingSignal(signal)));
                 }
-                Ok(Some(status @ (Status::Exited(..) | Status::Signaled(..)))) => {
+                Status::Exited(..) | Status::Signaled(..) => {
                     return Ok(StopOutcome::Event(status));
                 }
-                Err(Errno::ECHILD | Errno::ESRCH) => return Ok(StopOutcome::Ended),
-                Err(Errno::EINTR) => {}
-                Err(error) => return Err(PtraceError::new(thread, "wait")(error)),
-                Ok(Some(_)) => continue_to_stop(thread)?,
+                Status::Continued | Status::StillAlive => continue_to_stop(thread)?,
             }
         }
+    }
+
+    /// Whether a thread that has been waited for so long is left, because a child may block it.
+    fn is_blocked(&self, thread: Pid, waited: Duration) -> bool {
+        let MayStay::Any(blockable) = &self.may_stay else { return false };
+        waited >= BLOCKED && blockable.contains(&thread) && state(thread) == Some(UNINTERRUPTIBLE)
     }
 
     /// Resumes other threads that are at their exit.

@@ -4,7 +4,7 @@
 //! without them.
 
 use std::fmt;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
 use nix::sys::ptrace::Options;
@@ -12,11 +12,13 @@ use nix::sys::signal::{SigSet, Signal};
 use nix::sys::wait::WaitPidFlag;
 use nix::unistd::Pid;
 
-use super::PtraceError;
+use super::{PtraceError, escape};
 
 /// How often the processor is yielded, and then how long each pause is, until a thread has stopped.
 const YIELDS: u32 = 64;
 const PAUSE: Duration = Duration::from_micros(50);
+/// How often is checked whether a child has ended when no signal reports that.
+const END_TICK: Duration = Duration::from_millis(20);
 
 /// Events that the kernel reports.
 pub(super) const OPTIONS: Options = Options::PTRACE_O_TRACECLONE
@@ -101,35 +103,51 @@ pub fn wait(thread: Option<Pid>, flags: WaitPidFlag) -> nix::Result<Status> {
     Ok(meaning(Pid::from_raw(pid), status))
 }
 
-/// Waits for a thread that is to stop. `None` if it has ended and its status is not available yet:
-/// that of a process's first thread is available after those of all others.
-///
-/// # Errors
-/// As [`wait`].
-pub(super) fn wait_unless_dead(thread: Pid) -> nix::Result<Option<Status>> {
-    wait_unless_dead_and(thread, || {})
+/// What waiting for a thread that is to stop has led to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Waited {
+    /// It has reported an event.
+    Status(Status),
+    /// It has ended and its status is not available yet: that of a process's first thread is available after those of
+    /// all others.
+    Dead,
+    /// It does not stop, and is not waited for any longer.
+    Unstopped,
 }
 
-/// Like [`wait_unless_dead`]. `meanwhile`: called repeatedly if the wait is long.
+/// Waits for a thread that is to stop, until signals end that ([`escape`]).
 ///
 /// # Errors
 /// As [`wait`].
-pub(super) fn wait_unless_dead_and(
+pub fn wait_for_stop(thread: Pid) -> nix::Result<Waited> {
+    wait_for_stop_and(thread, |_| false)
+}
+
+/// Like [`wait_for_stop`]. `meanwhile`: called repeatedly if the wait is long, with its time. Returns whether the thread
+/// is not to be waited for any longer.
+///
+/// # Errors
+/// As [`wait`].
+pub(super) fn wait_for_stop_and(
     thread: Pid,
-    mut meanwhile: impl FnMut(),
-) -> nix::Result<Option<Status>> {
+    mut meanwhile: impl FnMut(Duration) -> bool,
+) -> nix::Result<Waited> {
+    let begin = Instant::now();
     for tries in 0u32.. {
         match wait(Some(thread), WaitPidFlag::__WALL | WaitPidFlag::WNOHANG)? {
             Status::StillAlive if tries < YIELDS => std::thread::yield_now(),
             Status::StillAlive if is_dead(thread) => break,
             Status::StillAlive => {
-                meanwhile();
+                let waited = begin.elapsed();
+                if meanwhile(waited) || escape::is_given_up(waited) {
+                    return Ok(Waited::Unstopped);
+                }
                 std::thread::sleep(PAUSE);
             }
-            status => return Ok(Some(status)),
+            status => return Ok(Waited::Status(status)),
         }
     }
-    Ok(None)
+    Ok(Waited::Dead)
 }
 
 /// Whether a thread is stopped at its exit, and that event has not been waited for yet.
@@ -163,15 +181,26 @@ pub(super) fn state(thread: Pid) -> Option<u8> {
     text.get(after + 2).copied()
 }
 
-/// Waits until a child of this process ends. Returns its exit status, or the signal that ended it;
-/// `None` if it is not a child of this process.
+/// Waits until a child of this process ends, or two signals ask this program to end, the second one [`escape::LEAST`]
+/// after the first. Returns its exit status, or the signal that ended it; `None` if it is not a child of this process, or
+/// has not ended.
 pub fn wait_for_end(child: Pid) -> Option<Result<i32, SignalNumber>> {
+    let mut waited = SigSet::empty();
+    let signals = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGCHLD];
+    signals.into_iter().for_each(|signal| waited.add(signal));
+    let mut first: Option<Instant> = None;
     loop {
-        match wait(Some(child), WaitPidFlag::empty()) {
+        match wait(Some(child), WaitPidFlag::WNOHANG) {
             Ok(Status::Exited(_, status)) => return Some(Ok(status)),
             Ok(Status::Signaled(_, signal)) => return Some(Err(signal)),
             Ok(_) | Err(Errno::EINTR) => {}
             Err(_) => return None,
+        }
+        match (wait_for_blocked(&waited, END_TICK), first) {
+            (Ok(Some(Signal::SIGCHLD)), _) => {}
+            (Ok(Some(_)), None) => first = Some(Instant::now()),
+            (Ok(Some(_)), Some(first)) if first.elapsed() >= escape::LEAST => return None,
+            _ => {}
         }
     }
 }
@@ -205,6 +234,15 @@ pub fn step(thread: Pid) -> Result<(), PtraceError> {
 /// # Errors
 /// The error of sigtimedwait(2).
 pub fn wait_for_signal(signals: &SigSet, at_most: Duration) -> nix::Result<Option<Signal>> {
+    let signal = wait_for_blocked(signals, at_most)?;
+    if signal.is_some_and(|signal| signal != Signal::SIGCHLD) {
+        escape::begin();
+    }
+    Ok(signal)
+}
+
+/// The first of some signals to arrive, which this program does not take as a request to end.
+fn wait_for_blocked(signals: &SigSet, at_most: Duration) -> nix::Result<Option<Signal>> {
     let timeout = libc::timespec {
         tv_sec: at_most.as_secs() as i64,
         tv_nsec: i64::from(at_most.subsec_nanos()),

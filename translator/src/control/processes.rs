@@ -33,7 +33,7 @@ use hmtt_probe::ptrace::{
 use nix::errno::Errno;
 use nix::sys::ptrace;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
-use nix::sys::signal::Signal;
+use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::WaitPidFlag;
 use nix::time::{ClockId, clock_getcpuclockid};
 use nix::unistd::Pid;
@@ -113,6 +113,8 @@ enum Tracee {
     Native {
         beside: Pid,
     },
+    /// It was left, but for these threads, which are blocked. Each is let go when it reports something.
+    Released(BTreeSet<Pid>),
 }
 
 /// State of following processes.
@@ -146,14 +148,17 @@ struct Processes<'o> {
 /// are followed, or a signal to the controller arrives.
 ///
 /// # Errors
-/// [`ControlError`] if the process cannot be followed. It is stopped or runs natively.
+/// [`ControlError`] if the process cannot be followed, which is killed then: it has not executed an instruction. After
+/// that, errors of following it are reported to the observer, and it goes on natively.
 pub fn run(
     mut process: Process,
     options: &Options,
     observer: &mut dyn Observer,
 ) -> Result<FirstEnd, ControlError> {
     let mut processes = Processes::new(&process, options, observer);
-    let prepared = processes.prepare(&mut process)?;
+    let prepared = processes.prepare(&mut process).inspect_err(|_| {
+        let _ = kill(process.pid, Signal::SIGKILL);
+    })?;
     processes.follow(|it| it.start(process, prepared))
 }
 
@@ -271,7 +276,7 @@ impl<'o> Processes<'o> {
     fn tick(&self) -> Duration {
         let next = self.tracees.values().filter_map(|tracee| match tracee {
             Tracee::Followed(followed) => followed.tracer.next_deferral_end(),
-            Tracee::Executing | Tracee::Native { .. } => None,
+            Tracee::Executing | Tracee::Native { .. } | Tracee::Released(_) => None,
         });
         next.min().map_or(TICK, |next| TICK.min(next.saturating_duration_since(Instant::now())))
     }
@@ -313,6 +318,7 @@ impl<'o> Processes<'o> {
         let has_thread = |tracee: &Tracee| match tracee {
             Tracee::Followed(followed) => followed.tracer.threads.contains_key(&thread),
             Tracee::Executing | Tracee::Native { .. } => false,
+            Tracee::Released(threads) => threads.contains(&thread),
         };
         let found = self.tracees.iter().find(|(_, tracee)| has_thread(tracee));
         let found = found.map(|(pid, _)| *pid).or_else(|| match self.options.follow {
@@ -338,15 +344,16 @@ impl<'o> Processes<'o> {
             }
             Some(Tracee::Executing) => self.handle_executing(pid, thread, status),
             Some(Tracee::Native { .. }) => self.handle_native(pid, thread, status),
+            Some(Tracee::Released(_)) => self.handle_released(pid, thread, status),
             None => Ok(()),
         }
     }
 
     /// Records the process or thread that a thread has started, unless its first stop was reported before.
-    fn expect_new(&mut self, thread: Pid, status: Status) {
+    pub fn expect_new(&mut self, thread: Pid, status: Status) {
         let is_start =
             matches!(status, Status::Event(_, _, event) if START_EVENTS.contains(&event));
-        if !is_start || !self.options.follow {
+        if !is_start {
             return;
         }
         let Ok(new) = ptrace::getevent(thread) else { return };

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use super::{BUSY, TIMERS, hmtt_monitor};
+use super::{BUSY, SPAWNS, TIMERS, hmtt_monitor};
 use crate::tag::build;
 use crate::{scratch, wait_for};
 
@@ -101,6 +101,16 @@ fn deferred_signals_arrive_whenever_the_controller_is_asked_to_end() {
 #[test]
 fn a_program_continues_natively_whenever_the_controller_is_asked_to_end() {
     goes_on(Signal::SIGTERM, "busy", BUSY, &["signals"]);
+}
+
+#[test]
+fn a_program_that_starts_others_continues_whenever_the_controller_is_asked_to_end() {
+    goes_on(Signal::SIGTERM, "spawns", SPAWNS, &["60"]);
+}
+
+#[test]
+fn a_program_that_starts_others_continues_whenever_the_controller_is_killed() {
+    goes_on(Signal::SIGKILL, "spawns", SPAWNS, &["60"]);
 }
 
 #[test]

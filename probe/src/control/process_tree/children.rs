@@ -3,12 +3,11 @@
 use std::path::PathBuf;
 use std::time::Instant;
 
-use nix::sys::wait::WaitPidFlag;
 use nix::unistd::Pid;
 
 use super::super::{AbandonedTags, Start, TagError, Tagged, program_image};
 use super::{ProcessTree, Tracee};
-use crate::ptrace::{self, Child, Process, Status, StopState, resume, wait};
+use crate::ptrace::{self, Child, Process, Status, StopState, Waited, resume, wait_for_stop};
 
 impl ProcessTree<'_> {
     /// Lets the first process continue.
@@ -41,14 +40,16 @@ impl ProcessTree<'_> {
 
     /// How a child is stopped before its first instruction; `None` if it has ended.
     fn first_stop(&mut self, child: Pid) -> Option<StopState> {
-        self.early.remove(&child).or_else(|| match wait(Some(child), WaitPidFlag::__WALL) {
-            Ok(Status::Event(_, _, libc::PTRACE_EVENT_EXIT)) => {
+        self.early.remove(&child).or_else(|| match wait_for_stop(child) {
+            Ok(Waited::Status(Status::Event(_, _, libc::PTRACE_EVENT_EXIT))) => {
                 // The end of the child is handled when it is reported.
                 let _ = resume(child, None);
                 None
             }
-            Ok(Status::Event(..)) => Some(StopState::AtInstruction),
-            Ok(Status::Stopped(_, signal)) => Some(StopState::PendingSignal(signal)),
+            Ok(Waited::Status(Status::Event(..))) => Some(StopState::AtInstruction),
+            Ok(Waited::Status(Status::Stopped(_, signal))) => {
+                Some(StopState::PendingSignal(signal))
+            }
             _ => None,
         })
     }

@@ -1,6 +1,7 @@
 //! Handles processes that end, that cannot be tagged, or that the controller detaches from.
 
 use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
 use nix::sys::wait::WaitPidFlag;
@@ -9,7 +10,12 @@ use nix::unistd::Pid;
 use super::super::TagError;
 use super::super::ending::Ending;
 use super::{ProcessTree, Tracee};
-use crate::ptrace::{self, Process, PtraceError, Status, StopState, wait};
+use crate::ptrace::{
+    self, Process, PtraceError, Status, StopState, is_given_up, wait, wait_for_stop,
+};
+
+/// Pause between two checks whether a process has ended that is about to end.
+const PAUSE: Duration = Duration::from_millis(1);
 
 impl ProcessTree<'_> {
     /// Removes a process from the tree.
@@ -93,8 +99,17 @@ impl ProcessTree<'_> {
         }
     }
 
-    /// Lets all processes continue without tags. Returns how the first process has ended.
+    /// Lets all processes continue without tags. Returns how the first process has ended. Tags stay in processes that
+    /// cannot be stopped, as if the controller had been killed.
     pub fn leave(mut self) -> Result<Ending, TagError> {
+        let left = self.leave_all();
+        if left.is_err() {
+            self.give_up();
+        }
+        left
+    }
+
+    fn leave_all(&mut self) -> Result<Ending, TagError> {
         self.is_leaving = true;
         while let Some(status) = self.pending.pop_front() {
             self.handle_event(status)?;
@@ -122,9 +137,15 @@ impl ProcessTree<'_> {
             self.end(pid, Ending::Detached);
         }
         // The process is about to end.
+        let begin = Instant::now();
         while self.tagged(pid).is_some() {
             // The end of its other threads is reported before its own.
-            match wait(None, WaitPidFlag::__WALL | WaitPidFlag::__WNOTHREAD) {
+            let flags = WaitPidFlag::__WALL | WaitPidFlag::__WNOTHREAD | WaitPidFlag::WNOHANG;
+            match wait(None, flags) {
+                Ok(Status::StillAlive) if is_given_up(begin.elapsed()) => {
+                    return Err(PtraceError::Unstopped(pid).into());
+                }
+                Ok(Status::StillAlive) => std::thread::sleep(PAUSE),
                 Ok(status) => self.handle_event(status)?,
                 Err(Errno::EINTR) => {}
                 Err(_) => self.end(pid, super::UNKNOWN),
@@ -142,12 +163,14 @@ impl ProcessTree<'_> {
         for child in std::mem::take(&mut process.forked) {
             if self.early.remove(&child.pid).is_none() {
                 // The child is stopped, or has ended.
-                let _ = wait(Some(child.pid), WaitPidFlag::__WALL);
+                let _ = wait_for_stop(child.pid);
             }
             let _ = ptrace::detach(child.pid, None);
         }
-        if stopped.is_ok() {
-            let _ = process.detach();
+        match stopped {
+            Ok(()) => drop(process.detach()),
+            Err(PtraceError::Unstopped(_)) => process.release(),
+            Err(_) => {}
         }
     }
 }

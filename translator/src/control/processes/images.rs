@@ -117,7 +117,7 @@ impl Processes<'_> {
             // The first thread may have ended before the others.
             Tracee::Followed(one) => one.tracer.threads.keys().any(shares).then_some(*of),
             Tracee::Native { beside } => shares(of).then_some(*beside),
-            Tracee::Executing => None,
+            Tracee::Executing | Tracee::Released(_) => None,
         })
     }
 

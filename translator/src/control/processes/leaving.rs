@@ -4,7 +4,8 @@ use std::time::{Duration, Instant};
 
 use hmtt_probe::control::Ending;
 use hmtt_probe::ptrace::{
-    PtraceError, SignalNumber, Status, detach, interrupt, is_waitable, thread_group, wait,
+    PtraceError, SignalNumber, Status, detach, interrupt, is_asked_to_end, is_given_up,
+    is_waitable, thread_group, wait, wait_for_stop,
 };
 use nix::errno::Errno;
 use nix::sys::wait::WaitPidFlag;
@@ -17,6 +18,8 @@ use super::{Processes, Tracee};
 /// Longest time for which a native process is waited for until it stops. It may be blocked by a child.
 const PATIENCE: Duration = Duration::from_millis(500);
 const PAUSE: Duration = Duration::from_micros(50);
+/// Why a process is not followed any more after an error, which is reported.
+const FAILED: &str = "an error";
 
 /// The signal that a stopped thread gets when it is resumed.
 fn signal(status: Status) -> Option<SignalNumber> {
@@ -29,17 +32,12 @@ fn signal(status: Status) -> Option<SignalNumber> {
 impl Processes<'_> {
     /// Following a process has failed: it goes on natively, as far as that is possible.
     pub fn fail(&mut self, pid: Pid, error: ControlError) -> Result<(), ControlError> {
-        let (path, follow) = (program(pid), self.options.follow);
         if let Some(followed) = self.followed(pid) {
             followed.is_ending = true;
-            followed.output.take_if(|_| !follow);
+            followed.tracer.left.get_or_insert(FAILED);
         }
-        if follow {
-            self.observer.not_followed(pid, &path, &error);
-            return self.leave(pid);
-        }
-        let _ = self.leave(pid);
-        Err(error)
+        self.observer.not_followed(pid, &program(pid), &error);
+        self.leave(pid)
     }
 
     /// Detaches from a process, which goes on natively unless it is about to end.
@@ -48,6 +46,9 @@ impl Processes<'_> {
         self.release_natives(Some(pid))?;
         let pending = std::mem::take(&mut self.pending);
         for status in pending {
+            if let Some(thread) = status.thread() {
+                self.expect_new(thread, status);
+            }
             let is_own = status.thread().is_some_and(|thread| self.owner(thread) == Some(pid));
             match (self.followed(pid).filter(|_| is_own), status) {
                 (None, _) => self.pending.push_back(status),
@@ -58,6 +59,8 @@ impl Processes<'_> {
                 (Some(followed), _) => drop(followed.tracer.handle(status)),
             }
         }
+        // A thread that has started a child by vfork(2) stops only after that child.
+        self.release_natives(Some(pid))?;
         let Some(followed) = self.followed(pid) else { return Ok(()) };
         if let Some(ending) = followed.tracer.ending {
             self.end(pid, ending);
@@ -69,13 +72,51 @@ impl Processes<'_> {
         self.masks.extend(started.into_iter().map(|(new, mask)| (new, (pid, mask))));
         self.release_forked(pid)?;
         match left {
-            Ok(Left::Detached) => self.end(pid, Ending::Detached),
+            Ok(Left::Detached(unstopped)) => {
+                self.end(pid, Ending::Detached);
+                let is_end = self.is_leaving && !self.is_time_over;
+                if !unstopped.is_empty() && !is_end {
+                    self.tracees.insert(pid, Tracee::Released(unstopped));
+                }
+            }
             Ok(Left::Ending(queued)) => self.pending.extend(queued),
-            Err(error) if !self.options.follow => return Err(error),
             Err(error) => {
+                if let Some(followed) = self.followed(pid) {
+                    followed.tracer.left.get_or_insert(FAILED);
+                    followed.tracer.process.release();
+                }
                 self.observer.not_followed(pid, &program(pid), &error);
                 self.end(pid, Ending::Detached);
                 self.tracees.insert(pid, Tracee::Native { beside: pid });
+            }
+        }
+        Ok(())
+    }
+
+    /// Lets a thread go that was blocked when its process was left, and has stopped or ended now.
+    pub fn handle_released(
+        &mut self,
+        pid: Pid,
+        thread: Pid,
+        status: Status,
+    ) -> Result<(), ControlError> {
+        if let Some(Tracee::Released(threads)) = self.tracees.get_mut(&pid) {
+            threads.remove(&thread);
+            if threads.is_empty() {
+                self.tracees.remove(&pid);
+            }
+        }
+        // It fails if the thread has ended.
+        Ok(detach(thread, signal(status))?)
+    }
+
+    /// Waits until all threads are let go that were blocked, as long as no signal arrives.
+    fn settle_released(&mut self) -> Result<(), ControlError> {
+        while self.tracees.values().any(|tracee| matches!(tracee, Tracee::Released(_))) {
+            match self.next_event()? {
+                Some(status) => self.handle(status)?,
+                None if is_asked_to_end() => return Ok(()),
+                None => std::thread::sleep(PAUSE),
             }
         }
         Ok(())
@@ -97,7 +138,7 @@ impl Processes<'_> {
         }
         followed.tracer.seen.children += forked.len() as u64;
         for child in forked {
-            let _ = wait(Some(child.pid), WaitPidFlag::__WALL);
+            let _ = wait_for_stop(child.pid);
             self.set_mask(child.pid)?;
             let _ = detach(child.pid, None);
         }
@@ -141,7 +182,7 @@ impl Processes<'_> {
         let is_released = |tracee: &Tracee| match tracee {
             Tracee::Native { beside } => of.is_none_or(|pid| pid == *beside),
             Tracee::Executing => of.is_none(),
-            Tracee::Followed(_) => false,
+            Tracee::Followed(_) | Tracee::Released(_) => false,
         };
         let natives = self.tracees.iter().filter(|(_, tracee)| is_released(tracee));
         let natives: Vec<Pid> = natives.map(|(pid, _)| *pid).collect();
@@ -174,20 +215,39 @@ impl Processes<'_> {
                 self.handle(status)?;
             }
             self.release_natives(None)?;
-            let Some(pid) = self.tracees.keys().next().copied() else { return Ok(()) };
+            let mut tracees = self.tracees.iter();
+            let followed = tracees.find(|(_, one)| matches!(one, Tracee::Followed(_)));
+            let Some((pid, _)) = followed.map(|(pid, tracee)| (*pid, tracee)) else {
+                return self.settle_released();
+            };
             self.leave(pid)?;
             // It is about to end. The end of its other threads is reported before its own.
+            let begin = Instant::now();
             while self.followed(pid).is_some() {
-                self.wait_and_handle()?;
+                self.wait_and_handle(pid, begin)?;
             }
         }
     }
 
-    fn wait_and_handle(&mut self) -> Result<(), ControlError> {
+    /// Handles the next event while a process is about to end, since `begin`.
+    fn wait_and_handle(&mut self, pid: Pid, begin: Instant) -> Result<(), ControlError> {
         if let Some(status) = self.pending.pop_front() {
             return self.handle(status);
         }
-        match wait(None, WaitPidFlag::__WALL | WaitPidFlag::__WNOTHREAD) {
+        let flags = WaitPidFlag::__WALL | WaitPidFlag::__WNOTHREAD | WaitPidFlag::WNOHANG;
+        match wait(None, flags) {
+            Ok(Status::StillAlive) if is_given_up(begin.elapsed()) => {
+                self.observer.not_followed(pid, &program(pid), &PtraceError::Unstopped(pid).into());
+                if let Some(followed) = self.followed(pid) {
+                    followed.tracer.left.get_or_insert(FAILED);
+                }
+                self.end(pid, Ending::Detached);
+                Ok(())
+            }
+            Ok(Status::StillAlive) => {
+                std::thread::sleep(PAUSE);
+                Ok(())
+            }
             Ok(status) => self.handle(status),
             Err(Errno::EINTR) => Ok(()),
             Err(Errno::ECHILD) => {

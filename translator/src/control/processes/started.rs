@@ -27,7 +27,7 @@ impl Processes<'_> {
         }
         let is_known = |tracee: &Tracee| match tracee {
             Tracee::Followed(followed) => followed.tracer.threads.contains_key(&thread),
-            Tracee::Executing | Tracee::Native { .. } => false,
+            Tracee::Executing | Tracee::Native { .. } | Tracee::Released(_) => false,
         };
         if self.tracees.contains_key(&thread) || self.tracees.values().any(is_known) {
             return Ok(false);

@@ -1,17 +1,20 @@
 //! Lets a process go on natively.
 
+use std::collections::BTreeSet;
+
 use hmtt_probe::ptrace::{
-    Process, PtraceError, SignalNumber, Status, StopState, interrupt, resume,
+    MayStay, PtraceError, SignalNumber, Status, StopState, interrupt, resume,
 };
 use nix::unistd::Pid;
 
 use super::super::error::ControlError;
+use super::thread::Thread;
 use super::{Tracer, unless_ended};
 
 /// What leaving a process has led to.
 pub enum Left {
-    /// It goes on natively.
-    Detached,
+    /// It goes on natively. These threads did not stop, and are traced until they do or this program ends.
+    Detached(BTreeSet<Pid>),
     /// It has ended, or has executed another program, which is reported later. Events that were received meanwhile.
     Ending(Vec<Status>),
 }
@@ -20,16 +23,22 @@ impl Tracer {
     /// Stops all threads, moves them out of the cache, removes the shared memory and detaches. Children that were started
     /// meanwhile are in [`Process::forked`], at their first stop.
     ///
+    /// A thread that executes original code and is blocked in a system call need not stop: in vfork(2), for a child that
+    /// shares its memory. Others are left if signals end the wait for them: as if the controller had been killed.
+    ///
     /// # Errors
     /// [`ControlError`] if threads cannot be stopped. Those that are in the cache stay there.
     pub fn leave(&mut self) -> Result<Left, ControlError> {
         self.process.queued_events.extend(self.pending.drain(..));
         let mut stopped = std::mem::take(&mut self.process.threads);
         stopped.extend(self.take_waiting());
+        let is_in_call = |one: &Thread| one.is_native && one.call.is_some();
+        let blockable = self.threads.iter().filter(|(_, one)| is_in_call(one));
+        self.process.may_stay = MayStay::Any(blockable.map(|(thread, _)| *thread).collect());
         let stopped = self.process.stop_beside(stopped).map(drop);
         self.end_deferrals()?;
         let is_over = match stopped.and_then(|()| self.finish_call()) {
-            Ok(()) => false,
+            Ok(()) | Err(PtraceError::Unstopped(_)) => false,
             Err(PtraceError::Ended(_)) => true,
             Err(error) => return Err(error.into()),
         };
@@ -45,13 +54,27 @@ impl Tracer {
         for (thread, state) in states {
             unless_ended(self.leave_thread(thread, state))?;
         }
-        self.unmap();
-        let mut process = Process::from_traced(self.process.pid)?;
-        process.threads = std::mem::take(&mut self.process.threads);
-        process.detach()?;
+        let unstopped = std::mem::take(&mut self.process.unstopped);
+        if !self.leave_unstopped(&unstopped) {
+            self.unmap();
+        }
+        self.process.detach_threads()?;
         let rest: Vec<Pid> = self.threads.keys().copied().collect();
         rest.into_iter().for_each(|thread| self.finish_ring(thread, None));
-        Ok(Left::Detached)
+        Ok(Left::Detached(unstopped))
+    }
+
+    /// Ends following threads that did not stop. Returns whether one of them may be in the cache.
+    fn leave_unstopped(&mut self, unstopped: &BTreeSet<Pid>) -> bool {
+        let mut uses_cache = false;
+        for thread in unstopped {
+            let state = self.threads.get(thread);
+            let pointer = state.filter(|one| one.is_native).map(|one| one.pointer);
+            uses_cache |= state.is_some_and(|one| !one.is_native);
+            self.add_processor_time(*thread);
+            self.finish_ring(*thread, pointer);
+        }
+        uses_cache
     }
 
     /// If all threads are at the start or end of a system call, or within one, none can remove the shared memory. One of

@@ -72,10 +72,7 @@ pub fn record(arguments: &RecordArguments, paths: &RecordingPaths) -> Result<Exi
     let process = ptrace::launch(&arguments.program)?;
     let pid = process.pid;
     let followed = control::run(process, &options(signals), &mut Recorder { state: state.clone() });
-    let FirstEnd { ending, goes_on, .. } = followed.inspect_err(|_| {
-        // This process has started the program, and the user did not ask for an unrecorded run.
-        let _ = kill(pid, Signal::SIGKILL);
-    })?;
+    let FirstEnd { ending, goes_on, .. } = followed?;
     let (session, mut missing, children) = {
         let mut state = lock(&state);
         (state.session.take(), std::mem::take(&mut state.missing), state.children)
