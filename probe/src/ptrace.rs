@@ -11,6 +11,7 @@ mod handlers;
 mod inherited;
 mod inject;
 mod launch;
+mod live;
 mod mapped;
 mod maps;
 mod obstacle;
@@ -48,6 +49,7 @@ pub use handlers::HandlerReturn;
 pub use inherited::ignore_file_size_signal;
 pub use inject::set_signal_mask;
 pub use launch::launch;
+pub use live::live_thread;
 pub use mapped::{
     MappedError, RunningMemory, code_files, open as open_mapped, program, program_mapping,
 };
@@ -245,7 +247,12 @@ pub fn parent(pid: Pid) -> Option<Pid> {
 
 /// The tracer of a process; 0 if it has none, `None` if there is no such process.
 pub(crate) fn tracer(pid: Pid) -> Option<Pid> {
-    status_number(pid, "TracerPid:")
+    let of_first = status_number(pid, "TracerPid:")?;
+    match of_first.as_raw() {
+        // A first thread that has ended cannot be traced.
+        0 => status_number(live_thread(pid), "TracerPid:"),
+        _ => Some(of_first),
+    }
 }
 
 /// A number in the `status` file of a thread (proc(5)).
@@ -349,12 +356,12 @@ pub struct Process {
 
 impl Process {
     /// Takes over a process that is already traced, with one thread, which is stopped between two
-    /// instructions.
+    /// instructions. Its memory stays open when its first thread ends before others.
     ///
     /// # Errors
     /// [`PtraceError::System`] if the memory of the process cannot be opened.
     pub fn from_traced(pid: Pid) -> Result<Self, PtraceError> {
-        let path = format!("/proc/{pid}/mem");
+        let path = format!("/proc/{}/mem", live_thread(pid));
         let memory = File::options().read(true).write(true).open(path);
         let memory = memory.map_err(|source| PtraceError::System {
             pid,

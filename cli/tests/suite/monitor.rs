@@ -16,6 +16,7 @@ mod programs;
 mod reports;
 mod selection;
 mod superblocks;
+mod survived;
 mod system_calls;
 mod times;
 

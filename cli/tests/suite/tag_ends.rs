@@ -1,10 +1,10 @@
 //! Tests programs that end unexpectedly: `hmtt tag` ends with their status and has all their counts.
 
 use std::os::unix::process::ExitStatusExt;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
+use crate::scratch;
 use crate::tag::{build, calls, hmtt_tag};
-use crate::{scratch, wait_until};
 
 /// A program that makes steps and ends by a signal to itself, or executes a shell that does.
 const FALLS: &str = r#"
@@ -187,37 +187,4 @@ fn a_program_that_ends_while_tags_are_removed_keeps_its_status() {
             [(Some(0), None), (Some(7), None), (None, Some(libc::SIGINT))].contains(&status);
         assert!(is_one, "{output:?}");
     }
-}
-
-/// Its first thread ends, and another goes on until the input ends.
-const NO_FIRST_THREAD: &str = r#"
-#include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-static void *run(void *unused) {
-    puts("began"); fflush(stdout);
-    while (getchar() != EOF) {}
-    exit(unused ? 1 : 5);
-}
-int main(void) {
-    pthread_t thread;
-    pthread_create(&thread, 0, run, 0);
-    pthread_exit(0);
-}
-"#;
-
-#[test]
-fn a_process_whose_first_thread_has_ended_is_not_called_ended() {
-    let Some(program) = build("tag-no-first-thread", NO_FIRST_THREAD, &[]) else { return };
-    let mut command = Command::new(&program);
-    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
-    wait_until("the first thread has ended", || {
-        std::fs::read_to_string(format!("/proc/{}/stat", child.id())).unwrap().contains(") Z ")
-    });
-    let refused = hmtt_tag(&["attach", &child.id().to_string()]).output().unwrap();
-    let errors = String::from_utf8_lossy(&refused.stderr);
-    assert_eq!(refused.status.code(), Some(1), "{errors}");
-    assert!(errors.contains("its first thread has ended; processes that only"), "{errors}");
-    drop(child.stdin.take());
-    assert_eq!(child.wait().unwrap().code(), Some(5));
 }

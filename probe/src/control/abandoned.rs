@@ -19,7 +19,7 @@ use super::removal::{self, RemainingMemory};
 use super::restorers;
 use super::shared::backing::is_tag_memory;
 use crate::address::RunAddr;
-use crate::ptrace::{Mapping, Process, PtraceError, mappings, tracer};
+use crate::ptrace::{Mapping, Process, PtraceError, live_thread, mappings, tracer};
 use crate::stubs::layout::header;
 use crate::stubs::restorer;
 use records::{Place, Records};
@@ -177,7 +177,7 @@ fn overwritten_restorers(places: &[Place]) -> impl Iterator<Item = RunAddr> {
 
 /// Descriptors of memory shared with tags that a process has open.
 fn descriptors(pid: Pid) -> Vec<u64> {
-    let folder = std::fs::read_dir(format!("/proc/{pid}/fd"));
+    let folder = std::fs::read_dir(format!("/proc/{}/fd", live_thread(pid)));
     let is_shared = |entry: &std::fs::DirEntry| {
         std::fs::read_link(entry.path()).is_ok_and(|path| is_tag_memory(&path))
     };

@@ -96,7 +96,7 @@ fn debug_record(process: &Stopped<'_>) -> Result<Option<RunAddr>, PtraceError> {
         operation: "read the address of its program headers",
         source,
     };
-    let bytes = ptrace::proc::read(process.pid, "auxv").map_err(failed)?;
+    let bytes = ptrace::proc::read(ptrace::live_thread(process.pid), "auxv").map_err(failed)?;
     record_in(process, &bytes)
 }
 

@@ -18,6 +18,7 @@ use rustix::fs::{
 };
 
 use super::Tagged;
+use crate::ptrace::live_thread;
 
 /// Reason why the map cannot be written.
 #[derive(Debug, thiserror::Error)]
@@ -84,7 +85,11 @@ impl PerfMapPlace {
         let name = format!("perf-{}.map", inner.unwrap_or(pid.as_raw().cast_unsigned()));
         let open = || {
             let folder = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-            let root = rustix::fs::open(format!("/proc/{pid}/root"), folder, Mode::empty())?;
+            let root = rustix::fs::open(
+                format!("/proc/{}/root", live_thread(pid)),
+                folder,
+                Mode::empty(),
+            )?;
             openat2(&root, "tmp", folder, Mode::empty(), INSIDE)
         };
         // The kernel reports real, effective, saved and file-system ID.

@@ -23,7 +23,7 @@ pub fn all_processes() -> std::io::Result<Vec<Pid>> {
 pub fn identity(pid: Pid) -> Option<Process> {
     let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
     let comm = fs::read(format!("/proc/{pid}/comm")).ok()?;
-    let exe = fs::read_link(format!("/proc/{pid}/exe")).unwrap_or_default();
+    let exe = fs::read_link(format!("/proc/{}/exe", ptrace::live_thread(pid))).unwrap_or_default();
     Some(Process {
         pid: pid.as_raw() as u32,
         start_ticks: start_ticks(&stat)?,

@@ -10,7 +10,7 @@ use hmtt_format::page_map::{Place, Run};
 use nix::unistd::Pid;
 
 use crate::address::RunAddr;
-use crate::ptrace::present_parts;
+use crate::ptrace::{live_thread, present_parts};
 use crate::stubs::layout::PAGE_BYTES;
 
 /// Bytes of an entry.
@@ -46,7 +46,8 @@ pub struct Pages {
 impl Pages {
     /// Opens the entries of a process.
     pub fn open(pid: Pid) -> io::Result<Self> {
-        Ok(Pages { file: File::open(format!("/proc/{pid}/pagemap"))?, has_scan: true })
+        let file = File::open(format!("/proc/{}/pagemap", live_thread(pid)))?;
+        Ok(Pages { file, has_scan: true })
     }
 
     /// Reads the pages of a mapping with this number.

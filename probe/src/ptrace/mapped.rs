@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 
 use nix::unistd::Pid;
 
-use super::{FileId, Mapping, PtraceError, ReadMemory, mappings};
+use super::{FileId, Mapping, PtraceError, ReadMemory, live_thread, mappings};
 use crate::address::RunAddr;
 use crate::regular_file;
 
@@ -73,7 +73,7 @@ pub enum MappedError {
 /// # Errors
 /// [`PtraceError::System`] if the process has no program that may be read.
 pub fn program(pid: Pid) -> Result<(File, PathBuf), PtraceError> {
-    let link = PathBuf::from(format!("/proc/{pid}/exe"));
+    let link = PathBuf::from(format!("/proc/{}/exe", live_thread(pid)));
     let failed = |source| PtraceError::System { pid, operation: "find its program", source };
     let path = std::fs::read_link(&link).map_err(failed)?;
     let file = regular_file::open(&link).map_err(|source| PtraceError::System {
@@ -86,7 +86,7 @@ pub fn program(pid: Pid) -> Result<(File, PathBuf), PtraceError> {
 
 /// The first executable mapping of a process's program file.
 pub fn program_mapping(pid: Pid, mapped: &[Mapping]) -> Option<&Mapping> {
-    let link = format!("/proc/{pid}/exe");
+    let link = format!("/proc/{}/exe", live_thread(pid));
     let id = std::fs::metadata(&link).ok().map(|status| FileId::from_status(&status));
     let path = std::fs::read_link(&link).ok();
     let code = || mapped.iter().filter(|one| one.executable && one.file.is_some());
@@ -105,7 +105,8 @@ pub fn open(
     mapped: &[Mapping],
     read: impl Fn(RunAddr, &mut [u8]) -> bool,
 ) -> Result<File, MappedError> {
-    let link = format!("/proc/{pid}/map_files/{:x}-{:x}", mapping.start, mapping.end);
+    let thread = live_thread(pid);
+    let link = format!("/proc/{thread}/map_files/{:x}-{:x}", mapping.start, mapping.end);
     match regular_file::open(Path::new(&link)) {
         Ok(file) => return Ok(file),
         Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
@@ -117,7 +118,7 @@ pub fn open(
     }
     let path = mapping.original_path();
     let below = || {
-        let root = regular_file::directory(Path::new(&format!("/proc/{pid}/root")))?;
+        let root = regular_file::directory(Path::new(&format!("/proc/{thread}/root")))?;
         regular_file::open_below(root.as_fd(), &path)
     };
     let (below, ours) = (below(), regular_file::open(&path));
@@ -164,7 +165,8 @@ impl RunningMemory {
     /// # Errors
     /// An [`io::Error`] if this process may not trace it.
     pub fn open(pid: Pid) -> io::Result<Self> {
-        File::open(format!("/proc/{pid}/mem")).map(|file| RunningMemory { pid, file })
+        File::open(format!("/proc/{}/mem", live_thread(pid)))
+            .map(|file| RunningMemory { pid, file })
     }
 }
 

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use nix::unistd::Pid;
 
-use super::{PtraceError, proc};
+use super::{PtraceError, live_thread, proc};
 use crate::address::RunAddr;
 
 /// How the kernel writes a line feed in a path; it writes all other bytes unchanged.
@@ -89,7 +89,11 @@ impl Mapping {
 /// read.
 pub fn mappings(pid: Pid) -> Result<Vec<Mapping>, PtraceError> {
     let failed = |source| PtraceError::System { pid, operation: "read what it has mapped", source };
-    let text = match proc::read(pid, "maps") {
+    let mut text = proc::read(pid, "maps");
+    if text.as_ref().is_ok_and(Vec::is_empty) {
+        text = proc::read(live_thread(pid), "maps");
+    }
+    let text = match text {
         // The file of an ended process is empty.
         Ok(text) if text.is_empty() => return Err(PtraceError::Ended(pid)),
         Err(error) if error.kind() == ErrorKind::NotFound => return Err(PtraceError::Ended(pid)),

@@ -13,7 +13,8 @@ use hmtt_format::escape;
 use nix::errno::Errno;
 use nix::unistd::Pid;
 
-use super::{proc, status_number, tracer};
+use super::wait::is_dead;
+use super::{live_thread, status_number, tracer};
 use crate::elf::script;
 use crate::regular_file;
 
@@ -29,8 +30,6 @@ pub enum Obstacle {
     Thread(Pid),
     /// The process has ended, and its parent has not read its status.
     Zombie,
-    /// The first thread of the process has ended, and others go on.
-    NoFirstThread,
     /// The process is a kernel thread.
     Kernel,
     /// The process is this one itself.
@@ -78,10 +77,6 @@ impl fmt::Display for Obstacle {
             Obstacle::Zombie => {
                 write!(f, "it has ended (a zombie: its parent has not read its status yet)")
             }
-            Obstacle::NoFirstThread => write!(
-                f,
-                "its first thread has ended; processes that only other threads keep alive cannot be tagged"
-            ),
             Obstacle::Kernel => write!(f, "it is a kernel thread, not a program"),
             Obstacle::Ourselves => write!(f, "it is this hmtt itself"),
             Obstacle::Traced(tracer, name) => {
@@ -101,28 +96,13 @@ pub fn obstacle(pid: Pid) -> Option<Obstacle> {
     if process != pid {
         return Some(Obstacle::Thread(process));
     }
-    let state = super::wait::state(pid);
+    let thread = live_thread(pid);
     match tracer(pid) {
-        _ if state.is_none_or(has_ended) => Some(match has_other_threads(pid) {
-            true => Obstacle::NoFirstThread,
-            false => Obstacle::Zombie,
-        }),
-        _ if is_kernel_thread(pid) => Some(Obstacle::Kernel),
+        _ if is_dead(thread) => Some(Obstacle::Zombie),
+        _ if is_kernel_thread(thread) => Some(Obstacle::Kernel),
         Some(tracer) if tracer.as_raw() != 0 => Some(Obstacle::Traced(tracer, command(tracer))),
         _ => None,
     }
-}
-
-/// Whether the state of a thread (proc(5)) is that of one that has ended.
-fn has_ended(state: u8) -> bool {
-    b"ZXx".contains(&state)
-}
-
-/// Whether threads of a process other than the first run.
-fn has_other_threads(pid: Pid) -> bool {
-    let others = proc::threads(pid).unwrap_or_default().into_iter().filter(|one| *one != pid);
-    let mut states = others.filter_map(super::wait::state);
-    states.any(|state| !has_ended(state))
 }
 
 /// Finds the obstacle after the kernel has refused an attempt to trace a process.

@@ -15,8 +15,8 @@ use super::proc::threads;
 use super::stop_thread::{MayStay, StopOutcome};
 use super::wait::{OPTIONS, is_running, restart_thread, resume, wait_for_stop};
 use super::{
-    Process, PtraceError, RiskPolicy, SignalNumber, Status, StopState, Stopped, obstacle, seccomp,
-    wait,
+    Process, PtraceError, RiskPolicy, SignalNumber, Status, StopState, Stopped, live_thread,
+    obstacle, seccomp, wait,
 };
 use crate::address::RunAddr;
 
@@ -151,7 +151,8 @@ impl Process {
         let mut tries = 0;
         loop {
             // Attach first: from then on the number belongs to this process until it is waited for.
-            ptrace::seize(pid, OPTIONS).map_err(|error| PtraceError::refused(pid, error))?;
+            let seized = ptrace::seize(live_thread(pid), OPTIONS);
+            seized.map_err(|error| PtraceError::refused(pid, error))?;
             let mut process = Process::from_traced(pid)?;
             process.threads.clear();
             let stopped = process.stop().map(drop);

@@ -31,7 +31,7 @@ use nix::errno::Errno;
 use nix::unistd::Pid;
 
 use super::seccomp::Call;
-use super::{FileId, Mapping, PtraceError, Stopped, mapped, mappings};
+use super::{FileId, Mapping, PtraceError, Stopped, live_thread, mapped, mappings, proc};
 use crate::address::RunAddr;
 
 pub(super) use resume_code::ResumeCode;
@@ -221,7 +221,7 @@ impl Stopped<'_> {
     /// The program's entry point: it has been executed, and the bytes after it are needed only when
     /// the program ends.
     fn entry(&self) -> Option<RunAddr> {
-        let values = std::fs::read(format!("/proc/{}/auxv", self.pid)).ok()?;
+        let values = proc::read(live_thread(self.pid), "auxv").ok()?;
         let (words, _) = values.as_chunks::<8>();
         let mut pairs = words
             .chunks_exact(2)

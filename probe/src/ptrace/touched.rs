@@ -16,7 +16,7 @@ use std::os::unix::fs::FileExt;
 use nix::unistd::Pid;
 
 use super::search_budget::SearchBudget;
-use super::{Mapping, PtraceError};
+use super::{Mapping, PtraceError, live_thread};
 use crate::address::RunAddr;
 use crate::stubs::layout::PAGE_BYTES;
 
@@ -73,7 +73,8 @@ pub(crate) struct TouchedPages {
 impl TouchedPages {
     /// Opens the page map of a process.
     pub fn open(pid: Pid) -> Self {
-        TouchedPages { file: File::open(format!("/proc/{pid}/pagemap")).ok(), has_scan: true }
+        let file = File::open(format!("/proc/{}/pagemap", live_thread(pid))).ok();
+        TouchedPages { file, has_scan: true }
     }
 
     /// Treats all pages as touched.

@@ -164,7 +164,7 @@ pub(super) fn is_at_exit(thread: Pid) -> bool {
 }
 
 /// Whether a thread has ended.
-fn is_dead(thread: Pid) -> bool {
+pub(super) fn is_dead(thread: Pid) -> bool {
     state(thread).is_none_or(|state| b"ZXx".contains(&state))
 }
 

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use hmtt_probe::address::RunAddr;
 use hmtt_probe::control::Ending;
-use hmtt_probe::ptrace::{Process, PtraceError, Status};
+use hmtt_probe::ptrace::{Process, PtraceError, Status, live_thread};
 use hmtt_probe::selection::Selection;
 use nix::sys::signal::SigSet;
 use nix::unistd::Pid;
@@ -150,7 +150,8 @@ pub(super) struct Seen {
 
 /// The program of a process, for messages.
 pub fn program(pid: Pid) -> PathBuf {
-    std::fs::read_link(format!("/proc/{pid}/exe")).unwrap_or_else(|_| "a program".into())
+    std::fs::read_link(format!("/proc/{}/exe", live_thread(pid)))
+        .unwrap_or_else(|_| "a program".into())
 }
 
 impl Tracer {

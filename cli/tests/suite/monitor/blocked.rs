@@ -34,7 +34,7 @@ const RUNS: [&[&str]; 4] = [
 ];
 
 /// State of the first thread of a process (proc(5), `stat`).
-fn state(process: Pid) -> Option<char> {
+pub fn state(process: Pid) -> Option<char> {
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
     stat.rsplit_once(')')?.1.trim().chars().next()
 }
@@ -46,7 +46,7 @@ fn writes(process: Pid) -> bool {
 }
 
 /// The first child of the first thread of a process.
-fn child_of(process: i32) -> Option<i32> {
+pub fn child_of(process: i32) -> Option<i32> {
     let children = std::fs::read_to_string(format!("/proc/{process}/task/{process}/children"));
     children.unwrap_or_default().split_whitespace().next()?.parse().ok()
 }
@@ -73,7 +73,7 @@ fn blocked_child(command: &mut Child) -> Option<Pid> {
 }
 
 /// Waits until a command ends, which must not last for ever.
-fn end_of(command: &mut Child, words: &[&str]) -> ExitStatus {
+pub fn end_of(command: &mut Child, words: &[&str]) -> ExitStatus {
     let begin = Instant::now();
     loop {
         if let Some(status) = command.try_wait().unwrap() {
@@ -87,12 +87,12 @@ fn end_of(command: &mut Child, words: &[&str]) -> ExitStatus {
     }
 }
 
-fn interrupt(command: &Child) {
+pub fn interrupt(command: &Child) {
     kill(Pid::from_raw(command.id().cast_signed()), Signal::SIGINT).unwrap();
 }
 
 /// Lets the blocked thread go on. Returns what the program prints, to its end.
-fn rest_of(command: &mut Child) -> String {
+pub fn rest_of(command: &mut Child) -> String {
     command.stdin.take().unwrap().write_all(b"x").unwrap();
     let mut text = String::new();
     command.stdout.take().unwrap().read_to_string(&mut text).unwrap();
@@ -107,7 +107,7 @@ fn start(program: &Path, words: &[&str], mode: &str) -> Child {
     command.stderr(Stdio::piped()).spawn().unwrap()
 }
 
-fn error_of(command: &mut Child) -> String {
+pub fn error_of(command: &mut Child) -> String {
     let mut text = String::new();
     let _ = command.stderr.take().map(|mut error| error.read_to_string(&mut text));
     text

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
+use super::survived::SURVIVES;
 use super::{BUSY, SPAWNS, TIMERS, hmtt_monitor};
 use crate::tag::build;
 use crate::{scratch, wait_for};
@@ -33,8 +34,10 @@ fn wait_for_start(monitor: &mut Child, program: &Path) -> Pid {
     let mut child = String::new();
     wait_for(monitor, "the program was started", || {
         child = std::fs::read_to_string(&children).unwrap_or_default().trim().to_owned();
-        let started = std::fs::read_link(format!("/proc/{child}/exe"));
-        started.is_ok_and(|started| started == program)
+        // The first thread may have ended, and others go on.
+        let threads = std::fs::read_dir(format!("/proc/{child}/task")).into_iter().flatten();
+        let mut started = threads.flatten().map(|one| std::fs::read_link(one.path().join("exe")));
+        started.any(|started| started.is_ok_and(|started| started == program))
     });
     Pid::from_raw(child.parse().unwrap())
 }
@@ -111,6 +114,12 @@ fn a_program_that_starts_others_continues_whenever_the_controller_is_asked_to_en
 #[test]
 fn a_program_that_starts_others_continues_whenever_the_controller_is_killed() {
     goes_on(Signal::SIGKILL, "spawns", SPAWNS, &["60"]);
+}
+
+#[test]
+fn a_program_whose_first_thread_ends_continues_whenever_the_controller_ends() {
+    goes_on(Signal::SIGTERM, "survives", SURVIVES, &["20000000"]);
+    goes_on(Signal::SIGKILL, "survives", SURVIVES, &["20000000"]);
 }
 
 #[test]

@@ -136,7 +136,7 @@ impl ProcessTree<'_> {
 
     /// Tags the program of a stopped process with one thread.
     fn tag_now(&mut self, pid: Pid, start: Start, stop_state: StopState) -> Result<(), TagError> {
-        let link = format!("/proc/{pid}/exe");
+        let link = format!("/proc/{}/exe", ptrace::live_thread(pid));
         let program = std::fs::read_link(link).unwrap_or_else(|_| PathBuf::from("a program"));
         match self.tag_program(pid, start, stop_state) {
             Ok(Some(tagged)) => self.tagged_now(tagged),

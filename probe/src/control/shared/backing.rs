@@ -20,7 +20,7 @@ use nix::unistd::Pid;
 
 use crate::address::RunAddr;
 use crate::control::TagError;
-use crate::ptrace::{FileId, PtraceError, Stopped, mappings};
+use crate::ptrace::{FileId, PtraceError, Stopped, live_thread, mappings};
 
 /// Prefix of the names of all such files; 16 hexadecimal digits follow.
 const PREFIX: &str = "hmtt-tag-";
@@ -266,7 +266,8 @@ impl Backing {
     pub fn close(&self, process: &mut Stopped<'_>) -> Result<(), TagError> {
         let operation = "close the shared memory's file";
         process.call((libc::SYS_close, operation), [self.descriptor, 0, 0, 0, 0, 0])?;
-        let link = std::fs::read_link(format!("/proc/{}/fd/{}", self.pid, self.descriptor));
+        let thread = live_thread(self.pid);
+        let link = std::fs::read_link(format!("/proc/{thread}/fd/{}", self.descriptor));
         if link.is_ok_and(|path| is_tag_memory(&path)) {
             return Err(false_answer(self.pid, operation, "success, but it is still open"));
         }
@@ -279,8 +280,13 @@ impl Backing {
 pub(super) fn copy_descriptor(pid: Pid, descriptor: u64) -> io::Result<File> {
     let number = libc::c_int::try_from(descriptor)
         .map_err(|_| io::Error::other(format!("{descriptor} is no descriptor")))?;
+    /// `PIDFD_THREAD` (pidfd_open(2), Linux 6.9).
+    const THREAD: libc::c_int = libc::O_EXCL;
+    // The files of a first thread that has ended are closed, as far as it is concerned.
+    let thread = live_thread(pid);
+    let flags = if thread == pid { 0 } else { THREAD };
     // SAFETY: the arguments are numbers.
-    let process = unsafe { libc::syscall(libc::SYS_pidfd_open, pid.as_raw(), 0) };
+    let process = unsafe { libc::syscall(libc::SYS_pidfd_open, thread.as_raw(), flags) };
     let process = Errno::result(process)? as libc::c_int;
     // SAFETY: the kernel has just created the descriptor, and nothing else uses it.
     let process = unsafe { OwnedFd::from_raw_fd(process) };
