@@ -75,6 +75,7 @@ use crate::ptrace::Process;
 use crate::selection::Selection;
 use crate::stubs::Sink;
 
+pub use abandoned::caches::SAVED_R15;
 pub use abandoned::{AbandonedTags, controller};
 use breakpoint::Breakpoint;
 use budget::Budget;

@@ -1,12 +1,11 @@
 //! `hmtt monitor detach`: moves a process back to its original code.
 
-use anyhow::{Result, bail};
-use hmtt_probe::control::controller;
+use anyhow::Result;
 use nix::unistd::Pid;
 
-use crate::tag::detach::ask;
+use crate::tag::detach::end;
 
-/// End following a process: its threads continue in their original code
+/// End following a process, whether its hmtt still runs or was killed: its threads continue in their original code
 #[derive(clap::Args)]
 pub struct Detach {
     /// Process id
@@ -14,11 +13,7 @@ pub struct Detach {
     pid: i32,
 }
 
-/// Asks the process's controller to detach, and waits until it has.
+/// Asks the process's controller to detach, and waits until it has, or removes what a killed one has left.
 pub fn run(Detach { pid }: &Detach) -> Result<()> {
-    let pid = Pid::from_raw(*pid);
-    match controller(pid)? {
-        Some(tracer) => ask(pid, tracer),
-        None => bail!("process {pid} is not followed"),
-    }
+    end(Pid::from_raw(*pid), "is not followed")
 }

@@ -21,9 +21,14 @@ pub struct Detach {
     pid: i32,
 }
 
-/// Asks the controller to detach, or removes the tags itself if there is no controller.
+/// Ends tagging a process.
 pub fn run(Detach { pid }: &Detach) -> Result<()> {
-    let pid = Pid::from_raw(*pid);
+    end(Pid::from_raw(*pid), "has no tags")
+}
+
+/// Asks the controller of a process to detach, or removes what a killed one has left. `nothing`: what is said of the
+/// process if there is neither.
+pub fn end(pid: Pid, nothing: &str) -> Result<()> {
     match controller(pid)? {
         Some(tracer) => ask(pid, tracer),
         None => {
@@ -32,7 +37,7 @@ pub fn run(Detach { pid }: &Detach) -> Result<()> {
             // Remains of injected calls are removed also if there are no tags.
             let left = abandoned.restore()?;
             if is_nothing {
-                bail!("process {pid} has no tags");
+                bail!("process {pid} {nothing}");
             }
             if !left.is_nothing() {
                 report!("hmtt: warning: {left}");

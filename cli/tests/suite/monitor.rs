@@ -10,6 +10,7 @@ mod crowds;
 mod follow;
 mod forbidden_clock;
 mod kill;
+mod killed;
 mod models;
 mod perf_map;
 mod programs;

@@ -1,12 +1,14 @@
-//! Finds and removes the tags that a killed controller has left in a process, and reports whether a process has a
-//! controller.
+//! Finds and removes the tags, or the code cache, that a killed controller has left in a process, and reports whether a
+//! process has a controller.
 //!
 //! The memory that the process shared with its controller ([`crate::stubs::layout`]) records what was overwritten and
-//! which memory was added; [`records`] reads it. The process may have written anything there.
+//! which memory was added; [`records`] reads it. The process may have written anything there. Code caches overwrite
+//! nothing, but threads may be in them ([`caches`]).
 //!
 //! Invariant: only places whose contents match the record, in the process's own mappings, are changed. The work is
 //! bounded by what the process has mapped, whatever the memory claims.
 
+pub(super) mod caches;
 pub(crate) mod records;
 
 use std::ops::Range;
@@ -22,6 +24,7 @@ use crate::address::RunAddr;
 use crate::ptrace::{Mapping, Process, PtraceError, live_thread, mappings, tracer};
 use crate::stubs::layout::header;
 use crate::stubs::restorer;
+use caches::Caches;
 use records::{Place, Records};
 
 /// How long to wait for a signal handler that has interrupted a stub, and the time between checks.
@@ -37,28 +40,35 @@ pub fn controller(pid: Pid) -> Result<Option<Pid>, PtraceError> {
     Ok(Some(tracer).filter(|tracer| tracer.as_raw() != 0))
 }
 
-/// A process that may have tags without a controller.
+/// A process that may have tags or a code cache without a controller.
 #[derive(Debug)]
 pub struct AbandonedTags {
     process: Process,
+    memory: AbandonedMemory,
+}
+
+/// What a killed controller has left.
+#[derive(Debug)]
+struct AbandonedMemory {
     /// Places that are still overwritten, in the order in which they were overwritten.
     places: Vec<Place>,
     /// Memory areas that hold stubs.
     areas: Vec<Range<RunAddr>>,
     /// Memory that was shared with the controller.
     shared: Vec<Range<RunAddr>>,
+    /// Memory of code caches.
+    caches: Caches,
+    /// Threads whose thread area of a code cache is gone.
+    lost: Vec<Pid>,
     /// Descriptors of the shared memory that were not closed.
     files: Vec<u64>,
     /// Whether no thread may still make a system call of the killed controller, which may map more memory.
     are_sites_left: bool,
 }
 
-impl AbandonedTags {
-    /// Finds the tags in a process whose threads are all stopped.
-    ///
-    /// # Errors
-    /// [`TagError::Ptrace`] if the process cannot be read.
-    pub fn find(mut process: Process) -> Result<Self, TagError> {
+impl AbandonedMemory {
+    /// Finds what is left in a process whose threads are all stopped.
+    fn find(process: &mut Process) -> Result<Self, TagError> {
         let can_call = process.can_call();
         let mut stopped = process.stopped()?;
         // Handlers return to restorers that may still be overwritten.
@@ -71,48 +81,84 @@ impl AbandonedTags {
         let files = descriptors(stopped.pid);
         let mapped = mappings(stopped.pid)?;
         let Records { places, areas, shared, .. } = Records::read(&stopped, &mapped)?;
-        Ok(AbandonedTags { process, places, areas, shared, files, are_sites_left })
+        let caches = Caches::find(&stopped, &mapped);
+        let lost = caches::threads_with_lost_areas(&stopped, &mapped)?;
+        Ok(AbandonedMemory { places, areas, shared, caches, lost, files, are_sites_left })
+    }
+
+    /// Whether nothing was overwritten, mapped or left open.
+    fn is_empty(&self) -> bool {
+        let AbandonedMemory { places, areas, shared, caches, files, .. } = self;
+        [areas.len(), shared.len(), files.len(), places.len()] == [0; 4] && caches.is_empty()
+    }
+}
+
+impl AbandonedTags {
+    /// Finds what is left in a process whose threads are all stopped. They are resumed after an error.
+    ///
+    /// # Errors
+    /// [`TagError::Ptrace`] if the process cannot be read.
+    pub fn find(mut process: Process) -> Result<Self, TagError> {
+        match AbandonedMemory::find(&mut process) {
+            Ok(memory) => Ok(AbandonedTags { process, memory }),
+            Err(error) => {
+                process.release();
+                Err(error)
+            }
+        }
+    }
+
+    /// Whether something may be left in a process whose threads are all stopped; this takes less time than finding it.
+    ///
+    /// # Errors
+    /// [`TagError::Ptrace`] if the process cannot be read.
+    pub fn may_be_in(process: &mut Process) -> Result<bool, TagError> {
+        let pid = process.pid;
+        let mapped = mappings(pid)?;
+        let is_lost = !caches::threads_with_lost_areas(&process.stopped()?, &mapped)?.is_empty();
+        Ok(is_lost || is_tagged(&mapped) || !descriptors(pid).is_empty())
     }
 
     /// Number of places that are overwritten.
     pub fn places(&self) -> usize {
-        self.places.len()
+        self.memory.places.len()
     }
 
-    /// Whether the process has no tags and no memory of tags.
+    /// Whether the process has no tags, no code cache, and no memory of them.
     pub fn is_nothing(&self) -> bool {
-        self.places.is_empty()
-            && self.areas.is_empty()
-            && self.shared.is_empty()
-            && self.files.is_empty()
-            && self.are_sites_left
+        self.memory.is_empty() && self.memory.lost.is_empty() && self.memory.are_sites_left
     }
 
-    /// Removes the tags and detaches from the process. Places in libraries that have been unloaded are left out.
+    /// Removes what is left and detaches from the process. Places in libraries that have been unloaded are left out.
     /// Returns the memory that remains because a thread may return to it.
     ///
     /// # Errors
     /// [`TagError::Ptrace`] if the process cannot be changed.
     pub fn restore(mut self) -> Result<RemainingMemory, TagError> {
-        let left = self.remove_tags()?;
+        let left = self.remove();
         self.process.detach()?;
-        Ok(left)
+        left
     }
 
-    /// Removes the tags with all their memory, and returns the process, whose threads are all stopped.
+    /// Removes what is left with all its memory, and returns the process, whose threads are all stopped.
     ///
     /// # Errors
-    /// [`TagError::StillInUse`] if the memory is still in use after [`PATIENCE`].
-    pub(super) fn take_over(mut self) -> Result<Process, TagError> {
+    /// [`TagError::StillInUse`] if the memory is still in use after a second. The threads are resumed after an error.
+    pub fn take_over(mut self) -> Result<Process, TagError> {
         let start = Instant::now();
         loop {
-            match self.remove_tags()? {
-                RemainingMemory::Nothing => return Ok(self.process),
-                RemainingMemory::Forbidden(error) => return Err(error.into()),
-                RemainingMemory::InUse if start.elapsed() > PATIENCE => {
-                    return Err(TagError::StillInUse(self.process.pid));
+            let error = match self.remove() {
+                Ok(RemainingMemory::Nothing) => return Ok(self.process),
+                Ok(RemainingMemory::Forbidden(error)) => Some(error.into()),
+                Ok(RemainingMemory::InUse) if start.elapsed() > PATIENCE => {
+                    Some(TagError::StillInUse(self.process.pid))
                 }
-                RemainingMemory::InUse => {}
+                Ok(RemainingMemory::InUse) => None,
+                Err(error) => Some(error),
+            };
+            if let Some(error) = error {
+                self.process.release();
+                return Err(error);
             }
             let (pid, risk_policy) = (self.process.pid, self.process.risk_policy);
             self.process.detach()?;
@@ -124,13 +170,18 @@ impl AbandonedTags {
         }
     }
 
-    /// Removes the tags. Returns the memory that remains.
-    fn remove_tags(&mut self) -> Result<RemainingMemory, TagError> {
-        let AbandonedTags { process, places, areas, shared, files, are_sites_left } = self;
+    /// Removes what is left. Returns the memory that remains.
+    fn remove(&mut self) -> Result<RemainingMemory, TagError> {
         // What was begun is completed.
-        let is_nothing = [areas.len(), shared.len(), files.len(), places.len()] == [0; 4];
-        process.may_be_interrupted &= is_nothing;
-        let mut process = process.stopped()?;
+        let is_nothing = self.memory.is_empty();
+        let AbandonedMemory { places, areas, shared, caches, lost, files, are_sites_left } =
+            &mut self.memory;
+        self.process.may_be_interrupted &= is_nothing;
+        let mut process = self.process.stopped()?;
+        for thread in lost.drain(..) {
+            let registers = process.registers(thread)?;
+            process.set_registers(thread, libc::user_regs_struct { gs_base: 0, ..registers })?;
+        }
         if !places.is_empty() {
             for memory in &*shared {
                 // From now on no thread waits for a controller. Writing may fail in damaged memory; the tags are
@@ -165,7 +216,10 @@ impl AbandonedTags {
             }
         }
         files.clear();
-        removal::unmap(&mut process, areas, shared)
+        caches.leave_calls(&process)?;
+        let code = [&areas[..], &caches.code].concat();
+        let data = [&shared[..], &caches.data].concat();
+        removal::unmap(&mut process, &code, &data)
     }
 }
 

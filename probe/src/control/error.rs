@@ -100,7 +100,7 @@ pub enum TagError {
     InTheWay(Pid, RunAddr),
     /// Tags that an earlier controller left are still in use.
     #[error(
-        "process {0}: a signal handler has interrupted tags of an earlier run and has not returned; try again"
+        "process {0}: a thread is in tags or translated code of an earlier hmtt, or a signal handler will return there; try again"
     )]
     StillInUse(Pid),
     /// The code that tags share cannot be generated.

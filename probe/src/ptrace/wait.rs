@@ -115,7 +115,7 @@ pub enum Waited {
     Unstopped,
 }
 
-/// Waits for a thread that is to stop, until signals end that ([`escape`]).
+/// Waits for a thread that is to stop, until signals end that (`escape.rs`).
 ///
 /// # Errors
 /// As [`wait`].
@@ -181,7 +181,7 @@ pub(super) fn state(thread: Pid) -> Option<u8> {
     text.get(after + 2).copied()
 }
 
-/// Waits until a child of this process ends, or two signals ask this program to end, the second one [`escape::LEAST`]
+/// Waits until a child of this process ends, or two signals ask this program to end, the second one two seconds
 /// after the first. Returns its exit status, or the signal that ended it; `None` if it is not a child of this process, or
 /// has not ended.
 pub fn wait_for_end(child: Pid) -> Option<Result<i32, SignalNumber>> {

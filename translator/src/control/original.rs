@@ -1,5 +1,6 @@
 //! Computes the original registers of a thread that was stopped in the cache.
 
+use hmtt_probe::control::SAVED_R15;
 use libc::user_regs_struct;
 
 use crate::layout::area;
@@ -13,6 +14,9 @@ const RAX: u8 = 0;
 pub const R15: u8 = 15;
 /// `orig_rax` of a thread that is in no system call.
 pub const NO_CALL: u64 = u64::MAX;
+
+// Whoever removes a cache without its controller reads that.
+const _: () = assert!(SAVED_R15 == area::save(R15) as u64);
 
 /// Values of `rax` after a system call that the kernel will make again (Linux, `include/linux/errno.h`).
 const RESTARTS: [i64; 4] = [-512, -513, -514, -516];

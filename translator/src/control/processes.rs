@@ -25,7 +25,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use hmtt_probe::control::{Ending, TagError};
+use hmtt_probe::control::{AbandonedTags, Ending, TagError};
 use hmtt_probe::ptrace::{
     Process, PtraceError, RiskPolicy, START_EVENTS, Status, detach, interrupt, is_waitable, resume,
     thread_group, wait, wait_for_signal,
@@ -162,15 +162,28 @@ pub fn run(
     processes.follow(|it| it.start(process, prepared))
 }
 
+/// Removes what a killed controller has left in a process whose threads are stopped.
+fn without_remains(mut process: Process) -> Result<Process, ControlError> {
+    match AbandonedTags::may_be_in(&mut process) {
+        Ok(false) => Ok(process),
+        Ok(true) => Ok(AbandonedTags::find(process)?.take_over()?),
+        Err(error) => {
+            process.release();
+            Err(error.into())
+        }
+    }
+}
+
 /// Follows a process to which this one has attached, and whose threads are stopped, as [`run`] does.
 ///
 /// # Errors
 /// [`ControlError`] if the process cannot be followed. It then runs on natively.
 pub fn attach(
-    mut process: Process,
+    process: Process,
     options: &Options,
     observer: &mut dyn Observer,
 ) -> Result<FirstEnd, ControlError> {
+    let mut process = without_remains(process)?;
     let mut processes = Processes::new(&process, options, observer);
     match processes.prepare(&mut process) {
         Ok(prepared) => processes.follow(|it| it.start(process, prepared)),
