@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rustix::fs::{
     AtFlags, CWD, Dir, Mode, OFlags, Stat, fstat, mkdirat, openat, renameat, statat, unlinkat,
@@ -13,7 +13,7 @@ use rustix::fs::{
 use rustix::io::Errno;
 
 use crate::open::{IDENTIFY, check_name, identify, regular};
-use crate::resolve;
+use crate::resolve::{self, Last};
 use crate::status::{check_one_name, check_own_file, check_owner, check_private, check_regular};
 
 /// Permissions of files for locks.
@@ -42,8 +42,8 @@ impl Folder {
         Ok(Folder { descriptor })
     }
 
-    /// Opens a folder for changing what is in it: links in its path are followed if they belong
-    /// to root or to the effective user.
+    /// Opens a folder for changing what is in it: links are followed if they belong to root or to the
+    /// effective user.
     ///
     /// # Errors
     /// It is no folder, cannot be opened, or a link belongs to a user who is neither root nor the effective user.
@@ -61,13 +61,20 @@ impl Folder {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             opened => return opened,
         }
+        // Without a `/` at the end, so that it ends in a name.
+        let path: &Path = &path.components().collect::<PathBuf>();
         if let Some(around) = path.parent().filter(|around| !around.as_os_str().is_empty()) {
             drop(Folder::create_to_change(around, mode)?);
         }
-        let (descriptor, name) = resolve::last(path)?;
+        let Last { folder: descriptor, name, .. } = resolve::last(path)?;
         let around = Folder { descriptor };
         around.create_folder(&name, mode)?;
         around.folder(Path::new(&name))
+    }
+
+    /// A folder that is open.
+    pub(crate) fn from_descriptor(descriptor: OwnedFd) -> Self {
+        Folder { descriptor }
     }
 
     /// Status of the folder.
@@ -251,8 +258,11 @@ impl Folder {
         check_private(&self.status()?)
     }
 
-    /// A descriptor by which the folder can be listed.
-    fn readable(&self) -> io::Result<File> {
+    /// A descriptor by which the folder can be listed, and its names be made durable.
+    ///
+    /// # Errors
+    /// It may not be read.
+    pub fn readable(&self) -> io::Result<File> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         Ok(openat(self, ".", flags, Mode::empty())?.into())
     }
@@ -270,4 +280,45 @@ fn own_lock(found: BorrowedFd<'_>) -> io::Result<File> {
         rustix::fs::fchmod(&file, mode)?;
     }
     Ok(file)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{MetadataExt, symlink};
+
+    use super::*;
+
+    #[test]
+    fn folders_are_created_as_the_path_names_them() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        symlink("b", at("dangling")).unwrap();
+        for name in ["a/", "a/b/c/", "dangling", "a/./d"] {
+            let created = Folder::create_to_change(&at(name), 0o700).unwrap();
+            let status = at(name).metadata().unwrap();
+            assert_eq!(created.status().unwrap().st_ino, status.ino(), "{name}");
+        }
+        assert!(at("b").is_dir());
+        std::fs::write(at("file"), "").unwrap();
+        assert!(Folder::create_to_change(&at("file"), 0o700).is_err());
+    }
+
+    #[test]
+    fn a_lock_is_a_private_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        let open = Folder::open(folder.path()).unwrap();
+        drop(open.lock_file("lock".as_ref()).unwrap());
+        std::fs::write(at("old"), "").unwrap();
+        drop(open.lock_file("old".as_ref()).unwrap());
+        for name in ["lock", "old"] {
+            assert_eq!(at(name).metadata().unwrap().mode() & 0o777, LOCK_MODE, "{name}");
+        }
+        std::fs::hard_link(at("old"), at("linked")).unwrap();
+        symlink("lock", at("link")).unwrap();
+        std::fs::create_dir(at("folder")).unwrap();
+        for name in ["linked", "link", "folder", "..", "a/b", ""] {
+            assert!(open.lock_file(name.as_ref()).is_err(), "{name}");
+        }
+    }
 }

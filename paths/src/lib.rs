@@ -2,8 +2,10 @@
 //!
 //! ```text
 //! path of the user  -> resolve  each component; links of other users are refused -> Folder, name
+//!                   -> output   the same                                         -> a new file, or an existing one
 //! path below it     -> Folder   one descriptor; no links, no `..`                -> File, Folder
 //! file that is open -> status   type, owner, mode, number of names               -> accepted, or the reason why not
+//! process           -> rights   its user and groups                              -> what is done for it is done with them
 //! ```
 //!
 //! A [`Folder`] is a descriptor, so what its path leads to later does not matter. All operations below it take names, or paths
@@ -17,10 +19,14 @@
 
 mod folder;
 mod open;
+mod output;
 mod resolve;
+mod rights;
 mod status;
 
 pub use folder::Folder;
 pub use open::reopen;
+pub use output::{create, create_or_replace};
 pub use resolve::open_file;
+pub use rights::FileRights;
 pub use status::{check_own_file, check_owner, check_private, effective_user, is_regular};

@@ -56,7 +56,13 @@ pub fn regular(descriptor: BorrowedFd<'_>, access: OFlags) -> io::Result<File> {
     check_regular(&fstat(descriptor)?)?;
     let path = format!("/proc/self/fd/{}", descriptor.as_raw_fd());
     let flags = access | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-    Ok(open(path, flags, Mode::empty())?.into())
+    match open(path, flags, Mode::empty()) {
+        // The file is there: it is identified.
+        Err(Errno::NOENT) => {
+            Err(io::Error::other("cannot be opened without /proc, which is not mounted"))
+        }
+        opened => Ok(opened?.into()),
+    }
 }
 
 /// Opens an open regular file once more for reading, with a position of its own.

@@ -22,14 +22,23 @@ use crate::status::{effective_user, refused};
 /// Most links of a path, as in the kernel.
 const MOST_LINKS: usize = 40;
 
-/// The folder of a path, and the last name in it, which may not exist and is no link: links that it names are followed too.
+/// The last name of a path, in its folder.
+#[derive(Debug)]
+pub(crate) struct Last {
+    pub folder: OwnedFd,
+    pub name: OsString,
+    /// Whether it is a link of /proc to an open file, which the kernel follows.
+    pub is_open_file: bool,
+}
+
+/// The folder of a path, and the last name in it, which may not exist: links that it names are followed too.
 ///
 /// # Errors
 /// A folder cannot be opened, a link belongs to a user who is neither root nor the effective user, or the path can only name a
 /// folder.
-pub(crate) fn last(path: &Path) -> io::Result<(OwnedFd, OsString)> {
+pub(crate) fn last(path: &Path) -> io::Result<Last> {
     let mut walk = Walk::new(path)?;
-    let name = loop {
+    let (name, is_open_file) = loop {
         let Some(name) = walk.rest.pop() else {
             return Err(io::ErrorKind::IsADirectory.into());
         };
@@ -38,12 +47,18 @@ pub(crate) fn last(path: &Path) -> io::Result<(OwnedFd, OsString)> {
             continue;
         }
         match openat(&walk.at, &name, IDENTIFY | OFlags::NOFOLLOW, Mode::empty()) {
-            Ok(last) if is_link(last.as_fd())? => walk.follow(&name, last.as_fd())?,
-            Ok(_) | Err(Errno::NOENT) => break name,
+            Ok(last) if is_link(last.as_fd())? => {
+                check_link(&name, last.as_fd())?;
+                if is_of_proc(last.as_fd())? {
+                    break (name, true);
+                }
+                walk.follow(&name, last.as_fd())?;
+            }
+            Ok(_) | Err(Errno::NOENT) => break (name, false),
             Err(error) => return Err(error.into()),
         }
     };
-    Ok((walk.at, name))
+    Ok(Last { folder: walk.at, name, is_open_file })
 }
 
 /// Opens a regular file of the user for reading, also through links of any user: nothing is written. What is no regular file is
@@ -117,18 +132,13 @@ impl Walk {
 
     /// Replaces a link by what it names.
     fn follow(&mut self, name: &OsStr, link: BorrowedFd<'_>) -> io::Result<()> {
-        let owner = fstat(link)?.st_uid;
-        if owner != 0 && owner != effective_user() {
-            let text =
-                format!("{name:?} is a symbolic link of user {owner}, which is not followed");
-            return Err(refused(text));
-        }
+        check_link(name, link)?;
         self.links += 1;
         if self.links > MOST_LINKS {
             return Err(Errno::LOOP.into());
         }
         // The text of a link in /proc, such as that of a process's root, does not lead where the link leads.
-        if fstatfs(link)?.f_type == PROC_SUPER_MAGIC {
+        if is_of_proc(link)? {
             let flags = IDENTIFY | OFlags::DIRECTORY;
             self.at = openat(&self.at, name, flags, Mode::empty())?;
             return Ok(());
@@ -136,5 +146,57 @@ impl Walk {
         let target = readlinkat(link, "", Vec::new())?;
         self.push(&PathBuf::from(OsString::from_vec(target.into_bytes())));
         Ok(())
+    }
+}
+
+/// Accepts a link of root or of the effective user.
+fn check_link(name: &OsStr, link: BorrowedFd<'_>) -> io::Result<()> {
+    match fstat(link)?.st_uid {
+        0 => Ok(()),
+        owner if owner == effective_user() => Ok(()),
+        owner => {
+            let text =
+                format!("{name:?} is a symbolic link of user {owner}, which is not followed");
+            Err(refused(text))
+        }
+    }
+}
+
+/// Whether a link is one of /proc.
+fn is_of_proc(link: BorrowedFd<'_>) -> io::Result<bool> {
+    Ok(fstatfs(link)?.f_type == PROC_SUPER_MAGIC)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{MetadataExt, lchown, symlink};
+
+    use super::*;
+
+    #[test]
+    fn links_of_other_users_are_refused_and_others_are_followed() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        std::fs::create_dir_all(at("a/b")).unwrap();
+        symlink("a/b", at("link")).unwrap();
+        symlink("../link/../b/./new", at("a/file")).unwrap();
+        symlink("loop", at("loop")).unwrap();
+        let found = last(&at("a/file")).unwrap();
+        assert_eq!(found.name, "new");
+        assert_eq!(fstat(&found.folder).unwrap().st_ino, at("a/b").metadata().unwrap().ino());
+        assert!(super::folder(&at("link")).is_ok());
+        assert!(last(&at("loop")).is_err());
+        assert!(last(&at("a/")).is_err() && last(Path::new("/")).is_err());
+        assert!(last(Path::new("/proc/self/fd/0")).unwrap().is_open_file);
+        if !nix::unistd::geteuid().is_root() {
+            println!("skipped: only root can give links to another user");
+            return;
+        }
+        lchown(at("link"), Some(65534), None).unwrap();
+        for path in ["link", "link/x", "a/file"] {
+            let text = last(&at(path)).unwrap_err().to_string();
+            assert!(text.contains("symbolic link of user 65534"), "{path}: {text}");
+        }
+        assert!(super::folder(&at("link")).is_err());
     }
 }

@@ -16,13 +16,21 @@ const ALLOWED: [(&str, &[&str]); 12] = [
     ("gateware", &["hmtt-format"]),
     ("hmtt-sim", &["hmtt-format", "gateware", "hmtt", "hmtt-probe", "hmtt-translator"]),
     ("hmtt", &["hmtt-format"]),
-    ("hmtt-host", &["hmtt-format", "hmtt"]),
-    ("hmtt-probe", &["hmtt-format"]),
-    ("hmtt-translator", &["hmtt-format", "hmtt-probe"]),
+    ("hmtt-host", &["hmtt-format", "hmtt", "hmtt-paths"]),
+    ("hmtt-probe", &["hmtt-format", "hmtt-paths"]),
+    ("hmtt-translator", &["hmtt-format", "hmtt-paths", "hmtt-probe"]),
     ("hmtt-dataset", &["hmtt-format", "hmtt", "hmtt-paths"]),
     (
         "hmtt-cli",
-        &["hmtt-format", "hmtt", "hmtt-dataset", "hmtt-host", "hmtt-probe", "hmtt-translator"],
+        &[
+            "hmtt-format",
+            "hmtt",
+            "hmtt-dataset",
+            "hmtt-host",
+            "hmtt-paths",
+            "hmtt-probe",
+            "hmtt-translator",
+        ],
     ),
     ("hmtt-test-support", &["hmtt-format", "hmtt"]),
     (
@@ -32,11 +40,12 @@ const ALLOWED: [(&str, &[&str]); 12] = [
 ];
 
 /// The direct dependencies of the receiver, the only program that needs a privilege.
-const RECEIVER: [&str; 16] = [
+const RECEIVER: [&str; 17] = [
     "anyhow",
     "clap",
     "hmtt",
     "hmtt-format",
+    "hmtt-paths",
     "libc",
     "nix",
     "pnet_datalink",
