@@ -1,8 +1,10 @@
 //! Tests `hmtt tag symbols` and `--perf-map`, which name stubs for gdb and perf.
 
+use std::fs::Permissions;
 use std::io::Read;
 use std::ops::Range;
-use std::os::unix::fs::{FileExt, MetadataExt, symlink};
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, symlink};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
@@ -16,6 +18,8 @@ use crate::tag::{build, hmtt_tag};
 use crate::{scratch, skipped};
 
 const SPIN: &str = include_str!("tag_unwind/spin.c");
+/// A user who is not root.
+const NOBODY: u32 = 65534;
 /// Number of instructions that gdb steps through.
 const STEPS: usize = 80;
 
@@ -125,6 +129,32 @@ fn a_perf_map_names_every_stub_until_the_tags_are_removed() {
     kill(Pid::from_raw(controller.id() as i32), Signal::SIGINT).unwrap();
     assert!(controller.wait().unwrap().code().is_some());
     assert!(!map.exists());
+}
+
+#[test]
+fn no_perf_map_is_created_where_the_user_of_the_process_may_not_create_it() {
+    if !nix::unistd::geteuid().is_root() {
+        return skipped("only root follows processes of other users");
+    }
+    let Some(program) = build("tag-perf-map-mounted", SPIN, &[]) else { return };
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).unwrap();
+    // The process has a folder of root as its `/tmp`.
+    let script = r#"mount --bind "$1" /tmp && exec "$2""#;
+    let mut command = Command::new("unshare");
+    command.args(["-U", "-r", "-m", "sh", "-c", script, "sh"]).arg(folder.path()).arg(&program);
+    let command = command.uid(NOBODY).gid(NOBODY).stdout(Stdio::piped());
+    let Ok(mut child) = command.spawn() else { return skipped("no program unshare") };
+    let has_begun = child.stdout.as_mut().unwrap().read_exact(&mut [0; 8]).is_ok();
+    let spinning = Spinning { child, program };
+    if !has_begun {
+        return skipped("another user can make no user namespace here, or not execute the program");
+    }
+    let output = spinning.attach(&["--perf-map"]).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(text.contains("cannot create its /tmp/perf-") && text.contains("denied"), "{text}");
+    assert_eq!(folder.path().read_dir().unwrap().count(), 0, "{text}");
 }
 
 #[test]

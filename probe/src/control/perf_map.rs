@@ -1,21 +1,20 @@
 //! Writes a map of code without a file for `perf` (`tools/perf/Documentation/jit-interface.txt` of Linux):
 //! `/tmp/perf-PID.map`, with first address, size and name of each part, such as the stubs of a function.
 //!
-//! The directory is the process's own `/tmp`, which everyone may write to, and the controller may run as root. So the
-//! file is always created, and nothing that is already there is followed, overwritten or trusted. `perf` reads the file
-//! only if it belongs to the user who runs `perf`, so the file gets the process's user as its owner. Unless it is kept, it
-//! is removed at the end if it is still the same file.
+//! The directory is what the process has at `/tmp`. That is usually a folder that everyone may write to, but a process can mount
+//! any folder there in a namespace of its own, and the controller may run as root. So the file is created and removed with the
+//! process's rights and no capabilities ([`FileRights`]): nothing happens that its user could not do. The file is always created,
+//! and nothing that is already there is followed, overwritten or trusted. `perf` reads the file only if it belongs to the user
+//! who runs `perf`; its owner is the process's user. Unless it is kept, it is removed at the end if it is still the same file.
 
 use std::fs::{File, Permissions};
 use std::io::{self, Write};
-use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 
+use hmtt_paths::{FileRights, Folder, is_regular};
 use nix::unistd::Pid;
-use rustix::fs::{
-    AtFlags, FileType, Gid, Mode, OFlags, ResolveFlags, Stat, Uid, fchown, fstat, openat2, statat,
-    unlinkat,
-};
+use rustix::fs::{Stat, fstat};
 
 use super::Tagged;
 use crate::ptrace::live_thread;
@@ -39,10 +38,9 @@ pub struct PerfMapError {
 #[derive(Debug)]
 pub struct PerfMapPlace {
     pid: Pid,
-    folder: OwnedFd,
+    folder: Folder,
     name: String,
-    user: Option<Uid>,
-    group: Option<Gid>,
+    rights: FileRights,
 }
 
 /// A map that is being written.
@@ -71,10 +69,6 @@ impl WrittenMap {
     }
 }
 
-/// Follow no links: the process may have made them.
-const INSIDE: ResolveFlags =
-    ResolveFlags::IN_ROOT.union(ResolveFlags::NO_SYMLINKS).union(ResolveFlags::NO_MAGICLINKS);
-
 impl PerfMapPlace {
     /// The place for a process that has not ended.
     ///
@@ -84,23 +78,15 @@ impl PerfMapPlace {
         let inner = status(pid, "NSpid:").and_then(|ids| ids.last().copied());
         let name = format!("perf-{}.map", inner.unwrap_or(pid.as_raw().cast_unsigned()));
         let open = || {
-            let folder = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-            let root = rustix::fs::open(
-                format!("/proc/{}/root", live_thread(pid)),
-                folder,
-                Mode::empty(),
-            )?;
-            openat2(&root, "tmp", folder, Mode::empty(), INSIDE)
+            let thread = live_thread(pid);
+            let rights = FileRights::of_process(thread.as_raw())?;
+            let root = Folder::open(Path::new(&format!("/proc/{thread}/root")))?;
+            let folder = rights.act(|| root.folder(Path::new("tmp")))?;
+            Ok((folder, rights))
         };
-        // The kernel reports real, effective, saved and file-system ID.
-        let effective = |name| status(pid, name).and_then(|ids| ids.get(1).copied());
-        let (user, group) =
-            (effective("Uid:").map(Uid::from_raw), effective("Gid:").map(Gid::from_raw));
         match open() {
-            Ok(folder) => Ok(PerfMapPlace { pid, folder, name, user, group }),
-            Err(error) => {
-                Err(PerfMapError { pid, name, operation: "create", source: error.into() })
-            }
+            Ok((folder, rights)) => Ok(PerfMapPlace { pid, folder, name, rights }),
+            Err(source) => Err(PerfMapError { pid, name, operation: "create", source }),
         }
     }
 
@@ -114,11 +100,22 @@ impl PerfMapPlace {
     /// # Errors
     /// [`PerfMapError`] if there is one, or it is not known.
     pub fn check_absent(&self) -> Result<(), PerfMapError> {
-        match statat(&self.folder, self.name.as_str(), AtFlags::SYMLINK_NOFOLLOW) {
-            Err(rustix::io::Errno::NOENT) => Ok(()),
-            Ok(_) => Err(self.error("create", rustix::io::Errno::EXIST)),
+        match self.status() {
+            Ok(None) => Ok(()),
+            Ok(Some(_)) => Err(self.error("create", rustix::io::Errno::EXIST)),
             Err(error) => Err(self.error("create", error)),
         }
+    }
+
+    /// Status of the file that has the name.
+    fn status(&self) -> io::Result<Option<Stat>> {
+        self.rights.act(|| self.folder.status_of(self.name.as_ref()))
+    }
+
+    /// Removes the file that has the name.
+    fn remove(&self) -> Result<(), PerfMapError> {
+        let removed = self.rights.act(|| self.folder.remove_file(self.name.as_ref()));
+        removed.map_err(|error| self.error("remove", error))
     }
 
     /// Removes a regular file of the process's user, which an earlier process with the same number has left.
@@ -126,15 +123,10 @@ impl PerfMapPlace {
     /// # Errors
     /// [`PerfMapError`] if it cannot be removed.
     pub fn remove_old(&self) -> Result<(), PerfMapError> {
-        let name = self.name.as_str();
-        let is_old = statat(&self.folder, name, AtFlags::SYMLINK_NOFOLLOW).is_ok_and(|there| {
-            FileType::from_raw_mode(there.st_mode) == FileType::RegularFile
-                && self.user.is_some_and(|user| user.as_raw() == there.st_uid)
+        let is_old = self.status().is_ok_and(|there| {
+            there.is_some_and(|there| is_regular(&there) && there.st_uid == self.rights.user())
         });
-        if !is_old {
-            return Ok(());
-        }
-        unlinkat(&self.folder, name, AtFlags::empty()).map_err(|error| self.error("remove", error))
+        if is_old { self.remove() } else { Ok(()) }
     }
 
     /// Removes the file that was written for an earlier program of the process, unless it was changed or replaced since.
@@ -142,13 +134,9 @@ impl PerfMapPlace {
     /// # Errors
     /// [`PerfMapError`] if it cannot be removed.
     pub fn remove_written(&self, written: WrittenMap) -> Result<(), PerfMapError> {
-        let name = self.name.as_str();
-        let there = statat(&self.folder, name, AtFlags::SYMLINK_NOFOLLOW);
-        if there.is_ok_and(|there| WrittenMap::new(&there) == written) {
-            let removed = unlinkat(&self.folder, name, AtFlags::empty());
-            removed.map_err(|error| self.error("remove", error))?;
-        }
-        Ok(())
+        let there = self.status().ok().flatten();
+        let is_written = there.is_some_and(|there| WrittenMap::new(&there) == written);
+        if is_written { self.remove() } else { Ok(()) }
     }
 
     /// Creates an empty map.
@@ -156,19 +144,14 @@ impl PerfMapPlace {
     /// # Errors
     /// [`PerfMapError`] if the file cannot be created, for example because it exists.
     pub fn create(self) -> Result<PerfMap, PerfMapError> {
-        let how =
-            OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let mode = Mode::RUSR | Mode::WUSR;
-        let file = openat2(&self.folder, self.name.as_str(), how, mode, INSIDE);
-        let file = File::from(file.map_err(|error| self.error("create", error))?);
-        let map = PerfMap { place: self, file, is_kept: false, pieces: 0 };
-        let place = &map.place;
-        // Whoever may read the process's memory may read its functions' names.
-        let all = Permissions::from_mode(0o644);
-        map.file.set_permissions(all).map_err(|error| place.error("create", error))?;
-        let given = fchown(&map.file, place.user, place.group);
-        given.map_err(|error| place.error("give its user", error))?;
-        Ok(map)
+        let file = self.rights.act(|| {
+            let file = self.folder.create_file(self.name.as_ref(), 0o600)?;
+            // Whoever may read the process's memory may read its functions' names.
+            file.set_permissions(Permissions::from_mode(0o644))?;
+            Ok(file)
+        });
+        let file = file.map_err(|error| self.error("create", error))?;
+        Ok(PerfMap { place: self, file, is_kept: false, pieces: 0 })
     }
 }
 
@@ -222,14 +205,13 @@ impl Drop for PerfMap {
         if self.is_kept {
             return;
         }
-        let PerfMapPlace { folder, name, .. } = &self.place;
-        let there = statat(folder, name.as_str(), AtFlags::SYMLINK_NOFOLLOW);
-        let is_ours = fstat(&self.file).ok().zip(there.ok()).is_some_and(|(ours, there)| {
+        let there = self.place.status().ok().flatten();
+        let is_ours = fstat(&self.file).ok().zip(there).is_some_and(|(ours, there)| {
             (ours.st_dev, ours.st_ino) == (there.st_dev, there.st_ino)
         });
         if is_ours {
             // The file may have been removed meanwhile.
-            let _ = unlinkat(folder, name.as_str(), AtFlags::empty());
+            let _ = self.place.remove();
         }
     }
 }
@@ -243,6 +225,10 @@ fn status(pid: Pid, name: &str) -> Option<Vec<u32>> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::MetadataExt;
+    use std::os::unix::process::CommandExt;
+    use std::process::{Command, Stdio};
+
     use super::*;
 
     #[test]
@@ -268,5 +254,64 @@ mod tests {
         assert!(!path.exists());
         drop(PerfMap::create(Pid::this()).unwrap());
         assert!(!path.exists());
+    }
+
+    /// A child process, which is ended.
+    struct Child(std::process::Child);
+
+    impl Child {
+        /// Starts a program as a user who is not root, and waits until it prints a line.
+        fn start(command: &mut Command) -> Option<Child> {
+            let command = command.uid(65534).gid(65534).stdout(Stdio::piped());
+            let mut child = Child(command.spawn().ok()?);
+            let mut line = String::new();
+            let output = child.0.stdout.as_mut()?;
+            std::io::BufRead::read_line(&mut std::io::BufReader::new(output), &mut line).ok()?;
+            (line == "began\n").then_some(child)
+        }
+
+        fn pid(&self) -> Pid {
+            Pid::from_raw(self.0.id().cast_signed())
+        }
+    }
+
+    impl Drop for Child {
+        fn drop(&mut self) {
+            let _ = self.0.kill();
+            let _ = self.0.wait();
+        }
+    }
+
+    #[test]
+    fn a_map_is_created_where_the_user_of_the_process_may_create_it() {
+        if !nix::unistd::geteuid().is_root() {
+            println!("skipped: only root follows processes of other users");
+            return;
+        }
+        let mut command = Command::new("sh");
+        let child = Child::start(command.args(["-c", "echo began; exec sleep 600"])).unwrap();
+        let map = PerfMap::create(child.pid()).unwrap();
+        let path = Path::new("/tmp").join(&map.place.name);
+        let status = path.metadata().unwrap();
+        assert_eq!((status.uid(), status.gid(), status.mode() & 0o777), (65534, 65534, 0o644));
+        drop(map);
+        assert!(!path.exists());
+        // A folder of root at the same path, in a namespace of the process's own.
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).unwrap();
+        let script = "mount --bind \"$1\" /tmp && echo began && exec sleep 600";
+        let mut command = Command::new("unshare");
+        command.args(["-U", "-r", "-m", "sh", "-c", script, "sh"]).arg(folder.path());
+        let Some(child) = Child::start(&mut command) else {
+            println!("skipped: no user namespaces");
+            return;
+        };
+        let error = PerfMap::create(child.pid()).unwrap_err();
+        assert_eq!(error.source.kind(), io::ErrorKind::PermissionDenied);
+        let name = PerfMapPlace::new(child.pid()).unwrap().name;
+        std::fs::write(folder.path().join(&name), "of root").unwrap();
+        std::os::unix::fs::chown(folder.path().join(&name), Some(65534), None).unwrap();
+        assert!(PerfMapPlace::new(child.pid()).unwrap().remove_old().is_err());
+        assert!(folder.path().join(&name).exists());
     }
 }
