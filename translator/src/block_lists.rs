@@ -4,19 +4,15 @@
 //! A list names addresses only: code always comes from the process. Lists are optional: what cannot be read or written is
 //! left out.
 
-use std::fs::{DirBuilder, File};
+use std::ffi::OsStr;
 use std::io::{self, Read, Write};
-use std::os::fd::OwnedFd;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use hmtt_format::block_list::{BLOCK_BYTES, HEADER_BYTES, ListedBlock, MOST_BLOCKS, header, parse};
-use nix::unistd::geteuid;
-use rustix::fs::{
-    AtFlags, Dir, FileType, Mode, OFlags, fstat, open, openat, renameat, statat, unlinkat,
-};
+use hmtt_paths::{Folder, check_owner, check_private, is_regular};
+use rustix::fs::OFlags;
 
 /// End of the names of lists, and of those that are being written.
 const SUFFIX: &str = ".blocks";
@@ -29,12 +25,12 @@ const WRITING: Duration = Duration::from_secs(3_600);
 const ID_BYTES: usize = 64;
 /// Permissions of the folder and of lists: of the user alone.
 const FOLDER_MODE: u32 = 0o700;
-const LIST_MODE: Mode = Mode::RUSR.union(Mode::WUSR);
+const LIST_MODE: u32 = 0o600;
 
 /// A folder of lists. It is opened once, so what its path leads to later does not matter.
 #[derive(Debug)]
 pub struct BlockLists {
-    folder: OwnedFd,
+    folder: Folder,
 }
 
 /// What a list is about: the blocks of a file that runs of a program have executed.
@@ -59,22 +55,35 @@ impl ListName<'_> {
 }
 
 impl BlockLists {
-    /// Opens a folder of lists, which is created if it does not exist.
+    /// Opens a folder of lists that the user has named. It is created if it does not exist.
     ///
     /// # Errors
-    /// The folder cannot be created or opened, belongs to another user, or can be written by others.
+    /// The folder cannot be created or opened, is a link, belongs to another user, or can be written by others.
     pub fn open(folder: &Path) -> io::Result<Self> {
-        DirBuilder::new().recursive(true).mode(FOLDER_MODE).create(folder)?;
-        let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let folder = open(folder, flags, Mode::empty())?;
-        let status = fstat(&folder)?;
-        let by_others = Mode::WGRP | Mode::WOTH;
-        if status.st_uid != geteuid().as_raw()
-            || Mode::from_raw_mode(status.st_mode).intersects(by_others)
-        {
+        let name = folder.file_name().ok_or(io::ErrorKind::InvalidInput)?;
+        let around = folder.parent().unwrap_or(Path::new(""));
+        let around = Folder::create_to_change(around, FOLDER_MODE)?;
+        let folder = enter(&around, name)?;
+        check_private(&folder.status()?).map_err(|_| {
             let why = "it belongs to another user, or others can write to it";
-            return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
+            io::Error::new(io::ErrorKind::PermissionDenied, why)
+        })?;
+        Ok(BlockLists { folder })
+    }
+
+    /// Opens a folder of lists below a folder of the user, such as `.cache/hmtt/blocks` in the home directory. Folders are
+    /// created in what is the user's own: a process of root with the home directory of another user would leave there what
+    /// that user cannot remove, where that user chooses.
+    ///
+    /// # Errors
+    /// One of the folders belongs to another user, is a link, or cannot be created or opened; or others can write to the last.
+    pub fn open_below(home: &Path, path: &Path) -> io::Result<Self> {
+        let mut folder = Folder::open_to_change(home)?;
+        check_owner(&folder.status()?)?;
+        for name in path {
+            folder = enter(&folder, name)?;
         }
+        check_private(&folder.status()?)?;
         Ok(BlockLists { folder })
     }
 
@@ -87,11 +96,9 @@ impl BlockLists {
     /// Reads a file of this user.
     fn read_own(&self, name: &str) -> io::Result<Vec<u8>> {
         const LARGEST: u64 = (HEADER_BYTES + BLOCK_BYTES * MOST_BLOCKS) as u64;
-        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        let file = File::from(openat(&self.folder, name, flags, Mode::empty())?);
+        let file = self.folder.own_file(name.as_ref(), OFlags::RDONLY)?;
         let status = file.metadata()?;
-        let is_own = status.is_file() && status.uid() == geteuid().as_raw();
-        if !is_own || status.len() > LARGEST {
+        if status.len() > LARGEST {
             return Err(io::ErrorKind::InvalidData.into());
         }
         let mut bytes = Vec::with_capacity(status.len() as usize);
@@ -114,12 +121,12 @@ impl BlockLists {
         let number = WRITTEN.fetch_add(1, Ordering::Relaxed);
         let new = format!("{stem}.{}.{time}.{number}{NEW_SUFFIX}", std::process::id());
         let list = stem + SUFFIX;
-        let is_first = statat(&self.folder, &list, AtFlags::SYMLINK_NOFOLLOW).is_err();
-        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
-        let mut file = File::from(openat(&self.folder, &new, flags, LIST_MODE)?);
-        let rename = || Ok(renameat(&self.folder, &new, &self.folder, &list)?);
+        let (new, list) = (OsStr::new(&new), OsStr::new(&list));
+        let is_first = self.folder.status_of(list)?.is_none();
+        let mut file = self.folder.create_file(new, LIST_MODE)?;
+        let rename = || self.folder.rename(new, &self.folder, list);
         file.write_all(&bytes).and_then(|()| rename()).inspect_err(|_| {
-            let _ = unlinkat(&self.folder, &new, AtFlags::empty());
+            let _ = self.folder.remove_file(new);
         })?;
         if is_first { self.remove_old() } else { Ok(()) }
     }
@@ -128,26 +135,29 @@ impl BlockLists {
     fn remove_old(&self) -> io::Result<()> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let mut lists = Vec::new();
-        for entry in Dir::read_from(&self.folder)? {
-            let entry = entry?;
-            let Ok(name) = entry.file_name().to_str() else { continue };
-            let status = statat(&self.folder, name, AtFlags::SYMLINK_NOFOLLOW)?;
-            if FileType::from_raw_mode(status.st_mode) != FileType::RegularFile {
+        for name in self.folder.names()? {
+            let Some(name) = name.to_str() else { continue };
+            let Some(status) = self.folder.status_of(name.as_ref())?.filter(is_regular) else {
                 continue;
-            }
+            };
             let written = Duration::from_secs(status.st_mtime.max(0) as u64);
             if is_list(name, SUFFIX) {
                 lists.push((written, name.to_owned()));
             } else if is_list(name, NEW_SUFFIX) && written + WRITING < now {
-                unlinkat(&self.folder, name, AtFlags::empty())?;
+                self.folder.remove_file(name.as_ref())?;
             }
         }
         lists.sort();
         let surplus = lists.len().saturating_sub(MOST_LISTS);
-        let remove =
-            |(_, name): &(Duration, String)| unlinkat(&self.folder, name, AtFlags::empty());
-        Ok(lists[..surplus].iter().try_for_each(remove)?)
+        let remove = |(_, name): &(Duration, String)| self.folder.remove_file(name.as_ref());
+        lists[..surplus].iter().try_for_each(remove)
     }
+}
+
+/// Enters a folder of the user, which is created if it does not exist.
+fn enter(around: &Folder, name: &OsStr) -> io::Result<Folder> {
+    around.create_folder(name, FOLDER_MODE)?;
+    around.own_folder(Path::new(name))
 }
 
 /// Whether a file has the name of a list with this end: build identifiers, and numbers of a new one.
@@ -159,7 +169,8 @@ fn is_list(name: &str, suffix: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::{PermissionsExt, symlink};
+    use std::fs::File;
+    use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 
     use super::*;
 
@@ -203,6 +214,8 @@ mod tests {
         symlink(folder.path().join("list"), path("-02.blocks")).unwrap();
         nix::unistd::mkfifo(&path("-03.blocks"), nix::sys::stat::Mode::S_IRWXU).unwrap();
         std::fs::write(path("-04.blocks"), &list).unwrap();
+        let private = std::fs::Permissions::from_mode(0o600);
+        std::fs::set_permissions(path("-04.blocks"), private).unwrap();
         let found: Vec<usize> = (1..=4).map(|id| lists.read(name(&[], &[id])).len()).collect();
         assert_eq!(found, [0, 0, 0, 1]);
     }
@@ -239,5 +252,26 @@ mod tests {
         assert!(others.iter().all(|other| folder.path().join(other).exists()));
         let last = (MOST_LISTS as u16 + 2).to_be_bytes();
         assert_eq!(lists.read(name(&[7], &last)).len(), 1);
+    }
+
+    #[test]
+    fn folders_below_a_home_are_own_and_no_links() {
+        let home = tempfile::tempdir().unwrap();
+        let open = || BlockLists::open_below(home.path(), Path::new(".cache/hmtt"));
+        open().unwrap();
+        let cache = home.path().join(".cache");
+        assert_eq!(cache.metadata().unwrap().mode() & 0o777, 0o700);
+        std::fs::remove_dir_all(&cache).unwrap();
+        let elsewhere = tempfile::tempdir().unwrap();
+        symlink(elsewhere.path(), &cache).unwrap();
+        assert!(open().is_err());
+        assert_eq!(elsewhere.path().read_dir().unwrap().count(), 0);
+        std::fs::remove_file(&cache).unwrap();
+        if std::os::unix::fs::chown(home.path(), Some(65534), None).is_err() {
+            println!("skipped: only root can give a folder to another user");
+            return;
+        }
+        assert!(open().is_err());
+        assert!(!cache.exists());
     }
 }

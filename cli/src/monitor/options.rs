@@ -1,6 +1,6 @@
 //! Options of `hmtt monitor run` and `attach`: what is recorded, and where the counts are written.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
@@ -120,7 +120,10 @@ impl MonitorOptions {
             Some(folder) => BlockLists::open(folder)
                 .map(Some)
                 .with_context(|| format!("cannot keep lists of blocks in {}", shown(folder))),
-            None => Ok(default_folder().and_then(|folder| BlockLists::open(&folder).ok())),
+            None => {
+                Ok(default_folder()
+                    .and_then(|(home, path)| BlockLists::open_below(&home, &path).ok()))
+            }
         }
     }
 
@@ -187,11 +190,18 @@ impl MonitorOptions {
 }
 
 /// The folder for lists of executed blocks below the user's cache folder (XDG Base Directory Specification).
-fn default_folder() -> Option<PathBuf> {
+fn default_folder() -> Option<(PathBuf, PathBuf)> {
     let absolute =
         |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    let cache = absolute("XDG_CACHE_HOME").or_else(|| Some(absolute("HOME")?.join(".cache")));
-    cache.map(|cache| cache.join("hmtt/blocks"))
+    let Some(cache) = absolute("XDG_CACHE_HOME") else {
+        return Some((absolute("HOME")?, ".cache/hmtt/blocks".into()));
+    };
+    match (cache.parent(), cache.file_name()) {
+        (Some(around), Some(name)) if !cache.exists() => {
+            Some((around.to_owned(), Path::new(name).join("hmtt/blocks")))
+        }
+        _ => Some((cache, "hmtt/blocks".into())),
+    }
 }
 
 /// Prints a line of progress.

@@ -10,6 +10,7 @@ use hmtt_format::block_list::{ListedBlock, header, parse};
 use serde_json::Value;
 
 use super::counts::LOOPS;
+use crate::skipped;
 use crate::tag::build;
 
 /// Runs a program with lists in a folder.
@@ -145,4 +146,39 @@ fn without_a_place_there_are_no_lists() {
         folder.display()
     );
     assert_eq!(error.lines().next(), Some(&*expected));
+}
+
+/// Names in a folder.
+fn names(folder: &Path) -> Vec<String> {
+    let entries = folder.read_dir().unwrap();
+    entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+}
+
+#[test]
+fn lists_are_kept_only_below_a_home_of_the_user() {
+    let Some(program) = loops("home") else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let run_at_home = |home: &Path| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_hmtt"));
+        command.env("HOME", home).env_remove("XDG_CACHE_HOME");
+        command.args(["monitor", "run", "--overwrite", "-o", "/dev/null", "--"]).arg(&program);
+        let output = command.output().unwrap();
+        assert_eq!(output.status.code(), Some(7), "{}", String::from_utf8_lossy(&output.stderr));
+    };
+    let at = |name: &str| folder.path().join(name);
+    for name in ["own", "link", "other", "elsewhere"] {
+        std::fs::create_dir(at(name)).unwrap();
+    }
+    run_at_home(&at("own"));
+    assert!(!names(&at("own/.cache/hmtt/blocks")).is_empty());
+    assert_eq!(at("own/.cache").metadata().unwrap().permissions().mode() & 0o777, 0o700);
+    std::os::unix::fs::symlink(at("elsewhere"), at("link/.cache")).unwrap();
+    run_at_home(&at("link"));
+    assert_eq!(names(&at("elsewhere")), [""; 0]);
+    if !nix::unistd::Uid::effective().is_root() {
+        return skipped("only root can give a folder to another user");
+    }
+    std::os::unix::fs::chown(at("other"), Some(65534), None).unwrap();
+    run_at_home(&at("other"));
+    assert_eq!(names(&at("other")), [""; 0]);
 }
