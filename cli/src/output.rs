@@ -1,6 +1,6 @@
 //! Opens the output of a trace and writes captures to it.
 
-use std::fs::{File, Metadata, OpenOptions};
+use std::fs::{File, Metadata};
 use std::io::{self, ErrorKind, IsTerminal, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -30,17 +30,17 @@ pub fn open(
     Ok((path.display().to_string(), Box::new(create(path, force)?)))
 }
 
-/// Creates a file; an existing file is an error unless `force`.
+/// Permissions of outputs, less those that the umask takes away.
+pub const MODE: u32 = 0o666;
+
+/// Creates a file; an existing file is an error unless `force`. Links of other users are not followed.
 pub fn create(path: &Path, force: bool) -> Result<File> {
     let name = path.display();
-    let mut options = OpenOptions::new();
-    options.write(true).truncate(true);
-    if force {
-        options.create(true)
-    } else {
-        options.create_new(true)
+    let opened = match force {
+        true => hmtt_paths::create_or_replace(path, MODE),
+        false => hmtt_paths::create(path, MODE),
     };
-    match options.open(path) {
+    match opened {
         Err(error) if error.kind() == ErrorKind::AlreadyExists && path.is_dir() => {
             bail!("{name} is a directory; name a file in it")
         }

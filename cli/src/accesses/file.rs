@@ -1,12 +1,12 @@
 //! Writes a file whole or not at all.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
-use crate::output::is_same_file;
+use crate::output::{MODE, is_same_file};
 
 /// Refuses a file that exists, unless it is to be overwritten; and a directory.
 pub fn check(path: &Path, force: bool) -> Result<()> {
@@ -54,7 +54,7 @@ fn beside(path: &Path) -> Result<(PathBuf, File)> {
         hidden.push(name);
         hidden.push(format!(".{}-{number}", std::process::id()));
         let beside = path.with_file_name(hidden);
-        match OpenOptions::new().write(true).create_new(true).open(&beside) {
+        match hmtt_paths::create(&beside, MODE) {
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
             opened => {
                 let file = opened.with_context(|| format!("cannot create {}", beside.display()))?;
@@ -66,14 +66,16 @@ fn beside(path: &Path) -> Result<(PathBuf, File)> {
 }
 
 /// Writes a file. Another file that has appeared under its name stays, unless it is to be overwritten. What is no ordinary
-/// file, such as a pipe or a link, is written to and not replaced.
+/// file, such as a pipe or a link, is written to and not
+/// replaced, unless it is a link or pipe of another user.
 ///
 /// # Errors
 /// The file could not be written. Nothing half written is left.
 pub fn write(path: &Path, bytes: &[u8], force: bool) -> Result<()> {
     let failed = || format!("cannot write {}", path.display());
     if path.symlink_metadata().is_ok_and(|found| force && !found.is_file()) {
-        return fs::write(path, bytes).with_context(failed);
+        let mut file = hmtt_paths::create_or_replace(path, MODE).with_context(failed)?;
+        return file.write_all(bytes).with_context(failed);
     }
     let (beside, mut file) = beside(path)?;
     let written = file.write_all(bytes).and_then(|()| match force {

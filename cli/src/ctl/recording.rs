@@ -202,7 +202,7 @@ impl Copy {
         let mut partial = path.as_os_str().to_owned();
         partial.push(".part");
         let partial = PathBuf::from(partial);
-        let file = File::create_new(&partial)
+        let file = hmtt_paths::create(&partial, crate::output::MODE)
             .with_context(|| format!("cannot create {}", partial.display()))?;
         let copy = Copy { path, partial, writer: BufWriter::new(file) };
         if let Some(permissions) = permissions {

@@ -10,7 +10,7 @@ use hmtt_format::record::{PageRun, TagSource, WordRecord};
 use hmtt_test_support::programs::transcript;
 
 use crate::card::Card;
-use crate::{capture, capture_file, hmtt, scratch};
+use crate::{capture, capture_file, hmtt, scratch, skipped};
 
 /// Returns the frames of a session with an item of every kind, including two gaps.
 fn sample() -> Vec<Vec<u8>> {
@@ -157,6 +157,33 @@ fn decode_overwrites_only_with_force() {
     assert_eq!(forced.status.code(), Some(3));
     let printed = hmtt(&["decode", text(&file), "--format", "csv"]).stdout;
     assert!(fs::read(&existing).unwrap() == printed);
+}
+
+#[test]
+fn outputs_follow_no_link_of_another_user() {
+    if !nix::unistd::geteuid().is_root() {
+        return skipped("only root can give a link to another user");
+    }
+    let file = capture_file("foreign-link.pcapng", &sample());
+    let (folder, precious) = (scratch("foreign-links"), scratch("foreign-link.csv"));
+    fs::write(&precious, "precious").unwrap();
+    let _ = fs::remove_dir_all(&folder);
+    fs::create_dir(&folder).unwrap();
+    for (name, target) in [("file", &precious), ("folder", &folder)] {
+        std::os::unix::fs::symlink(target, folder.join(name)).unwrap();
+        std::os::unix::fs::lchown(folder.join(name), Some(65534), None).unwrap();
+    }
+    for name in ["file", "folder/new"] {
+        let output = folder.join(name);
+        for command in [&["decode", "-f", "-o"][..], &["report", "-f", "-o"]] {
+            let refused = hmtt(&[command, &[text(&output), text(&file)]].concat());
+            let error = String::from_utf8(refused.stderr).unwrap();
+            assert!(error.contains("symbolic link of user 65534"), "{command:?}: {error}");
+            assert_eq!(refused.status.code(), Some(1));
+        }
+    }
+    assert_eq!(fs::read_to_string(&precious).unwrap(), "precious");
+    assert!(!folder.join("new").exists());
 }
 
 #[test]

@@ -12,8 +12,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use hmtt_paths::Folder;
 use rustix::fs::{
-    AtFlags, CWD, Dir, FileType, FlockOperation, Mode, OFlags, Stat, flock, fstat, openat, statat,
+    AtFlags, Dir, FileType, FlockOperation, Mode, OFlags, Stat, flock, fstat, openat, statat,
     unlinkat,
 };
 use rustix::io::Errno;
@@ -67,14 +68,13 @@ fn split(path: &Path) -> Option<(&Path, &OsStr)> {
 }
 
 impl Directory {
-    /// Opens a directory by its path. An empty path is the working directory.
+    /// Opens a directory by its path. An empty path is the working directory. Links in the path are followed if they belong
+    /// to root or to the effective user.
     ///
     /// # Errors
-    /// If it is not a directory, or cannot be opened.
+    /// If it is not a directory, cannot be opened, or is behind a link of another user.
     pub fn open(path: &Path) -> io::Result<Self> {
-        let at = if path.as_os_str().is_empty() { Path::new(".") } else { path };
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let descriptor = File::from(openat(CWD, at, flags, Mode::empty())?);
+        let descriptor = Folder::open_to_change(path)?.readable()?;
         Ok(Directory { path: path.into(), descriptor })
     }
 
@@ -278,4 +278,26 @@ pub enum Removal {
     Live,
     /// The name no longer names the file, or no file at all.
     Gone,
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{lchown, symlink};
+
+    use super::*;
+
+    #[test]
+    fn a_link_of_another_user_to_the_directory_is_not_followed() {
+        let folder = tempfile::tempdir().unwrap();
+        let link = folder.path().join("link");
+        symlink(folder.path(), &link).unwrap();
+        assert!(Directory::open(&link).is_ok());
+        if !nix::unistd::geteuid().is_root() {
+            println!("skipped: only root can give links to another user");
+            return;
+        }
+        lchown(&link, Some(65534), None).unwrap();
+        let error = Directory::open(&link).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::PermissionDenied);
+    }
 }

@@ -4,7 +4,6 @@
 //! asked for. PNG is drawn from the SVG. Its texts need a font of the system; without one it is refused, because charts
 //! without numbers are of no use.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -18,6 +17,8 @@ use crate::accesses::file;
 
 /// Pixels of a PNG for one of CSS: 288 in an inch.
 const SCALE: f32 = 3.0;
+/// Permissions of created directories, less those that the umask takes away.
+const FOLDER_MODE: u32 = 0o777;
 /// Fonts that are preferred, because they have all letters of charts and are usual.
 const FONTS: [&str; 5] = ["DejaVu Sans", "Liberation Sans", "Noto Sans", "Arial", "Helvetica"];
 
@@ -109,7 +110,7 @@ pub fn draw(
 /// # Errors
 /// A file could not be written. Those before it are there, and whole.
 pub fn write(directory: &Path, images: &[Image], force: bool) -> Result<()> {
-    fs::create_dir_all(directory)
+    hmtt_paths::Folder::create_to_change(directory, FOLDER_MODE)
         .with_context(|| format!("cannot create {}", directory.display()))?;
     images.iter().try_for_each(|image| file::write(&image.path, &image.bytes, force))
 }
