@@ -1,6 +1,7 @@
 //! Tests data sets that somebody else has made or can change: nothing outside of them is opened, changed or waited for.
 
-use std::os::unix::fs::symlink;
+use std::fs::Permissions;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 use std::time::Duration;
@@ -51,6 +52,11 @@ impl Set {
         std::fs::write(self.path(".staging/1-1.lock"), "").unwrap();
         std::fs::write(self.path(STAGED).join("0"), "staged").unwrap();
         std::fs::write(self.path(STAGED).join("journal"), journal.to_string()).unwrap();
+        // Whatever the umask is.
+        for (name, mode) in [("", 0o755), ("0", 0o644), ("journal", 0o644)] {
+            let path = self.path(STAGED).join(name);
+            std::fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+        }
     }
 }
 
@@ -181,7 +187,7 @@ fn a_folder_of_another_user_is_read_and_never_changed() {
     let part = visible(&set.root).into_keys().next().unwrap();
     set.leave(&serde_json::json!([{"remove": {"path": part}}]));
     let journal = set.path(STAGED).join("journal");
-    std::fs::set_permissions(journal, std::os::unix::fs::PermissionsExt::from_mode(0o666)).unwrap();
+    std::fs::set_permissions(journal, Permissions::from_mode(0o666)).unwrap();
     assert_unchanged(&set, &files(&set.root));
 }
 

@@ -213,12 +213,7 @@ async fn hash_of(input: &mut tokio::fs::File) -> io::Result<blake3::Hash> {
     }
 }
 
-fn same_size(
-    dataset: &Dataset,
-    path: &Path,
-    size: u64,
-    to: &Location,
-) -> Result<(), PushError> {
+fn same_size(dataset: &Dataset, path: &Path, size: u64, to: &Location) -> Result<(), PushError> {
     let about = dataset.root().join(path).symlink_metadata();
     let about = about.map_err(|error| PushError::File(dataset.root().join(path), error))?;
     match about.len() == size {
