@@ -11,6 +11,7 @@ mod blocks;
 mod body;
 mod call;
 mod code_index;
+mod computed_bases;
 mod exit_site;
 mod go;
 mod go_limits;

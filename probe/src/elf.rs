@@ -137,6 +137,8 @@ pub struct Image {
     pub text: Vec<Text>,
     /// Loaded segments that are not executable, without uninitialized data, by address.
     pub data: Vec<Text>,
+    /// Places of pointers and relocations in data that contain addresses of instructions, and these addresses; by place.
+    pub pointers: Vec<(u64, u64)>,
     /// Addresses of instructions that pointers and relocations in data contain, ascending.
     pub indirect_targets: Vec<u64>,
     /// Landing pads, where the unwinder continues after an exception, ascending.
@@ -214,9 +216,11 @@ impl Image {
             .iter()
             .filter_map(|frame| Some((frame.range.start, frame.landing_pads?)))
             .collect();
-        let indirect_targets = indirect_targets::read(&file, &layout);
+        let pointers = indirect_targets::pointers(&file, &layout);
+        let indirect_targets = indirect_targets::targets(&pointers);
         let relocated = indirect_targets::relocated(&file, &layout);
-        let call_sites = indirect_targets::call_sites(&layout.data, &tables).map_err(not_elf)?;
+        let call_sites =
+            indirect_targets::call_sites([&layout.data, &layout.text], &tables).map_err(not_elf)?;
         let landing_pads = indirect_targets::landing_pads(&call_sites);
         let Layout { text, data, entry, relocatable, dynamic, .. } = layout;
         let path = path.into();
@@ -226,6 +230,7 @@ impl Image {
             fragments,
             text,
             data,
+            pointers,
             indirect_targets,
             landing_pads,
             call_sites,
@@ -282,6 +287,12 @@ impl Image {
         let named = |function: &&Function| function.symbols.iter().any(|symbol| symbol == "main");
         let main = self.functions.iter().find(named).map(|function| function.start);
         main.or_else(|| entry_point::main(self))
+    }
+
+    /// The address of an instruction that a pointer in data contains when the program starts.
+    pub(crate) fn pointer_at(&self, place: u64) -> Option<u64> {
+        let first = self.pointers.partition_point(|(other, _)| *other < place);
+        self.pointers.get(first).filter(|(other, _)| *other == place).map(|(_, address)| *address)
     }
 
     /// Index of the first call site that does not end before an address.

@@ -22,6 +22,7 @@ pub fn image(entry: u64, text: Vec<Text>, data: Vec<Text>) -> Image {
         fragments: Vec::new(),
         text,
         data,
+        pointers: Vec::new(),
         indirect_targets: Vec::new(),
         landing_pads: Vec::new(),
         call_sites: Vec::new(),

@@ -1,6 +1,8 @@
 //! Tests `hmtt tag` on programs whose segments of instructions contain more than instructions, or instructions that no
 //! compiler makes.
 
+mod computed;
+
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::{Command, Output};
@@ -14,7 +16,7 @@ fn run_tagged(name: &str, program: &Path, words: &[&str]) -> (BTreeMap<String, u
     let counts = scratch(&format!("{name}.json"));
     let program = program.to_str().unwrap();
     let plain = Command::new(program).output().unwrap();
-    let mut tagged = hmtt_tag(&["run", "-o", counts.to_str().unwrap()]);
+    let mut tagged = hmtt_tag(&["run", "--overwrite", "-o", counts.to_str().unwrap()]);
     let tagged = tagged.args(words).args(["--", program]).output().unwrap();
     let errors = String::from_utf8_lossy(&tagged.stderr).into_owned();
     let seen = |output: &Output| (output.status.code(), output.stdout.clone());

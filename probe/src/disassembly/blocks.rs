@@ -275,9 +275,13 @@ fn graph(image: &Image, code_index: &CodeIndex, bodies: &[Body], places: &[Place
     Graph { successors, roots, calling }
 }
 
-/// Why the starts of all blocks are not known. A computed jump within the function must use a table
+/// Why the starts of all blocks are not known. Control must not arrive at computed places of the function. A computed jump within the function must use a table
 /// that could be read. A function whose table holds distances from a label names that label.
 fn hidden_targets(image: &Image, code_index: &CodeIndex, bodies: &[Body]) -> Option<Refusal> {
+    let entered = bodies.iter().find_map(|body| code_index.computes_entry(body.range.start));
+    if let Some(place) = entered {
+        return Some(Refusal::EnteredWithin(place));
+    }
     let jumps = bodies.iter().flat_map(|body| {
         let computed = |index: &usize| {
             body.instructions[*index].flow_control() == FlowControl::IndirectBranch

@@ -7,10 +7,13 @@
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
-use iced_x86::{Code, FlowControl, Instruction, Mnemonic, OpKind};
+use iced_x86::{
+    Code, Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic, OpKind, Register,
+};
 
 use super::address_set::AddressSet;
 use super::call::Call;
+use super::computed_bases::{self, ComputedBase, NamedAddress};
 use super::go;
 use super::{branch_target, bytes_of, in_parallel, instructions, is_call};
 use crate::elf::{Image, Text};
@@ -37,6 +40,22 @@ pub struct CodeIndex {
     calls: Vec<Call>,
     /// Go functions that are called by functions which do not check the stack.
     unchecked: HashSet<u64>,
+    /// Addresses of instructions from which code computes others.
+    bases: Vec<ComputedBase>,
+    /// Functions and parts at whose instructions control may arrive because an address was computed, by their starts;
+    /// each with the address of the instruction that computes it.
+    entered_within: HashMap<u64, u64>,
+}
+
+/// A table that a function names.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct NamedTable {
+    /// Address of the table.
+    address: u64,
+    /// Whether its entries are addresses of 32 bits, not distances from its address.
+    is_absolute: bool,
+    /// Start and end of the function or part that names it.
+    range: (u64, u64),
 }
 
 impl CodeIndex {
@@ -55,21 +74,25 @@ impl CodeIndex {
                 code_index.owners.entry(part).or_insert(function);
             }
             code_index.calls.extend(part.calls);
+            code_index.bases.extend(part.bases);
             tables.extend(more);
         }
         let resumed = image.go.iter().flat_map(|go| &go.recovery_points);
         let reached = image.indirect_targets.iter().chain(&image.landing_pads).chain(resumed);
         reached.for_each(|address| code_index.add_computed_target(*address));
         // A table is read once, however often a function names it.
-        tables.sort_unstable_by_key(|(range, address)| (range.start, *address));
+        tables.sort_unstable();
         tables.dedup();
         // A table ends before the next address that is named.
-        let mut named: Vec<u64> = tables.iter().map(|(_, address)| *address).collect();
-        named.sort_unstable();
-        for (range, address) in tables {
-            let next = named.partition_point(|other| *other <= address);
+        let named: Vec<u64> = tables.iter().map(|table| table.address).collect();
+        for table in tables {
+            let next = named.partition_point(|other| *other <= table.address);
             let end = named.get(next).copied().unwrap_or(u64::MAX);
-            code_index.read_table(image, &range, address, end);
+            code_index.read_table(image, &table, end);
+        }
+        code_index.bases.sort_unstable();
+        for base in std::mem::take(&mut code_index.bases) {
+            code_index.add_computed_entries(image, base);
         }
         code_index.unchecked = go::called_unchecked(image, &code_index.calls);
         // If control arrives in the middle of a call, its bytes belong to another instruction as
@@ -89,12 +112,23 @@ impl CodeIndex {
     fn empty(image: &Image) -> CodeIndex {
         let [external, heads, computed] = [(); 3].map(|()| AddressSet::new(image));
         let (tabled, self_naming, owners, calls, unchecked) = Default::default();
-        CodeIndex { external, heads, computed, tabled, self_naming, owners, calls, unchecked }
+        let (bases, entered_within) = Default::default();
+        CodeIndex {
+            external,
+            heads,
+            computed,
+            tabled,
+            self_naming,
+            owners,
+            calls,
+            unchecked,
+            bases,
+            entered_within,
+        }
     }
 
-    /// Indexes some ranges. Also returns the tables that they name, each with the range that names
-    /// it.
-    fn from_ranges(image: &Image, ranges: &[Range<u64>]) -> (CodeIndex, Vec<(Range<u64>, u64)>) {
+    /// Indexes some ranges. Also returns the tables that they name.
+    fn from_ranges(image: &Image, ranges: &[Range<u64>]) -> (CodeIndex, Vec<NamedTable>) {
         let (mut code_index, mut tables) = (CodeIndex::empty(image), Vec::new());
         for range in ranges {
             code_index.external.insert(range.start);
@@ -128,6 +162,12 @@ impl CodeIndex {
         self.computed.contains(address)
     }
 
+    /// Address of the instruction that computes addresses within a function or a part, so that control may arrive at any
+    /// instruction of it.
+    pub fn computes_entry(&self, start: u64) -> Option<u64> {
+        self.entered_within.get(&start).copied()
+    }
+
     /// Records an address that control reaches through a computed target.
     fn add_computed_target(&mut self, address: u64) {
         self.external.insert(address);
@@ -135,10 +175,13 @@ impl CodeIndex {
         self.computed.insert(address);
     }
 
-    fn read(&mut self, image: &Image, range: Range<u64>, tables: &mut Vec<(Range<u64>, u64)>) {
+    fn read(&mut self, image: &Image, range: Range<u64>, tables: &mut Vec<NamedTable>) {
         let Some(bytes) = bytes_of(image, range.start, range.end - range.start) else { return };
         let (mut calls, mut targets, mut end) = (Vec::new(), Vec::new(), range.start);
-        for instruction in instructions(bytes, range.start) {
+        let (mut named, mut number) = (Vec::new(), 0);
+        let mut is_whole = true;
+        for instruction in all_instructions(bytes, range.start) {
+            is_whole &= instruction.ip() == end;
             end = instruction.next_ip();
             if instruction.code() == Code::Call_rel32_64 {
                 calls.push(Call { next: end, target: instruction.near_branch_target() });
@@ -147,20 +190,33 @@ impl CodeIndex {
                 Some(target) if !range.contains(&target) => {
                     self.external.insert(target);
                     self.heads.insert(target);
-                    self.assign_part(image, range.start, target);
+                    if is_whole {
+                        self.assign_part(image, range.start, target);
+                    }
                 }
                 Some(target) => targets.push(target),
                 None => {
-                    let named = self.record_references(image, &instruction, &range);
-                    tables.extend(named.map(|at| (range.clone(), at)));
+                    let named =
+                        self.record_references(image, &instruction, &range, number, &mut named);
+                    let table = |(address, is_absolute)| NamedTable {
+                        address,
+                        is_absolute,
+                        range: (range.start, range.end),
+                    };
+                    tables.extend(named.map(table));
                 }
             }
+            number += 1;
+        }
+        if !named.is_empty() {
+            let all: Vec<Instruction> = all_instructions(bytes, range.start).collect();
+            self.bases.extend(computed_bases::find(&all, &range, &named));
         }
         // If bytes are not all instructions, or can be decoded in two ways, apparent calls may not
         // be calls.
         let next = image.functions.partition_point(|one| one.start <= range.start);
         let is_alone = image.functions.get(next).is_none_or(|one| range.end <= one.start);
-        if end == range.end && is_alone {
+        if is_whole && end == range.end && is_alone {
             targets.sort_unstable();
             let has_target_inside = |call: &Call| {
                 let after = targets.partition_point(|target| *target <= call.start());
@@ -195,13 +251,16 @@ impl CodeIndex {
     }
 
     /// Records the addresses that an instruction refers to, if it is not a direct branch. Returns the
-    /// address of a possible jump table.
+    /// address of a possible jump table, and whether its entries are addresses. `number`: that of the instruction;
+    /// `named`: the addresses of instructions that are loaded into registers.
     fn record_references(
         &mut self,
         image: &Image,
         instruction: &Instruction,
         range: &Range<u64>,
-    ) -> Option<u64> {
+        number: usize,
+        named: &mut Vec<NamedAddress>,
+    ) -> Option<(u64, bool)> {
         if is_call(instruction) {
             self.external.insert(instruction.near_branch_target());
             self.external.insert(instruction.next_ip());
@@ -210,14 +269,65 @@ impl CodeIndex {
         if instruction.flow_control() == FlowControl::XbeginXabortXend {
             self.add_computed_target(instruction.near_branch_target());
         }
+        let mut load = |address| {
+            let register = instruction.op0_register();
+            if is_code(image, address) && register.is_gpr() {
+                named.push(NamedAddress { index: number, register, address });
+            }
+        };
+        let place = instruction.ip();
         let immediate = [OpKind::Immediate32, OpKind::Immediate32to64, OpKind::Immediate64];
         if !image.relocatable && immediate.contains(&instruction.op1_kind()) {
-            self.record_reference(instruction.immediate(1), range);
+            let address = instruction.immediate(1);
+            match instruction.mnemonic() {
+                Mnemonic::Mov => load(address),
+                Mnemonic::Add | Mnemonic::Sub if is_code(image, address) => {
+                    self.bases.push(ComputedBase { address, place });
+                }
+                _ => {}
+            }
+            self.record_reference(address, range);
         }
-        let address = || instruction.ip_rel_memory_address();
-        let named = instruction.is_ip_rel_memory_operand().then(address)?;
-        self.record_reference(named, range);
-        (instruction.mnemonic() == Mnemonic::Lea).then_some(named)
+        if !instruction.is_ip_rel_memory_operand() {
+            return self.record_displacement(image, instruction);
+        }
+        let address = instruction.ip_rel_memory_address();
+        self.record_reference(address, range);
+        match instruction.mnemonic() {
+            Mnemonic::Lea => {
+                load(address);
+                Some((address, false))
+            }
+            // A pointer that the linker or the program sets.
+            Mnemonic::Mov => {
+                image.pointer_at(address).into_iter().for_each(load);
+                None
+            }
+            _ => None,
+        }
+    }
+
+    /// Records an address that an instruction of a program at a fixed address has as the displacement of its memory
+    /// operand. Returns the address if it may be that of a table of addresses.
+    fn record_displacement(
+        &mut self,
+        image: &Image,
+        instruction: &Instruction,
+    ) -> Option<(u64, bool)> {
+        /// Bytes of an address in such a table.
+        const ENTRY: u32 = 4;
+        let address = instruction.memory_displacement64();
+        let has_register = instruction.memory_index() != Register::None
+            || instruction.memory_base() != Register::None;
+        let has_memory =
+            (0..instruction.op_count()).any(|at| instruction.op_kind(at) == OpKind::Memory);
+        if image.relocatable || !has_memory || !has_register {
+            return None;
+        }
+        if instruction.mnemonic() == Mnemonic::Lea && is_code(image, address) {
+            self.bases.push(ComputedBase { address, place: instruction.ip() });
+        }
+        (instruction.memory_index_scale() == ENTRY).then_some((address, true))
     }
 
     fn record_reference(&mut self, address: u64, range: &Range<u64>) {
@@ -227,14 +337,17 @@ impl CodeIndex {
         }
     }
 
-    /// Reads a table of distances from the table's own address, for as long as they lead into the
-    /// function.
-    fn read_table(&mut self, image: &Image, range: &Range<u64>, address: u64, end: u64) {
+    /// Reads a table for as long as its entries lead into the function: addresses, or distances from the table's own
+    /// address.
+    fn read_table(&mut self, image: &Image, table: &NamedTable, end: u64) {
+        let (address, range) = (table.address, table.range.0..table.range.1);
         let Some(bytes) = data_at(image, address) else { return };
         let longest = ((end - address) / 4).min(TABLE) as usize;
-        for distance in bytes.as_chunks().0.iter().take(longest) {
-            let distance = i64::from(i32::from_le_bytes(*distance));
-            let target = address.wrapping_add_signed(distance);
+        for entry in bytes.as_chunks().0.iter().take(longest) {
+            let target = match table.is_absolute {
+                true => u64::from(u32::from_le_bytes(*entry)),
+                false => address.wrapping_add_signed(i64::from(i32::from_le_bytes(*entry))),
+            };
             // An impossible case may lead to the address after the last instruction.
             if target == range.end {
                 continue;
@@ -246,6 +359,67 @@ impl CodeIndex {
             self.tabled.insert(range.start);
         }
     }
+
+    /// Records that control may arrive at any byte of the function or part with an address, but within its first
+    /// instruction. An address at the beginning of a function may also be the end of the one before it.
+    fn add_computed_entries(&mut self, image: &Image, base: ComputedBase) {
+        let before = |at: u64| range_at(image, at.checked_sub(1)?);
+        let at_start =
+            range_at(image, base.address).is_none_or(|range| range.start == base.address);
+        let before = before(padding_start(image, base.address)).filter(|_| at_start);
+        let ranges = [range_at(image, base.address), before];
+        for range in ranges.into_iter().flatten() {
+            let owner = self.owners.get(&range.start).copied();
+            let owner = owner.and_then(|function| range_at(image, function));
+            for range in [Some(range), owner].into_iter().flatten() {
+                if self.entered_within.insert(range.start, base.place).is_some() {
+                    continue;
+                }
+                let bytes = bytes_of(image, range.start, range.end - range.start);
+                let first = bytes.and_then(|bytes| instructions(bytes, range.start).next());
+                let first = first.map_or(range.start, |first| first.next_ip());
+                (first..range.end).for_each(|address| self.external.insert(address));
+            }
+        }
+    }
+}
+
+/// Decodes instructions, also those behind bytes that are none: what they refer to must not be missed.
+fn all_instructions(bytes: &[u8], start: u64) -> impl Iterator<Item = Instruction> + '_ {
+    let mut decoder = Decoder::with_ip(64, bytes, start, DecoderOptions::NONE);
+    std::iter::from_fn(move || {
+        while decoder.can_decode() {
+            let ip = decoder.ip();
+            let instruction = decoder.decode();
+            if !instruction.is_invalid() {
+                return Some(instruction);
+            }
+            decoder.set_position((ip - start + 1) as usize).ok()?;
+            decoder.set_ip(ip + 1);
+        }
+        None
+    })
+}
+
+/// The function or separate part that contains an address.
+fn range_at(image: &Image, address: u64) -> Option<Range<u64>> {
+    let function = image.function_at(address).map(|one| one.start..one.start + one.size);
+    function.or_else(|| fragment_at(image, address).cloned())
+}
+
+/// Whether an address is in a function or a separate part of one.
+fn is_code(image: &Image, address: u64) -> bool {
+    // A table may end, or an unrolled loop be entered, at the end of a function.
+    range_at(image, address).is_some()
+        || address.checked_sub(1).is_some_and(|last| range_at(image, last).is_some())
+}
+
+/// Address of the first byte of the padding that ends at an address.
+fn padding_start(image: &Image, address: u64) -> u64 {
+    /// Longest padding between functions that are aligned.
+    const LONGEST: u64 = 16;
+    let first = address.saturating_sub(LONGEST);
+    (first..address).rev().take_while(|at| range_at(image, *at).is_none()).last().unwrap_or(address)
 }
 
 /// The separate part of a function that contains an address.
@@ -254,9 +428,19 @@ pub(super) fn fragment_at(image: &Image, address: u64) -> Option<&Range<u64>> {
     image.fragments.get(after.checked_sub(1)?).filter(|range| range.contains(&address))
 }
 
-/// The data from an address to the end of its segment.
+/// The data from an address to the end of its segment, which may be one of instructions
+/// (`-z noseparate-code`).
 pub(super) fn data_at(image: &Image, address: u64) -> Option<&[u8]> {
-    let after = image.data.partition_point(|segment| segment.start <= address);
-    let Text { start, bytes, .. } = image.data.get(after.checked_sub(1)?)?;
+    let in_text = || {
+        let is_free = range_at(image, address).is_none();
+        is_free.then(|| bytes_from(&image.text, address)).flatten()
+    };
+    bytes_from(&image.data, address).or_else(in_text)
+}
+
+/// The bytes from an address to the end of its segment.
+fn bytes_from(segments: &[Text], address: u64) -> Option<&[u8]> {
+    let after = segments.partition_point(|segment| segment.start <= address);
+    let Text { start, bytes, .. } = segments.get(after.checked_sub(1)?)?;
     bytes.get(usize::try_from(address - start).ok()?..).filter(|bytes| !bytes.is_empty())
 }

@@ -19,6 +19,8 @@ pub enum Refusal {
     Target(u64),
     /// The jump at this address leads to unknown places within the function.
     Computed(u64),
+    /// The instruction at this address computes addresses within the function, where control may arrive.
+    EnteredWithin(u64),
     /// The block is in a loop that can be entered at several blocks, so that it is not the head of
     /// a natural loop.
     Irregular,
@@ -52,6 +54,12 @@ impl fmt::Display for Refusal {
             }
             Refusal::Computed(address) => {
                 write!(f, "the jump at {address:x} is computed, and its targets are not known")
+            }
+            Refusal::EnteredWithin(address) => {
+                write!(
+                    f,
+                    "control may arrive within it: the instruction at {address:x} computes an address from its address"
+                )
             }
             Refusal::Irregular => {
                 write!(f, "its loop has several entries: it is not a natural loop")

@@ -135,7 +135,9 @@ pub(super) fn plan(
         let mut planner = Planner::new(image, code_index, body, exits);
         planner.granularity = granularity;
         if number == 0 {
-            planner.plan_entry()?;
+            let entered_within = code_index.computes_entry(body.range.start);
+            let refused = |refusal| entered_within.map_or(refusal, Refusal::EnteredWithin);
+            planner.plan_entry().map_err(refused)?;
         }
         planner.plan_exits();
         planner.plan_heads(&mut rewrite.blocks);

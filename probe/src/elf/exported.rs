@@ -46,6 +46,7 @@ impl Image {
             fragments: Vec::new(),
             text: vec![text],
             data: Vec::new(),
+            pointers: Vec::new(),
             indirect_targets: Vec::new(),
             landing_pads: Vec::new(),
             call_sites: Vec::new(),

@@ -8,9 +8,10 @@ use std::ops::Range;
 
 use gimli::{EndianSlice, LittleEndian, Reader};
 use object::elf::{
-    DT_JMPREL, DT_PLTRELSZ, DT_RELA, DT_RELASZ, Dyn64, PT_DYNAMIC, R_X86_64_RELATIVE,
+    DT_JMPREL, DT_PLTRELSZ, DT_RELA, DT_RELASZ, Dyn64, PT_DYNAMIC, R_X86_64_64, R_X86_64_GLOB_DAT,
+    R_X86_64_RELATIVE,
 };
-use object::read::elf::{Dyn, ProgramHeader};
+use object::read::elf::{Dyn, ProgramHeader, Sym};
 
 use super::Text;
 use super::layout::{ENDIAN, File, Layout};
@@ -32,15 +33,25 @@ const FORMAT: u8 = 0x0f;
 const APPLICATION: u8 = 0x70;
 const PC_RELATIVE: u8 = 0x10;
 
-/// Reads the addresses of instructions that pointers in data contain, ascending.
-pub(super) fn read(file: &File, layout: &Layout) -> Vec<u64> {
-    let data = &layout.data;
+/// Reads the places of pointers to instructions in data, and the addresses that they contain; by place.
+pub(super) fn pointers(file: &File, layout: &Layout) -> Vec<(u64, u64)> {
     // A relocatable file's pointers are all in relocations. Other words are numbers, such as
     // characters in tables of a static program. Only packed relocations leave the pointers in
     // place.
     let is_plain = !layout.relocatable || dynamic_value(file, DT_RELR).is_some();
-    let mut all = if is_plain { words(layout, data) } else { Vec::new() };
-    all.extend(relocations(file, data).filter(|address| layout.segment_at(*address).is_some()));
+    // Segments of instructions may contain data (`-z noseparate-code`).
+    let segments = [&layout.data[..], &layout.text];
+    let mut all = if is_plain { words(layout, segments) } else { Vec::new() };
+    all.extend(relocations(file, segments));
+    all.retain(|(_, address)| layout.segment_at(*address).is_some());
+    all.sort_unstable();
+    all.dedup();
+    all
+}
+
+/// The addresses that some pointers contain, ascending.
+pub(super) fn targets(pointers: &[(u64, u64)]) -> Vec<u64> {
+    let mut all: Vec<u64> = pointers.iter().map(|(_, address)| *address).collect();
     all.sort_unstable();
     all.dedup();
     all
@@ -50,7 +61,7 @@ pub(super) fn read(file: &File, layout: &Layout) -> Vec<u64> {
 /// ld(1): `-z notext`).
 pub(super) fn relocated(file: &File, layout: &Layout) -> Vec<Range<u64>> {
     // Old linkers put these tables into the segment of the instructions.
-    let of = |address| bytes_at(&layout.data, address).or_else(|| bytes_at(&layout.text, address));
+    let of = |address| bytes_at([&layout.data, &layout.text], address);
     let mut places: Vec<u64> = Vec::new();
     for (table, size) in [(DT_RELA, DT_RELASZ), (DT_JMPREL, DT_PLTRELSZ)] {
         let table = dynamic_value(file, table).zip(dynamic_value(file, size));
@@ -100,18 +111,19 @@ fn unpacked(bytes: &[u8]) -> Vec<u64> {
 }
 
 /// Reads the ranges of instructions with a landing pad, and its address; by address. `tables`:
-/// start and address of the landing pad table for each range of unwind information.
+/// start and address of the landing pad table for each range of unwind information; `segments`: data and instructions, which may contain such tables too.
 ///
 /// The error states that tables share their bytes: together they could be far larger than the file.
 pub(super) fn call_sites(
-    data: &[Text],
+    segments: [&[Text]; 2],
     tables: &[(u64, u64)],
 ) -> Result<Vec<(Range<u64>, u64)>, String> {
     let mut all = Vec::new();
-    let mut entries_left = SHARED * data.iter().map(|segment| segment.bytes.len()).sum::<usize>();
+    let mut entries_left =
+        SHARED * segments.iter().copied().flatten().map(|one| one.bytes.len()).sum::<usize>();
     for (start, table) in tables {
         // Damage in one table does not affect the next.
-        let _ = pads(data, *start, *table, (&mut all, &mut entries_left));
+        let _ = pads(segments, *start, *table, (&mut all, &mut entries_left));
         if entries_left == 0 {
             return Err("its tables of landing pads share their bytes".into());
         }
@@ -129,35 +141,48 @@ pub(super) fn landing_pads(sites: &[(Range<u64>, u64)]) -> Vec<u64> {
     all
 }
 
-/// Aligned words in data that are addresses of instructions.
-fn words(layout: &Layout, data: &[Text]) -> Vec<u64> {
+/// Aligned words in data that are addresses of instructions, with their places.
+fn words(layout: &Layout, segments: [&[Text]; 2]) -> Vec<(u64, u64)> {
     let first = layout.text.first().map_or(0, |text| text.start);
     let last = layout.text.last().map_or(0, |text| text.start + text.bytes.len() as u64);
     let mut all = Vec::new();
-    for segment in data {
+    for segment in segments.into_iter().flatten() {
         let skipped = segment.start.wrapping_neg() as usize % size_of::<u64>();
         let words = segment.bytes.get(skipped..).unwrap_or_default().as_chunks().0;
         let words = words.iter().map(|word| u64::from_le_bytes(*word));
-        all.extend(words.filter(|word| (first..last).contains(word)));
+        let places = (segment.start + skipped as u64..).step_by(size_of::<u64>());
+        all.extend(places.zip(words).filter(|(_, word)| (first..last).contains(word)));
     }
     all
 }
 
-/// Values that relative relocations write to data when the file is loaded.
-fn relocations<'a>(file: &File, data: &'a [Text]) -> impl Iterator<Item = u64> + 'a {
-    let bytes = rela(file).and_then(|(address, size)| bytes_at(data, address)?.get(..size));
+/// Places in data, and what relocations write to them when the file is loaded. Symbols have the values that this file
+/// gives them.
+fn relocations(file: &File, segments: [&[Text]; 2]) -> Vec<(u64, u64)> {
+    let bytes = rela(file).and_then(|(address, size)| bytes_at(segments, address)?.get(..size));
     let entries = bytes.unwrap_or_default().as_chunks::<{ RELA_WORDS * size_of::<u64>() }>().0;
-    entries.iter().filter_map(|entry| {
+    let symbols = file.elf_dynamic_symbol_table();
+    let symbol = |number: u32| {
+        let symbol = symbols.symbol(object::SymbolIndex(number as usize)).ok()?;
+        (!symbol.is_undefined(ENDIAN)).then(|| symbol.st_value(ENDIAN))
+    };
+    let value = |entry: &[u8; RELA_WORDS * size_of::<u64>()]| {
         let (words, _) = entry.as_chunks::<{ size_of::<u64>() }>();
-        let kind = u64::from_le_bytes(words[1]) as u32;
-        (kind == R_X86_64_RELATIVE).then(|| u64::from_le_bytes(words[2]))
-    })
+        let [place, kind, addend] = [0, 1, 2].map(|word: usize| u64::from_le_bytes(words[word]));
+        let base = match kind as u32 {
+            R_X86_64_RELATIVE => 0,
+            R_X86_64_64 | R_X86_64_GLOB_DAT => symbol((kind >> 32) as u32)?,
+            _ => return None,
+        };
+        Some((place, base.wrapping_add(addend)))
+    };
+    entries.iter().filter_map(value).collect()
 }
 
 /// The value that a relative relocation writes to an address when the file is loaded.
 pub(super) fn pointer_at(file: &File, data: &[Text], place: u64) -> Option<u64> {
     let (address, size) = rela(file)?;
-    let entries = bytes_at(data, address)?.get(..size)?;
+    let entries = bytes_at([data, &[]], address)?.get(..size)?;
     entries.as_chunks::<{ RELA_WORDS * size_of::<u64>() }>().0.iter().find_map(|entry| {
         let (words, _) = entry.as_chunks::<{ size_of::<u64>() }>();
         let [at, kind, value] = [0, 1, 2].map(|word: usize| u64::from_le_bytes(words[word]));
@@ -185,22 +210,24 @@ pub(super) fn dynamic_entries<'data>(file: &File<'data>) -> &'data [Dyn64<object
     entries.unwrap_or_default()
 }
 
-/// The bytes of a segment from an address on.
-fn bytes_at(data: &[Text], address: u64) -> Option<&[u8]> {
-    let after = data.partition_point(|segment| segment.start <= address);
-    let segment = data.get(after.checked_sub(1)?)?;
-    let skipped = usize::try_from(address - segment.start).ok()?;
-    segment.bytes.get(skipped..).filter(|bytes| !bytes.is_empty())
+/// The bytes of a segment from an address on: of data, or else of instructions.
+fn bytes_at(segments: [&[Text]; 2], address: u64) -> Option<&[u8]> {
+    segments.into_iter().find_map(|segments| {
+        let after = segments.partition_point(|segment| segment.start <= address);
+        let segment = segments.get(after.checked_sub(1)?)?;
+        let skipped = usize::try_from(address - segment.start).ok()?;
+        segment.bytes.get(skipped..).filter(|bytes| !bytes.is_empty())
+    })
 }
 
 /// Reads the landing pads of a range (Itanium C++ ABI, "Exception Handling Tables").
 fn pads(
-    data: &[Text],
+    segments: [&[Text]; 2],
     start: u64,
     table: u64,
     (all, entries_left): (&mut Vec<(Range<u64>, u64)>, &mut usize),
 ) -> gimli::Result<()> {
-    let bytes = bytes_at(data, table).unwrap_or_default();
+    let bytes = bytes_at(segments, table).unwrap_or_default();
     let mut reader = Bytes::new(bytes, LittleEndian);
     let position = |reader: &Bytes| table + (bytes.len() - reader.len()) as u64;
     let base = match reader.read_u8()? {
@@ -263,9 +290,9 @@ mod tests {
     #[test]
     fn shared_landing_pad_tables_are_limited_by_the_size_of_the_data() {
         let data = [table(1000)];
-        let one = call_sites(&data, &[(0x40_0000, 0x1000)]).unwrap();
+        let one = call_sites([&data, &[]], &[(0x40_0000, 0x1000)]).unwrap();
         assert_eq!(one, [(0x40_0001..0x40_0003, 0x40_0009)]);
         let many: Vec<(u64, u64)> = (0..10_000).map(|at| (0x40_0000 + 16 * at, 0x1000)).collect();
-        assert!(call_sites(&data, &many).is_err());
+        assert!(call_sites([&data, &[]], &many).is_err());
     }
 }

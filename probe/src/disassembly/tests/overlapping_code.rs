@@ -13,6 +13,7 @@ pub(crate) fn program(functions: &[&[u8]], targets: &[u64]) -> Image {
         fragments: Vec::new(),
         text: vec![Text { start: START, offset: 0, bytes: functions.concat() }],
         data: Vec::new(),
+        pointers: Vec::new(),
         indirect_targets: targets.to_vec(),
         landing_pads: Vec::new(),
         call_sites: Vec::new(),

@@ -44,6 +44,7 @@ fn image(built: &Built, at: u64) -> Image {
         fragments: Vec::new(),
         text: vec![text(at, &built.bytes)],
         data: vec![text(at + DATA, &built.table)],
+        pointers: Vec::new(),
         indirect_targets: Vec::new(),
         landing_pads: Vec::new(),
         call_sites: Vec::new(),
