@@ -224,3 +224,29 @@ fn wait(asm: &mut CodeAssembler, take: CodeLabel) -> Result<(), IcedError> {
     asm.mov(dword_ptr(rbp + header::DEAD as i32), 1)?;
     asm.set_label(&mut no_wait)
 }
+
+#[cfg(test)]
+mod tests {
+    use iced_x86::Register;
+
+    use super::*;
+
+    #[test]
+    fn the_stack_that_is_used_is_what_the_document_states() {
+        let (chunk_bytes, chunks, when_full) = (8192, 2, WhenFull::Wait);
+        let shape = LogShape { is_timed: true, chunk_bytes, chunks, when_full };
+        let code = code(&shape, 0x1000).unwrap();
+        let (mut depth, mut deepest) = (0, 0);
+        for one in Decoder::with_ip(64, &code, 0x1000, DecoderOptions::NONE) {
+            depth -= match one.mnemonic() {
+                Mnemonic::Lea if one.op0_register() == Register::RSP => {
+                    one.memory_displacement64().cast_signed()
+                }
+                _ => i64::from(one.stack_pointer_increment()),
+            };
+            deepest = deepest.max(depth);
+        }
+        // docs/tag.md, *Loops and blocks*.
+        assert_eq!((depth, deepest), (0, 152));
+    }
+}
