@@ -10,6 +10,7 @@ use crate::trace_selected::info;
 use crate::{hmtt, scratch};
 
 const NATIVE: &str = include_str!("trace/native.c");
+const RAISES: &str = include_str!("trace/raises.c");
 const RESTRICTS: &str = include_str!("monitor/restricts.c");
 const STARTS: &str = include_str!("monitor/starts.c");
 /// Turns of the first program, and writes in each.
@@ -63,6 +64,17 @@ fn code_that_runs_natively_is_placed_and_counted() {
     let converted = hmtt(&["convert", file.to_str().unwrap(), table.to_str().unwrap()]);
     assert_eq!(converted.status.code(), Some(3), "{converted:?}");
     assert!(String::from_utf8_lossy(&converted.stderr).contains(&warning), "{converted:?}");
+}
+
+#[test]
+fn instructions_that_raise_a_signal_miss_no_accesses() {
+    let Some(program) = build("trace-raises", RAISES, &["-O1"]) else { return };
+    let (file, output) = traced("raises", &program, &[]);
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert_eq!((output.status.code(), &*error), (Some(0), ""));
+    let (code, text) = decoded(&file);
+    assert_eq!((code, text.contains("natively")), (Some(0), false));
+    assert_eq!(info(&file)["native_code"], 0);
 }
 
 #[test]

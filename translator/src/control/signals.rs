@@ -55,6 +55,7 @@ impl Tracer {
         if disposition == Disposition::Harmless {
             return self.continue_thread(thread, Some(signal));
         }
+        let raised = self.raised_at(thread)?;
         if let Some(state) = self.threads.get_mut(&thread) {
             state.signal_at = Some(Instant::now());
         }
@@ -66,6 +67,7 @@ impl Tracer {
             self.become_native(thread, &now, original)?;
         }
         if disposition == Disposition::Fatal {
+            self.discount_raised(thread, raised);
             return self.continue_thread(thread, Some(signal));
         }
         self.seen.signals += 1;
@@ -74,6 +76,7 @@ impl Tracer {
                 if let Some(state) = self.threads.get_mut(&thread) {
                     state.call = None;
                 }
+                self.discount_raised(thread, raised);
                 self.enter(thread)?;
                 self.continue_thread(thread, None)
             }

@@ -124,6 +124,19 @@ impl Translation {
         }
     }
 
+    /// A thread that became native at an address has executed nothing there.
+    pub fn discount_native(&mut self, at: RunAddr) {
+        let from = (at, String::new());
+        let found =
+            self.native.range_mut(from..).find(|((found, _), used)| *found != at || used.times > 0);
+        let Some((key, used)) = found.filter(|((found, _), _)| *found == at) else { return };
+        used.times -= 1;
+        if used.times == 0 {
+            let key = key.clone();
+            self.native.remove(&key);
+        }
+    }
+
     /// The block at an address.
     ///
     /// # Errors

@@ -19,6 +19,10 @@ use crate::monitor::Finished;
 /// Most bytes of the instruction of a system call.
 pub(super) const MAX_CALL_BYTES: u64 = 15;
 
+/// Instructions that raise a signal behind themselves, and do nothing else: `int3`, `int 3`, `int1`.
+const TRAPS: [&[u8]; 3] = [&[0xcc], &[0xcd, 3], &[0xf1]];
+const LONGEST_TRAP: usize = 2;
+
 /// A thread of the process.
 #[derive(Clone, Debug, Default)]
 pub struct Thread {
@@ -40,6 +44,8 @@ pub struct Thread {
     /// that code.
     pub processor_ns: u64,
     pub native_since: Option<(RunAddr, u64)>,
+    /// Whether it had executed such code before that.
+    pub had_run_natively: bool,
     /// Whether it has executed code that is not translated since it was in the cache.
     pub has_run_natively: bool,
     /// Address of the system call at the end of the last block, if the thread became native only for that.
@@ -137,7 +143,7 @@ impl Tracer {
         }
         let Ok(entry) = entry else {
             state.native_since = Some((RunAddr(registers.rip), now));
-            state.has_run_natively = true;
+            state.had_run_natively = std::mem::replace(&mut state.has_run_natively, true);
             return Ok(());
         };
         let area = self.shared.rings.areas.area(number);
@@ -203,6 +209,31 @@ impl Tracer {
             state.only_call = Some(call);
         }
         Ok(())
+    }
+
+    /// Where a thread that is stopped before the delivery of a signal became native, if it is still at that instruction or has
+    /// only executed a trap there: it has accessed nothing natively.
+    pub fn raised_at(&self, thread: Pid) -> Result<Option<RunAddr>, ControlError> {
+        let native_since = self.threads.get(&thread).and_then(|state| state.native_since);
+        let Some((at, _)) = native_since else { return Ok(None) };
+        let at_event = self.process.thread_at_event(thread);
+        let executed = at_event.registers()?.rip.wrapping_sub(at.0);
+        if executed == 0 {
+            return Ok(Some(at));
+        }
+        let mut code = [0; LONGEST_TRAP];
+        let bytes = usize::try_from(executed).ok().and_then(|bytes| code.get_mut(..bytes));
+        let Some(bytes) = bytes else { return Ok(None) };
+        let is_read = at_event.read(at, bytes).is_ok();
+        Ok((is_read && TRAPS.contains(&&*bytes)).then_some(at))
+    }
+
+    /// A thread leaves the instruction at which it became native by a signal, without having executed anything there.
+    pub fn discount_raised(&mut self, thread: Pid, at: Option<RunAddr>) {
+        let Some((state, at)) = self.threads.get_mut(&thread).zip(at) else { return };
+        state.native_since = None;
+        state.has_run_natively = state.had_run_natively;
+        self.shared.translation().discount_native(at);
     }
 
     /// Records that a thread in the cache becomes native with these original registers, which are set.
