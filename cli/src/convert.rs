@@ -18,7 +18,10 @@ use super::format::{BUFFER_BYTES, Format, readable, writable};
 use super::output::{Outcome, cause, is_same_file, open, write_capture};
 use super::standard_io::{input, is_standard, name_of_input};
 #[cfg(feature = "tag")]
-use super::trace::{self, convert::Conversion};
+use super::trace::{
+    self,
+    convert::{Conversion, Region},
+};
 
 const GIB_LOG2: u32 = 30;
 
@@ -54,9 +57,56 @@ pub struct Arguments {
     /// For text of a program's trace: print how many accesses each one represents, as hmtt decode --weighted
     #[arg(long)]
     weighted: bool,
+    /// For simulators: leave out the first N instructions of the thread
+    #[arg(long, value_name = "N", conflicts_with = "simpoints")]
+    skip: Option<u64>,
+    /// For simulators: write only M instructions of the thread
+    #[arg(long, value_name = "M", conflicts_with = "simpoints", value_parser = clap::value_parser!(u64).range(1..))]
+    count: Option<u64>,
+    /// For simulators: write each interval that this file of SimPoint lists, to a file of its own beside OUT
+    #[arg(long, value_name = "FILE", requires = "interval")]
+    simpoints: Option<PathBuf>,
+    /// The weights that belong to --simpoints; by default the file with weights for simpoints in its name
+    #[arg(long, value_name = "FILE", requires = "simpoints")]
+    weights: Option<PathBuf>,
+    /// Instructions of an interval, as for hmtt monitor --bbv
+    #[arg(long, value_name = "N", requires = "simpoints", value_parser = clap::value_parser!(u64).range(1..))]
+    interval: Option<u64>,
+    /// For champsim: write a record for each element of a repeated string instruction, as Pin does
+    #[arg(long)]
+    elements: bool,
     /// For hmtt6: physical addresses have a hole of this size from this address on, for devices
     #[arg(long, value_name = "GIB", default_value_t = 0, value_parser = clap::value_parser!(u64).range(0..=128))]
     hole: u64,
+}
+
+impl Arguments {
+    /// Whether an option is given for what only traces of programs have.
+    fn is_of_program(&self) -> bool {
+        let Arguments { skip, count, simpoints, elements, weighted, thread, .. } = self;
+        let has_region = skip.is_some() || count.is_some() || simpoints.is_some();
+        has_region || *elements || *weighted || thread.is_some()
+    }
+
+    /// The regions that are cut out; `None` if there is no option for that.
+    #[cfg(feature = "tag")]
+    fn regions(&self) -> Result<Option<Vec<Region>>> {
+        if let Some((list, length)) = self.simpoints.as_ref().zip(self.interval) {
+            let weights = self.weights.clone().or_else(|| trace::simpoints::weights_of(list));
+            let weights = weights.context("give the file of weights (--weights)")?;
+            if is_standard(&self.output) {
+                bail!("--simpoints writes several files; name an output");
+            }
+            let regions = trace::simpoints::regions(list, &weights, length, &self.output)?;
+            return Ok(Some(regions));
+        }
+        if self.skip.is_none() && self.count.is_none() {
+            return Ok(None);
+        }
+        let first = self.skip.unwrap_or(0);
+        let end = self.count.map_or(u64::MAX, |count| first.saturating_add(count));
+        Ok(Some(vec![Region { instructions: first..end, output: None }]))
+    }
 }
 
 fn format_of(path: &Path, option: &str) -> Result<Format> {
@@ -67,19 +117,28 @@ fn format_of(path: &Path, option: &str) -> Result<Format> {
 
 /// Runs the command. Returns whether the trace has losses.
 pub fn run(arguments: &Arguments) -> Result<bool> {
-    let Arguments { input, output, from, to, force, thread, weighted, hole } = arguments;
+    let Arguments { input, output, from, to, force, hole, .. } = arguments;
     #[cfg(feature = "tag")]
     if let Some(trace) = trace::file::open(input) {
         let to = to.map_or_else(|| format_of(output, "--to"), Ok)?;
         let (trace, output) = ((trace, input.as_path()), Some(output.as_path()));
-        if *weighted && to != Format::Text {
+        let Arguments { thread, weighted, elements, .. } = *arguments;
+        if weighted && to != Format::Text {
             bail!("--weighted is for text: tables have a column with what an access represents");
         }
-        let (force, thread, weighted) = (*force, *thread, *weighted);
-        return Conversion { trace, output, force, to, thread, weighted }.run();
+        if elements && to != Format::Champsim {
+            bail!("--elements is for champsim: other formats have all elements");
+        }
+        let (force, regions) = (*force, arguments.regions()?);
+        let conversion =
+            Conversion { trace, output, force, to, thread, weighted, elements, regions };
+        return conversion.run();
     }
-    if thread.is_some() || *weighted {
-        bail!("{} is no trace of a program: it has no threads, nor weights", input.display());
+    if arguments.is_of_program() {
+        bail!(
+            "{} is no trace of a program: it has no threads, instructions, nor weights",
+            input.display()
+        );
     }
     let from = from.map_or_else(|| format_of(input, "--from"), Ok)?;
     let to = to.map_or_else(|| format_of(output, "--to"), Ok)?;

@@ -86,7 +86,8 @@ fn write_accesses(trace: File, arguments: &Arguments) -> Result<bool> {
     if weighted && to != Format::Text {
         bail!("tables have a column with what an access represents: leave out --weighted");
     }
-    Conversion { trace, output: path, force, to, thread, weighted }.run()
+    let (elements, regions) = (false, None);
+    Conversion { trace, output: path, force, to, thread, weighted, elements, regions }.run()
 }
 
 /// Runs the command. Returns whether the capture has losses.

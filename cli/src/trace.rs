@@ -3,7 +3,7 @@
 //! [`run`](mod@run) and [`attach`] follow a program, [`outputs`] writes the file, and [`caches`] simulates caches. [`sampled`] records from time
 //! to time, as [`budget`] decides if a slowdown is given. [`file`] opens
 //! a file, for `hmtt info` ([`info`]) and for `hmtt decode` and `hmtt convert` ([`convert`]), which write [`text`], tables, or what
-//! simulators read ([`export`]). [`evaluate`] states what selective traces would record.
+//! simulators read ([`export`]), also of the intervals that SimPoint chooses ([`simpoints`]). [`evaluate`] states what selective traces would record.
 
 mod attach;
 mod budget;
@@ -18,6 +18,7 @@ mod outputs;
 mod progress;
 mod run;
 mod sampled;
+pub mod simpoints;
 mod text;
 
 use anyhow::Result;

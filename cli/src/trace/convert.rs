@@ -2,7 +2,8 @@
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
-use std::path::Path;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use hmtt::access_trace::table::AccessWriter;
@@ -15,10 +16,11 @@ use hmtt::table::TableError;
 use hmtt::table::requests::Simulator;
 
 use super::export::champsim::ChampSim;
+use super::export::cut::Cut;
 use super::export::drmemtrace::Drmemtrace;
 use super::export::lackey::Lackey;
 use super::export::requests::Requests;
-use super::export::steps::{Exporter, NotWritten, Steps};
+use super::export::steps::{Exporter, LeftOut, NotWritten, Steps};
 use super::file::{CHOSEN, read_to_end, what_is_missing};
 use super::text;
 use crate::format::{BUFFER_BYTES, Format};
@@ -38,6 +40,19 @@ pub struct Conversion<'c> {
     pub thread: Option<u32>,
     /// Whether each line of text states how many accesses it represents.
     pub weighted: bool,
+    /// Whether each element of a repeated string instruction has a record.
+    pub elements: bool,
+    /// What is cut out of the trace; `None` for all.
+    pub regions: Option<Vec<Region>>,
+}
+
+/// Instructions that are cut out of a trace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Region {
+    /// Their numbers.
+    pub instructions: Range<u64>,
+    /// Where they are written; `None` for the output of the conversion.
+    pub output: Option<PathBuf>,
 }
 
 /// Passes accesses on to a table.
@@ -54,15 +69,23 @@ impl Visitor for Rows {
     }
 }
 
-/// Counts of what an export leaves out, with descriptions.
-type LeftOut = Vec<(&'static str, u64)>;
-
 /// Prints a warning if something was left out. `name`: of the output.
 fn warn(name: &str, left_out: LeftOut) {
     let left_out = hmtt::table::LeftOut(left_out);
     if !left_out.is_nothing() {
         report!("hmtt: warning: {name} does not hold: {left_out}");
     }
+}
+
+/// Prints what is missing in a trace. Returns whether something is.
+fn warn_of(path: &Path, ending: &Ending) -> bool {
+    if ending.is_chosen {
+        report!("hmtt: warning: {}: {CHOSEN}", path.display());
+    }
+    for what in what_is_missing(ending) {
+        report!("hmtt: warning: {}: {what}", path.display());
+    }
+    ending.has_loss()
 }
 
 impl Conversion<'_> {
@@ -78,23 +101,61 @@ impl Conversion<'_> {
         if matches!(self.to, Format::Pcapng | Format::Hmtt6) {
             bail!("{} holds what cards send, and not accesses of programs", self.to.name());
         }
+        if self.to.is_of_simulators() {
+            return self.export();
+        }
+        if self.regions.is_some() {
+            bail!("{} has no instructions: regions are cut for simulators only", self.to.name());
+        }
         let (name, output) = open(self.output, self.to, self.force)?;
         if self.to == Format::Text {
             let (file, path) = self.trace;
             return text::print(file, path, self.thread, self.weighted, output);
         }
-        let ending = if self.to.is_of_simulators() {
-            self.export(&name, output)?
-        } else {
-            self.table(output).with_context(|| format!("cannot write to {name}"))?
+        let ending = self.table(output).with_context(|| format!("cannot write to {name}"))?;
+        Ok(warn_of(path, &ending))
+    }
+
+    /// Writes what simulators read. Returns whether something is missing.
+    fn export(self) -> Result<bool> {
+        let path = self.trace.1;
+        let (ending, is_short) = match self.regions.as_deref() {
+            None => {
+                let (name, output) = open(self.output, self.to, self.force)?;
+                let mut exporter = self.exporter(output);
+                let (ending, left_out) = self.steps(&name, &mut *exporter)?;
+                warn(&name, left_out.into_iter().chain(exporter.left_out()).collect());
+                (ending, false)
+            }
+            Some(regions) => {
+                let (mut all, mut name) = (Vec::new(), String::new());
+                for region in regions {
+                    let output = region.output.as_deref().or(self.output);
+                    if output.is_some_and(|output| is_same_file(path, output)) {
+                        bail!("{} is the trace itself; choose another output", path.display());
+                    }
+                    let opened = open(output, self.to, self.force)?;
+                    name = opened.0;
+                    all.push((region.instructions.clone(), self.exporter(opened.1)));
+                }
+                let mut cut = Cut::new(all);
+                let (ending, left_out) = self.steps(&name, &mut cut)?;
+                warn(&name, left_out.into_iter().chain(cut.left_out()).collect());
+                (ending, cut.is_short())
+            }
         };
-        if ending.is_chosen {
-            report!("hmtt: warning: {}: {CHOSEN}", path.display());
+        Ok(warn_of(path, &ending) || is_short)
+    }
+
+    fn exporter<'w>(&self, output: impl Write + 'w) -> Box<dyn Exporter + 'w> {
+        let output = BufWriter::with_capacity(BUFFER_BYTES, output);
+        match self.to {
+            Format::Champsim => Box::new(ChampSim::new(output, self.elements)),
+            Format::Ramulator => Box::new(Requests::new(output, Simulator::Ramulator)),
+            Format::Dramsim3 => Box::new(Requests::new(output, Simulator::Dramsim3)),
+            Format::Drmemtrace => Box::new(Drmemtrace::new(output)),
+            _ => Box::new(Lackey::new(output)),
         }
-        for what in what_is_missing(&ending) {
-            report!("hmtt: warning: {}: {what}", path.display());
-        }
-        Ok(ending.has_loss())
     }
 
     fn table(self, output: impl Write + Send + 'static) -> Result<Ending> {
@@ -114,44 +175,11 @@ impl Conversion<'_> {
         read
     }
 
-    fn export(self, name: &str, output: impl Write) -> Result<Ending> {
-        let output = BufWriter::with_capacity(BUFFER_BYTES, output);
-        match self.to {
-            Format::Champsim => {
-                let mut exporter = ChampSim::new(output);
-                let (ending, mut left_out) = self.steps(name, &mut exporter)?;
-                left_out.push(("instructions of other threads", exporter.others));
-                left_out.push(("accesses that do not fit in records", exporter.unplaced));
-                warn(name, left_out);
-                Ok(ending)
-            }
-            Format::Ramulator | Format::Dramsim3 => {
-                let simulator = match self.to {
-                    Format::Ramulator => Simulator::Ramulator,
-                    _ => Simulator::Dramsim3,
-                };
-                let mut exporter = Requests::new(output, simulator);
-                let (ending, mut left_out) = self.steps(name, &mut exporter)?;
-                left_out.push(("accesses beyond 2^63", exporter.out_of_range));
-                warn(name, left_out);
-                Ok(ending)
-            }
-            Format::Drmemtrace => self.plain(name, &mut Drmemtrace::new(output)),
-            _ => self.plain(name, &mut Lackey::new(output)),
-        }
-    }
-
-    /// Exports in a format that holds all accesses whose addresses are known.
-    fn plain(self, name: &str, exporter: &mut dyn Exporter) -> Result<Ending> {
-        let (ending, left_out) = self.steps(name, exporter)?;
-        warn(name, left_out);
-        Ok(ending)
-    }
-
     /// Passes all instructions on. Returns what was left out.
-    fn steps(self, name: &str, exporter: &mut dyn Exporter) -> Result<(Ending, LeftOut)> {
+    fn steps(&self, name: &str, exporter: &mut dyn Exporter) -> Result<(Ending, LeftOut)> {
         let mut steps = Steps::new(exporter);
-        let read = read_to_end(self.trace.0, self.trace.1, self.thread, &mut steps);
+        let file = self.trace.0.try_clone()?;
+        let read = read_to_end(file, self.trace.1, self.thread, &mut steps);
         let finished = steps.finish().with_context(|| format!("cannot write to {name}"));
         let NotWritten { unknown, elements, undecoded, strays } = finished?;
         if let Some(refused) = elements {

@@ -4,6 +4,7 @@
 mod champsim;
 mod forged;
 mod info;
+mod regions;
 mod tables;
 
 use std::collections::{BTreeMap, BTreeSet};

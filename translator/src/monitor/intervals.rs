@@ -1,8 +1,9 @@
 //! Counts blocks by intervals of instructions: the basic-block vectors that SimPoint reads.
 //!
 //! A line for each interval: `T`, then `:BLOCK:COUNT ` for each block that was executed in it, where the count is that of
-//! the instructions in it. An interval ends with the block that completes it; what is beyond its length counts as part of
-//! the next one's length.
+//! the instructions in it. Each interval has its length exactly: a block that crosses the border counts with its first
+//! instructions in the one, and with the others in the next. So interval `k` of length `N` are the instructions from number `k*N`
+//! on, as `hmtt convert --skip` counts them. A repeated string instruction is one instruction.
 
 use std::fmt::Write as _;
 
@@ -43,14 +44,19 @@ impl Intervals {
         if at >= self.counts.len() {
             self.counts.resize(at + 1, 0);
         }
-        if self.counts[at] == 0 {
-            self.used.push(number);
-        }
-        self.counts[at] += instructions;
-        self.done += instructions;
-        if self.done >= self.length {
-            self.done %= self.length;
-            self.end();
+        let mut left = instructions;
+        while left > 0 {
+            let fitting = left.min(self.length - self.done);
+            if self.counts[at] == 0 {
+                self.used.push(number);
+            }
+            self.counts[at] += fitting;
+            self.done += fitting;
+            left -= fitting;
+            if self.done == self.length {
+                self.done = 0;
+                self.end();
+            }
         }
     }
 
@@ -90,7 +96,7 @@ mod tests {
         }
         intervals.end();
         intervals.end();
-        assert_eq!(intervals.text, "T:2:4 :7:7 \nT:1:1 :2:8 \n");
+        assert_eq!(intervals.text, "T:2:4 :7:6 \nT:1:1 :2:8 :7:1 \n");
         assert_eq!(intervals.dropped, 0);
     }
 }

@@ -15,7 +15,8 @@
 //! those that its kind must have, before others; an indirect one that reads no other register has [`FROM_MEMORY`].
 //!
 //! What does not fit in a record is left out: of registers general ones are kept before flags, and these before others; accesses
-//! are counted. A repeated string instruction has a record for each element.
+//! are counted. A repeated string instruction is one instruction, as processors and `hmtt monitor` count it, and accesses the first element in
+//! each cache line for which there is a place. Or, if that is asked for, it has a record for each element, as in the traces of Pin.
 
 use std::io::{self, Write};
 
@@ -23,7 +24,7 @@ use hmtt_format::Direction;
 use hmtt_translator::instructions::{Flow, Instruction, State, StateSet};
 
 use super::rounds::{Rounds, Single};
-use super::steps::{Exporter, Step};
+use super::steps::{Exporter, LeftOut, Step};
 
 /// Bytes of a record.
 const RECORD_BYTES: usize = 64;
@@ -58,17 +59,26 @@ pub struct ChampSim<W> {
     output: W,
     /// The only thread that is written; the first one if there is none yet.
     thread: Option<u32>,
+    /// Whether each element of a repeated string instruction has a record.
+    has_elements: bool,
     waiting: Option<Waiting>,
     /// Instructions of other threads.
-    pub others: u64,
-    /// Accesses that do not fit in a record.
-    pub unplaced: u64,
+    others: u64,
+    /// Accesses that do not fit in a record, and elements of string instructions.
+    unplaced: u64,
+    unplaced_elements: u64,
 }
 
+/// Numbers of addresses in a record that are read, and that are written.
+const PLACES: [usize; 2] =
+    [(RECORD_BYTES - READ_ADDRESSES) / 8, (READ_ADDRESSES - WRITTEN_ADDRESSES) / 8];
+
 impl<W: Write> ChampSim<W> {
-    /// Starts a file.
-    pub fn new(output: W) -> Self {
-        ChampSim { output, thread: None, waiting: None, others: 0, unplaced: 0 }
+    /// Starts a file. `has_elements`: whether each element of a repeated string instruction has a record.
+    pub fn new(output: W, has_elements: bool) -> Self {
+        let (thread, waiting) = (None, None);
+        let (others, unplaced, unplaced_elements) = (0, 0, 0);
+        ChampSim { output, thread, has_elements, waiting, others, unplaced, unplaced_elements }
     }
 
     /// Writes the record that waits. `next`: address of the instruction that follows it.
@@ -163,12 +173,30 @@ impl<W: Write> Exporter for ChampSim<W> {
             self.others += 1;
             return Ok(());
         }
-        rounds.each(step.accesses, |singles| self.add(step.pc, step.instruction, singles))
+        let Step { pc, instruction, accesses, .. } = *step;
+        if self.has_elements {
+            return rounds.each(accesses, |singles| self.add(pc, instruction, singles));
+        }
+        let add = |singles: &[Single]| self.add(pc, instruction, singles);
+        let unplaced = rounds.at_once(accesses, PLACES, add)?;
+        self.unplaced_elements = self.unplaced_elements.saturating_add(unplaced);
+        Ok(())
     }
 
-    fn finish(&mut self) -> io::Result<()> {
-        self.write_waiting(None)?;
+    fn finish(&mut self, next: Option<u64>) -> io::Result<()> {
+        self.write_waiting(next)?;
         self.output.flush()
+    }
+
+    fn left_out(&self) -> LeftOut {
+        vec![
+            ("instructions of other threads", self.others),
+            ("accesses that do not fit in records", self.unplaced),
+            (
+                "elements of string instructions in cache lines that do not fit in records (--elements)",
+                self.unplaced_elements,
+            ),
+        ]
     }
 }
 
@@ -180,9 +208,14 @@ mod tests {
     use super::*;
 
     /// Records of a block at 0x1000, followed by an instruction at an address.
-    fn records(code: &[u8], accesses: &[Made], next: u64) -> Vec<[u8; RECORD_BYTES]> {
+    fn records(
+        code: &[u8],
+        accesses: &[Made],
+        next: u64,
+        has_elements: bool,
+    ) -> Vec<[u8; RECORD_BYTES]> {
         let mut output = Vec::new();
-        let mut writer = ChampSim::new(&mut output);
+        let mut writer = ChampSim::new(&mut output, has_elements);
         let mut rounds = Rounds::default();
         let mut step = |pc: u64, instruction: &Instruction, accesses: &[Made]| {
             writer.step(&Step { thread: 1, pc, instruction, accesses }, &mut rounds).unwrap();
@@ -191,7 +224,7 @@ mod tests {
             step(0x1000 + u64::from(one.offset), one, accesses);
         }
         step(next, &instructions(next, &[0x90])[0], &[]);
-        writer.finish().unwrap();
+        writer.finish(None).unwrap();
         let (records, []) = output.as_chunks() else { panic!("a record is cut") };
         records.to_vec()
     }
@@ -200,11 +233,11 @@ mod tests {
     fn branches_are_taken_if_their_target_follows() {
         // je 0x1010
         for (next, taken) in [(0x1010, 1), (0x1002, 0), (0x5000, 0)] {
-            let record = records(&[0x74, 0x0e], &[], next)[0];
+            let record = records(&[0x74, 0x0e], &[], next, false)[0];
             assert_eq!(record[..16], [0, 16, 0, 0, 0, 0, 0, 0, 1, taken, 26, 0, 26, 25, 0, 0]);
         }
         // A branch to the next instruction: je 0x1002
-        assert_eq!(records(&[0x74, 0], &[], 0x1002)[0][IS_TAKEN], 0);
+        assert_eq!(records(&[0x74, 0], &[], 0x1002, false)[0][IS_TAKEN], 0);
     }
 
     #[test]
@@ -221,14 +254,18 @@ mod tests {
         };
         // rep movsq
         let both = [made(Direction::Read, 0x100, 2), made(Direction::Write, 0x200, 2)];
-        let all = records(&[0xf3, 0x48, 0xa5], &both, 0x1003);
+        let all = records(&[0xf3, 0x48, 0xa5], &both, 0x1003, true);
         let places: Vec<_> =
             all.iter().map(|it| [it[0], it[READ_ADDRESSES], it[WRITTEN_ADDRESSES]]).collect();
         assert_eq!(places, [[0, 0, 0], [0, 8, 8], [3, 0, 0]]);
         assert_eq!([all[1][READ_ADDRESSES + 1], all[1][WRITTEN_ADDRESSES + 1]], [1, 2]);
+        // All elements of an operand are in one line.
+        let all = records(&[0xf3, 0x48, 0xa5], &both, 0x1003, false);
+        assert_eq!(all.len(), 2);
+        assert_eq!([all[0][READ_ADDRESSES + 8], all[0][WRITTEN_ADDRESSES + 8]], [0, 0]);
         let many = vec![made(Direction::Write, 0x300, 1); 3];
         let mut output = Vec::new();
-        let mut writer = ChampSim::new(&mut output);
+        let mut writer = ChampSim::new(&mut output, false);
         let instruction = instructions(0x1000, &[0x90])[0];
         let step = Step { thread: 1, pc: 0x1000, instruction: &instruction, accesses: &many };
         writer.step(&step, &mut Rounds::default()).unwrap();

@@ -88,7 +88,7 @@ impl<W: Write> Exporter for Drmemtrace<W> {
         })
     }
 
-    fn finish(&mut self) -> io::Result<()> {
+    fn finish(&mut self, _: Option<u64>) -> io::Result<()> {
         self.begin()?;
         writeln!(self.output, "View tool results:\n{:>15} : total instructions", self.shown)?;
         self.output.flush()

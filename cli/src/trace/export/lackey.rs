@@ -47,7 +47,7 @@ impl<W: Write> Exporter for Lackey<W> {
         })
     }
 
-    fn finish(&mut self) -> io::Result<()> {
+    fn finish(&mut self, _: Option<u64>) -> io::Result<()> {
         self.output.flush()
     }
 }

@@ -8,7 +8,7 @@ use std::io::{self, Write};
 use hmtt::table::requests::{LINE_BYTES, Request, Simulator};
 
 use super::rounds::{Rounds, Single};
-use super::steps::{Exporter, Step};
+use super::steps::{Exporter, LeftOut, Step};
 
 /// Writes requests.
 pub struct Requests<W> {
@@ -17,7 +17,7 @@ pub struct Requests<W> {
     /// Instructions that were executed.
     executed: u64,
     /// Requests with addresses that the simulator cannot read.
-    pub out_of_range: u64,
+    out_of_range: u64,
 }
 
 impl<W: Write> Requests<W> {
@@ -50,8 +50,12 @@ impl<W: Write> Exporter for Requests<W> {
         })
     }
 
-    fn finish(&mut self) -> io::Result<()> {
+    fn finish(&mut self, _: Option<u64>) -> io::Result<()> {
         self.output.flush()
+    }
+
+    fn left_out(&self) -> LeftOut {
+        vec![("accesses beyond 2^63", self.out_of_range)]
     }
 }
 

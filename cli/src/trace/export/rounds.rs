@@ -5,6 +5,7 @@
 use std::io;
 
 use hmtt::access_trace::{ElementBudget, Refused};
+use hmtt::table::requests::LINE_BYTES;
 use hmtt_format::Direction;
 use hmtt_format::access_trace::Made;
 
@@ -74,6 +75,57 @@ fn address(made: &Made) -> Option<u64> {
     made.address.filter(|_| made.size <= MOST_BYTES)
 }
 
+impl Rounds {
+    /// Passes the accesses of an instruction on, all at once: of a string instruction the first of its elements in each cache
+    /// line. Returns for how many elements there was no place. `places`: most accesses that are passed on, those that read and
+    /// those that write.
+    ///
+    /// # Errors
+    /// The error of the function that receives them.
+    pub fn at_once(
+        &mut self,
+        accesses: &[Made],
+        places: [usize; 2],
+        add: impl FnOnce(&[Single]) -> io::Result<()>,
+    ) -> io::Result<u64> {
+        self.singles.clear();
+        let mut unplaced = 0u64;
+        for made in accesses {
+            let Some(first) = address(made) else {
+                self.unknown += 1;
+                continue;
+            };
+            let same =
+                |other: &&Made| other.direction == made.direction && address(other).is_some();
+            let sharing = accesses.iter().filter(same).count();
+            let places = places[usize::from(made.direction == Direction::Write)];
+            let (mut element, elements) = (0, made.elements.max(1));
+            for _ in 0..(places / sharing).max(1) {
+                self.singles.extend(single(made, element));
+                element = next_line(made, first, element);
+                if element >= elements {
+                    break;
+                }
+            }
+            unplaced = unplaced.saturating_add(elements.saturating_sub(element));
+        }
+        add(&self.singles)?;
+        Ok(unplaced)
+    }
+}
+
+/// Number of the first element after another one that begins in another cache line.
+fn next_line(made: &Made, address: u64, element: u64) -> u64 {
+    let size = u64::from(made.size.max(1));
+    let distance = element.wrapping_mul(size);
+    let bytes = if made.is_down {
+        address.wrapping_sub(distance) % LINE_BYTES + 1
+    } else {
+        LINE_BYTES - address.wrapping_add(distance) % LINE_BYTES
+    };
+    element.saturating_add(bytes.div_ceil(size))
+}
+
 /// The access to an element.
 fn single(made: &Made, element: u64) -> Option<Single> {
     let distance = element.wrapping_mul(made.size.into());
@@ -117,6 +169,32 @@ mod tests {
         let huge = Made { size: u32::MAX, ..made(write, Some(0x10), 1, false) };
         assert_eq!(rounds(&mut all, &[huge]), [[0; 0]]);
         assert_eq!(all.unknown, 2);
+    }
+
+    #[test]
+    fn all_at_once_there_is_an_element_of_each_line() {
+        let (read, write) = (Direction::Read, Direction::Write);
+        let mut all = Rounds::default();
+        let mut lines = |accesses: &[Made]| {
+            let mut found = Vec::new();
+            let add = |singles: &[Single]| {
+                found.extend(singles.iter().map(|single| single.address));
+                Ok(())
+            };
+            let unplaced = all.at_once(accesses, [4, 2], add).unwrap();
+            (found, unplaced)
+        };
+        assert_eq!(lines(&[]), (vec![], 0));
+        assert_eq!(lines(&[made(write, Some(0x1038), 2, false)]), (vec![0x1038], 0));
+        assert_eq!(lines(&[made(write, Some(0x1038), 20, false)]), (vec![0x1038, 0x1040], 2));
+        assert_eq!(lines(&[made(read, Some(0x1044), 20, true)]), (vec![0x1044, 0x103c, 0x0ffc], 0));
+        // An element that crosses the border of a line, and two operands that share the places.
+        assert_eq!(lines(&[made(read, Some(0x103e), 2, false)]), (vec![0x103e, 0x1042], 0));
+        let both = [made(read, Some(0x1000), 64, false), made(read, Some(0x2000), 64, false)];
+        assert_eq!(lines(&both), (vec![0x1000, 0x1040, 0x2000, 0x2040], 64));
+        let forged = [made(write, Some(u64::MAX), u64::MAX, true)];
+        assert_eq!(lines(&forged).0.len(), 2);
+        assert_eq!((lines(&[made(read, None, 1, false)]), all.unknown), ((vec![], 0), 1));
     }
 
     #[test]

@@ -36,12 +36,20 @@ pub trait Exporter {
     /// The error of writing.
     fn step(&mut self, step: &Step<'_>, rounds: &mut Rounds) -> io::Result<()>;
 
-    /// Writes what is left.
+    /// Writes what is left. `next`: address of the instruction that the thread executes next, if that is known.
     ///
     /// # Errors
     /// The error of writing.
-    fn finish(&mut self) -> io::Result<()>;
+    fn finish(&mut self, next: Option<u64>) -> io::Result<()>;
+
+    /// What the format could not hold.
+    fn left_out(&self) -> LeftOut {
+        Vec::new()
+    }
 }
+
+/// Counts of what an export leaves out, with descriptions.
+pub type LeftOut = Vec<(&'static str, u64)>;
 
 /// A block whose accesses are being collected.
 struct Open {
@@ -101,7 +109,7 @@ impl<'e> Steps<'e> {
     pub fn finish(mut self) -> io::Result<NotWritten> {
         self.close();
         self.written?;
-        self.exporter.finish()?;
+        self.exporter.finish(None)?;
         let (unknown, elements) = (self.rounds.unknown, self.rounds.left_out());
         let (undecoded, strays) = (self.undecoded, self.strays);
         Ok(NotWritten { unknown, elements, undecoded, strays })

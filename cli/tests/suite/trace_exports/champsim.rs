@@ -92,7 +92,7 @@ fn by_bytes(image: &Image, pc: u64) -> Option<Branch> {
 #[test]
 fn champsim_records_are_the_executed_instructions() {
     let Some(Sample { image, file, text, .. }) = &*SAMPLE else { return };
-    let (output, warning) = converted(file, "champsim", &[]);
+    let (output, warning) = converted(file, "champsim", &["--elements"]);
     assert!(warning.ends_with(&unknown(text)), "{warning}");
     let written = output.bytes();
     let (records, []) = written.as_chunks::<64>() else { panic!("a record is cut") };
