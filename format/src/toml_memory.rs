@@ -42,11 +42,20 @@ pub enum TomlError {
 impl std::fmt::Display for TomlError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            TomlError::Syntax(error) => error.fmt(f),
+            TomlError::Syntax(error) => f.write_str(&syntax_text(error)),
             TomlError::Expected(what, got) => write!(f, "expected {what}, got `{got}`"),
             TomlError::Map(error) => write!(f, "[map]: {error}"),
             TomlError::Memory(error) => error.fmt(f),
         }
+    }
+}
+
+/// Where a text is no TOML, or not the one that is expected, and why, on one line: without the lines of the text.
+pub fn syntax_text(error: &toml::de::Error) -> String {
+    let (full, message) = (error.to_string(), error.message());
+    match full.lines().next() {
+        Some(place) if !message.starts_with(place) => format!("{place}: {message}"),
+        _ => message.to_owned(),
     }
 }
 
@@ -236,6 +245,19 @@ mod tests {
         assert_eq!(memory.bits(Axis::Row), 13);
         assert_eq!(memory.map.mask(Axis::Bank, 1), 1 << 15 | 1 << 17);
         assert_eq!(memory.capacity(), 512 << 20);
+    }
+
+    #[test]
+    fn errors_of_syntax_are_on_one_line_and_state_the_place() {
+        for (text, place, reason) in [
+            ("\n\nspeed = \u{1b}[2Jx", "TOML parse error at line 3, column 10: ", ""),
+            ("sped = 1", "TOML parse error at line 1, column 1: ", "unknown field `sped`"),
+            ("", "TOML parse error at line 1, column 1: ", "missing field `generation`"),
+        ] {
+            let error = parse(text).unwrap_err().to_string();
+            assert!(error.starts_with(&format!("{place}{reason}")), "{error:?}");
+            assert_eq!(error.lines().count(), 1, "{error:?}");
+        }
     }
 
     #[test]

@@ -8,7 +8,7 @@ use gateware::bitstream::tools::Tools;
 use gateware::bitstream::{self, Outcome, Plan, Requirement, table};
 use gateware::boards::{self, BOARDS, Board};
 use gateware::synth::{self, SynthError};
-use hmtt_format::MemoryDescription;
+use hmtt_format::{MemoryDescription, escape};
 
 /// The card in rust-hdl.
 #[derive(Parser)]
@@ -84,7 +84,7 @@ fn main() -> ExitCode {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {
-            eprintln!("gateware: {error}");
+            eprintln!("gateware: {}", escape::message(&error.to_string()));
             ExitCode::FAILURE
         }
     }
@@ -152,7 +152,8 @@ fn bitstream(
     } else {
         print!("{}", table::table(family, &outcome));
         for file in &outcome.packed {
-            println!("{}: {} bytes", file.path.display(), file.bytes);
+            let path = file.path.display().to_string();
+            println!("{}: {} bytes", escape::message(&path), file.bytes);
         }
     }
     if !outcome.met() {

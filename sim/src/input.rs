@@ -7,7 +7,7 @@ use std::io::{self, BufRead};
 use std::path::{Path, PathBuf};
 
 use hmtt_format::header::HeaderError;
-use hmtt_format::toml_memory::{self, TomlError};
+use hmtt_format::toml_memory::{self, TomlError, syntax_text};
 use hmtt_format::{MemoryDescription, Pins};
 
 pub mod lines;
@@ -109,7 +109,7 @@ pub fn read_memory(path: &Path) -> Result<MemoryDescription, InputError> {
 pub fn read_pin_map(path: &Path) -> Result<PinMap, InputError> {
     let text = read_text(path)?;
     PinMap::parse(&text)
-        .map_err(|error| InputError::PinMap { path: path.into(), reason: error.to_string() })
+        .map_err(|error| InputError::PinMap { path: path.into(), reason: syntax_text(&error) })
 }
 
 fn read_text(path: &Path) -> Result<String, InputError> {

@@ -264,3 +264,46 @@ fn mistakes_in_accesses_and_caches_are_explained_and_leave_no_file() {
     insta::assert_snapshot!(messages.join("\n"));
     assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 4);
 }
+
+#[test]
+fn text_of_files_and_arguments_controls_no_terminal() {
+    let directory = tempfile::tempdir().unwrap();
+    let control = "\u{1b}]0;forged\u{7}\u{1b}[2J";
+    let write = |name: &str, text: &str| fs::write(directory.path().join(name), text).unwrap();
+    write("x.cmd", BARE);
+    write("syntax.toml", &format!("generation = {control}"));
+    write(
+        "value.toml",
+        &MEMORY.replace("DDR1", control).replace('\'', "\"").replace(control, "\\u001b[2J"),
+    );
+    write("key.toml", "\"\\u001b[2J\" = 1\n");
+    write("pins.toml", "clock = \"\\u001b[2J\"\n\"\\u001b\" = 2\n");
+    let file = format!("{control}.cmd");
+    let option = format!("--{control}");
+    for arguments in [
+        &["replay", "x.cmd", "--memory", "syntax.toml"][..],
+        &["replay", "x.cmd", "--memory", "value.toml"],
+        &["replay", "x.cmd", "--memory", "key.toml"],
+        &["replay", "x.vcd", "--pins", "pins.toml"],
+        &["replay", &file],
+        &["replay", &option],
+        &["record", &option, "true"],
+        &["record", "-o", "r.cmd", "--", &file],
+    ] {
+        let output = run_in(directory.path(), arguments);
+        let text = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+        assert_ne!(output.status.code(), Some(0), "{arguments:?}: {text}");
+        let found = text.chars().find(|letter| letter.is_control() && *letter != '\n');
+        assert_eq!(found, None, "{arguments:?}: {text:?}");
+    }
+}
+
+#[test]
+fn an_unknown_option_before_the_program_is_named() {
+    for option in ["--no-such-option", "-Z"] {
+        let (status, _, errors) = run(&["record", "-o", "never.cmd", option, "/bin/true"]);
+        assert!(errors.contains(&format!("unexpected argument '{option}'")), "{errors}");
+        assert_eq!(status, 2);
+    }
+    assert!(!Path::new("never.cmd").exists());
+}

@@ -5,6 +5,7 @@ use std::io::IsTerminal;
 use std::path::Path;
 
 use anyhow::Result;
+use hmtt_format::escape;
 use hmtt_sim::oracle::Verdict;
 use hmtt_sim::replay::Outcome;
 use hmtt_sim::truth::compare::Comparison;
@@ -55,7 +56,7 @@ pub fn compiling(quiet: bool) -> fn(&Path) {
     match quiet {
         true => |_| {},
         false => |model| {
-            eprintln!(
+            report!(
                 "compiling the card with verilator, once: this can take a minute; kept as {}",
                 model.display()
             );
@@ -70,21 +71,21 @@ pub fn print(
     arguments: &ReplayArguments,
 ) -> Result<()> {
     for violation in &outcome.violations {
-        eprintln!("link: {violation}");
+        report!("link: {violation}");
     }
     for at in &outcome.flaws {
-        eprintln!("frame {}: {}", at.frame, at.flaw);
+        report!("frame {}: {}", at.frame, at.flaw);
     }
     if arguments.json {
         return print_json(outcome, comparisons);
     }
     for comparison in comparisons {
         if !arguments.quiet || !comparison.equal() {
-            println!("{comparison}");
+            println!("{}", escape::lines(&comparison.to_string()));
         }
     }
     if !arguments.quiet {
-        eprintln!("{}", outcome.summary);
+        report!("{}", outcome.summary);
     }
     Ok(())
 }
@@ -93,14 +94,14 @@ pub fn print(
 pub fn print_verdict(verdict: &Result<Verdict, String>, arguments: &ReplayArguments) -> bool {
     match verdict {
         Ok(Verdict { lost_command: true, .. }) => {
-            eprintln!("oracle: the card lost a command; what follows it cannot be checked");
+            report!("oracle: the card lost a command; what follows it cannot be checked");
         }
         Ok(verdict) if !arguments.quiet => {
             let Verdict { lost, dumps, .. } = verdict;
-            eprintln!("oracle: equal to the model; {lost} records lost, {dumps} dumps");
+            report!("oracle: equal to the model; {lost} records lost, {dumps} dumps");
         }
         Ok(_) => {}
-        Err(difference) => eprintln!("oracle: {difference}"),
+        Err(difference) => report!("oracle: {difference}"),
     }
     verdict.is_ok()
 }

@@ -62,7 +62,7 @@ fn print(what: &Saturation, found: &Found) {
             paper.lost_percent()
         ),
     }
-    eprintln!("{summary}");
+    report!("{summary}");
 }
 
 fn print_json(found: &Found) -> Result<()> {

@@ -17,8 +17,7 @@ pub struct RecordArguments {
         value_name = "PROG",
         required_unless_present = "accesses",
         conflicts_with = "accesses",
-        trailing_var_arg = true,
-        allow_hyphen_values = true
+        trailing_var_arg = true
     )]
     pub program: Vec<OsString>,
     /// Accesses of a program in a file: a trace of `hmtt trace run`, lines `R|W,ADDRESS,SIZE`, or the output of valgrind's

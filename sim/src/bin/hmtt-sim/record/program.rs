@@ -69,6 +69,7 @@ pub fn record(arguments: &RecordArguments, paths: &RecordingPaths) -> Result<Exi
     let session = Session::new(arguments, paths, prepared, shows_progress)?;
     let state =
         Arc::new(Mutex::new(State { session: Some(session), missing: Vec::new(), children: 0 }));
+    ptrace::refuse_tracers().context("cannot refuse tracers (PR_SET_DUMPABLE)")?;
     let process = ptrace::launch(&arguments.program)?;
     let pid = process.pid;
     let followed = control::run(process, &options(signals), &mut Recorder { state: state.clone() });
@@ -91,13 +92,15 @@ pub fn record(arguments: &RecordArguments, paths: &RecordingPaths) -> Result<Exi
     }
     let unrecorded = Unrecorded { children, ..Unrecorded::default() };
     if let Some(what) = unrecorded.children_text().filter(|_| !arguments.quiet) {
-        eprintln!("hmtt-sim: {what}");
+        report!("hmtt-sim: {what}");
     }
     let printed = session
         .finish()
         .and_then(|recorded| report::print(arguments, &recorded, &missing, &memory));
     // The program may run for long.
-    let has_failed = printed.inspect_err(|error| eprintln!("hmtt-sim: {error:#}")).is_err();
+    let has_failed = printed
+        .inspect_err(|error| report!("hmtt-sim: {}", escape::message(&format!("{error:#}"))))
+        .is_err();
     let end = match ending {
         Ending::Exited(code) => Ok(code),
         Ending::Signaled(signal) => Err(signal),
@@ -106,7 +109,7 @@ pub fn record(arguments: &RecordArguments, paths: &RecordingPaths) -> Result<Exi
     };
     Ok(match end {
         Err(signal) => {
-            eprintln!("hmtt-sim: the program was ended by {signal}");
+            report!("hmtt-sim: the program was ended by {signal}");
             ptrace::end_by(signal)
         }
         Ok(0) if has_failed => ExitCode::from(FAILED),
@@ -186,7 +189,7 @@ impl Observer for Recorder {
     fn not_followed(&mut self, pid: Pid, program: &Path, error: &ControlError) {
         let program = program.display().to_string();
         let program = escape::name(&program);
-        eprintln!("hmtt-sim: warning: process {pid}, {program}, continues natively: {error}");
+        report!("hmtt-sim: warning: process {pid}, {program}, continues natively: {error}");
     }
 }
 

@@ -18,12 +18,12 @@ pub fn print(
     memory: &MemoryDescription,
 ) -> Result<()> {
     for what in missing {
-        eprintln!("hmtt-sim: warning: {what}");
+        report!("hmtt-sim: warning: {what}");
     }
     if arguments.json {
         println!("{}", serde_json::to_string_pretty(&json(recorded, missing))?);
     } else if !arguments.quiet {
-        eprintln!("{}", text(recorded, memory));
+        report!("{}", text(recorded, memory));
     }
     Ok(())
 }
