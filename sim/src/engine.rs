@@ -170,7 +170,7 @@ pub fn prepare(
         }
         Kind::Verilator => {
             let text = card::verilog(parameters)?;
-            let cache = options.cache.clone().unwrap_or_else(cache::default_directory);
+            let cache = options.cache.clone().map_or_else(cache::default_directory, Ok)?;
             Ok(Box::new(verilator::Model {
                 program: cache::model(&text, &cache, options.vcd.is_some(), options.compiling)?,
                 tck_ps,

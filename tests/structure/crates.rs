@@ -14,7 +14,10 @@ const ALLOWED: [(&str, &[&str]); 12] = [
     ("hmtt-format", &[]),
     ("hmtt-paths", &[]),
     ("gateware", &["hmtt-format"]),
-    ("hmtt-sim", &["hmtt-format", "gateware", "hmtt", "hmtt-probe", "hmtt-translator"]),
+    (
+        "hmtt-sim",
+        &["hmtt-format", "gateware", "hmtt", "hmtt-paths", "hmtt-probe", "hmtt-translator"],
+    ),
     ("hmtt", &["hmtt-format"]),
     ("hmtt-host", &["hmtt-format", "hmtt", "hmtt-paths"]),
     ("hmtt-probe", &["hmtt-format", "hmtt-paths"]),

@@ -8,29 +8,57 @@ use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
-use std::{env, fs, process};
+use std::{env, fs, io, process};
+
+use hmtt_paths::{Folder, check_owner, check_private};
 
 use super::compiler::Compiler;
 use super::{EngineError, clocks, loops};
 use crate::schedule::TX_OFFSET_PS;
 
 const HARNESS: &str = include_str!("main.cpp");
+/// Name of the directory.
+const DIRECTORY: &str = "hmtt-sim";
 /// Cargo marks its target directories with this file.
 const TARGET_MARK: &str = "CACHEDIR.TAG";
 /// Allows one build at a time in this process. Without it all tests of one model would build the model.
 static BUILDING: Mutex<()> = Mutex::new(());
 
-/// Returns `hmtt-sim` in the target directory from which the program runs, otherwise in the user's cache directory.
-pub fn default_directory() -> PathBuf {
+/// Returns `hmtt-sim` in the target directory from which the program runs, otherwise in the user's cache directory. Models are
+/// executed, so nobody else may have put one there: below the target directory, which has this program too, everything is the
+/// user's own and no link.
+///
+/// # Errors
+/// The user has no cache directory, it belongs to another user or can be written by others, or it cannot be created.
+pub fn default_directory() -> Result<PathBuf, EngineError> {
     let executable = env::current_exe().unwrap_or_default();
     let target = executable.ancestors().skip(1).find(|path| path.join(TARGET_MARK).is_file());
-    let base = target.map(Path::to_owned).unwrap_or_else(|| {
-        env::var_os("XDG_CACHE_HOME")
-            .map(PathBuf::from)
-            .or_else(|| env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache")))
-            .unwrap_or_else(env::temp_dir)
-    });
-    base.join("hmtt-sim")
+    if let Some(target) = target {
+        return Ok(target.join(DIRECTORY));
+    }
+    let absolute = |name| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let (home, below) = match (absolute("XDG_CACHE_HOME"), absolute("HOME")) {
+        (Some(cache), _) => (cache, PathBuf::from(DIRECTORY)),
+        (None, Some(home)) => (home, Path::new(".cache").join(DIRECTORY)),
+        (None, None) => {
+            let failed = EngineError::io("find", Path::new("~/.cache"));
+            return Err(failed(io::ErrorKind::NotFound.into()));
+        }
+    };
+    let directory = home.join(&below);
+    create_own(&home, &below).map_err(EngineError::io("keep compiled models in", &directory))?;
+    Ok(directory)
+}
+
+/// Creates directories below one of the user.
+fn create_own(home: &Path, below: &Path) -> io::Result<()> {
+    let mut directory = Folder::open_to_change(home)?;
+    check_owner(&directory.status()?)?;
+    for name in below {
+        directory.create_folder(name, 0o700)?;
+        directory = directory.own_folder(Path::new(name))?;
+    }
+    check_private(&directory.status()?)
 }
 
 /// Returns the compiled model of `verilog`, and builds it if `cache` does not have it. `traced`: the model can write
@@ -89,4 +117,32 @@ fn watched(verilog: &str) -> (String, String) {
         }
     }
     (marked, defines)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{PermissionsExt, chown, symlink};
+
+    use super::*;
+
+    #[test]
+    fn models_are_kept_only_where_nobody_else_can_put_one() {
+        let home = tempfile::tempdir().unwrap();
+        let cache = home.path().join("a");
+        let create = || create_own(home.path(), Path::new("a/b"));
+        create().unwrap();
+        assert_eq!(cache.join("b").metadata().unwrap().permissions().mode() & 0o777, 0o700);
+        fs::set_permissions(cache.join("b"), fs::Permissions::from_mode(0o777)).unwrap();
+        assert!(create().is_err(), "others can write to it");
+        fs::remove_dir_all(&cache).unwrap();
+        symlink(home.path(), &cache).unwrap();
+        assert!(create().is_err(), "a link");
+        fs::remove_file(&cache).unwrap();
+        if chown(home.path(), Some(65534), None).is_err() {
+            println!("skipped: only root can give a directory to another user");
+            return;
+        }
+        assert!(create().is_err(), "a home of another user");
+        assert!(!cache.exists());
+    }
 }

@@ -115,7 +115,8 @@ fn run(engine: &mut dyn Engine, tck_ps: u32, most: usize) -> (Recorder, Result<(
 }
 
 fn model(tck_ps: u32, traced: bool) -> Model {
-    let program = cache::model(VERILOG, &cache::default_directory(), traced, |_| {}).unwrap();
+    let program =
+        cache::model(VERILOG, &cache::default_directory().unwrap(), traced, |_| {}).unwrap();
     Model { program, tck_ps, tx_period_ps: TX_PERIOD_PS, straps: STRAPS, stop: None, vcd: None }
 }
 
