@@ -53,6 +53,17 @@ def packets(data):
         at += length
 
 
+def readable(frame):
+    """Whether a card's frame can be read."""
+    version, kind, count = frame[14] >> 4, frame[14] & 15, frame[15]
+    if version != 3 or kind > HEARTBEAT or not 2 <= count <= 187 or len(frame) < 18 + 8 * count:
+        return False
+    if kind != HEARTBEAT:
+        return True
+    flags, clocks = struct.unpack_from(">2Q", frame, 18)
+    return count == 2 and not any(frame[16:18]) and not bits(flags, 62, 16) and not bits(clocks, 63, 48)
+
+
 def sessions(frames):
     """The frames of each session by their counter, unwrapped; copies and other traffic left out."""
     session, newest, ended = {}, None, False
@@ -62,10 +73,15 @@ def sessions(frames):
         count, kind = int.from_bytes(frame[7:12], "big"), frame[14] & 15
         counter = count if newest is None else nearest(count, 1 << 40, newest)
         first = count == 0 and kind in (INFO, HEARTBEAT)
+        there = session.get(counter, frame)
+        if readable(there) and not readable(frame):
+            continue  # it has the place of a frame only if that does not come
+        if readable(frame) and not readable(there):
+            session[counter] = there = frame
         if session and (counter < newest - 1024
                         or count < 16 and counter < newest - 80
                         or first and (ended and counter < newest or counter > newest + (1 << 20))
-                        or session.get(counter, frame) != frame):
+                        or there != frame):
             yield session
             session, newest, counter = {}, None, count
         session.setdefault(counter, frame)
@@ -90,8 +106,8 @@ class Reader:
 
     def frame(self, frame, missing):
         """The lines of one frame; missing: how many frames before it did not come."""
-        version, kind, count = frame[14] >> 4, frame[14] & 15, frame[15]
-        if version != 3 or kind > HEARTBEAT or not 2 <= count <= 187 or len(frame) < 18 + 8 * count:
+        kind, count = frame[14] & 15, frame[15]
+        if not readable(frame):
             yield "# unreadable frame"
             return
         words = struct.unpack_from(f">{count}Q", frame, 18)

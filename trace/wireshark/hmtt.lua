@@ -586,6 +586,10 @@ local function unreadable(tvb)
   if not KINDS[kind] then return "frame kind " .. kind .. " is not known" end
   if words < 2 or words > MAX_WORDS then return words .. " words stated, a frame has 2 to " .. MAX_WORDS end
   if words > present then return words .. " words stated, only " .. present .. " present" end
+  if kind == HEARTBEAT and not (words == 2 and tvb(2, 2):uint() == 0 and tvb(4, 1):bitfield(1, 7) == 0
+      and tvb(5, 4):uint() == 0 and tvb(9, 1):uint() == 0 and tvb(12, 2):uint() == 0) then
+    return "a heartbeat with other content"
+  end
 end
 
 -- The dissector of an EtherType does not get the Ethernet header, whose fields Wireshark passes only as text, or only if a

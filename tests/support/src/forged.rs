@@ -141,7 +141,7 @@ impl Forger {
             version: FORMAT_VERSION + other,
             kind: kind as u8,
             words: words.len() as u8,
-            lost: self.sync.lost as u16,
+            lost: if kind == FrameKind::Heartbeat { 0 } else { self.sync.lost as u16 },
         };
         encode(buffer, self.counter, header, &words)
     }

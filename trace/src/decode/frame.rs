@@ -44,6 +44,9 @@ pub enum FrameError {
     /// The header states a word count that no frame can have. Holds the count.
     #[error("{0} words stated, a frame has {SYNC_WORDS} to {MAX_WORDS}")]
     WordCount(u8),
+    /// The frame is a heartbeat by its kind, and has bits that a heartbeat does not have.
+    #[error("a heartbeat with other content")]
+    Heartbeat,
     /// The frame ends before the words that the header states.
     #[error("{stated} words stated, only {present} present")]
     Truncated {
@@ -199,7 +202,13 @@ fn body(payload: &[u8]) -> Result<Body<'_>, FrameError> {
     let words = words
         .get(..usize::from(header.words) * WORD_BYTES)
         .ok_or(FrameError::Truncated { stated: header.words, present: words.len() / WORD_BYTES })?;
-    Ok(Body { kind, words })
+    let body = Body { kind, words };
+    match body.heartbeat() {
+        Some(heartbeat) if header.lost != 0 || !body.words().eq(heartbeat.encode()) => {
+            Err(FrameError::Heartbeat)
+        }
+        _ => Ok(body),
+    }
 }
 
 #[cfg(test)]
