@@ -8,6 +8,7 @@
 //! that must not be accessed or written.
 
 mod lanes;
+mod states;
 
 use hmtt_format::Direction;
 use iced_x86::{
@@ -16,6 +17,7 @@ use iced_x86::{
 };
 
 pub use lanes::{Lanes, Mask, Order};
+pub use states::{COMPACTED, StateComponent, preceding, state_components};
 
 /// Bytes of the line that `clzero` writes on all processors that have it.
 const CLZERO_BYTES: u32 = 64;
@@ -44,8 +46,6 @@ pub struct Operand {
 pub enum Condition {
     /// Always.
     Always,
-    /// It depends on values that are not known: on what `cmpxchg` compares.
-    Unknown,
     /// It is repeated as often as `rcx` says.
     Repeated,
     /// A mask chooses the elements that are accessed, or a vector has their addresses.
@@ -65,6 +65,8 @@ pub struct MemoryAccess {
     pub direction: Direction,
     /// When it is made.
     pub condition: Condition,
+    /// Whether it may not be made even then, depending on values that are not known.
+    pub is_uncertain: bool,
 }
 
 /// Calls a function with each access of an instruction. Reads come before writes, except in `enter`, which pushes what it reads one by
@@ -76,6 +78,9 @@ pub fn for_each(
 ) {
     if instruction.mnemonic() == Mnemonic::Clzero {
         return add(clzero(instruction));
+    }
+    if states::for_each(instruction, info.used_memory(), &mut add) {
+        return;
     }
     let is_ordered = instruction.mnemonic() == Mnemonic::Enter;
     for used in info.used_memory() {
@@ -124,12 +129,12 @@ fn access(
     let (condition, size) = match lanes::of(instruction, used) {
         Some((lanes, bytes)) => (Condition::Lanes(lanes), bytes),
         None if is_repeated(instruction) => (Condition::Repeated, whole),
-        // What it says of masks is known better.
-        None if is_uncertain && !instruction.has_op_mask() => (Condition::Unknown, whole),
         None => (Condition::Always, whole),
     };
+    let is_uncertain = is_uncertain && condition == Condition::Always && !instruction.has_op_mask();
     let is_elsewhere = selects_bit(instruction) || size == 0 || is_tile(instruction);
-    MemoryAccess { operand: operand(used), is_elsewhere, size, direction, condition }
+    let operand = operand(used);
+    MemoryAccess { operand, is_elsewhere, size, direction, condition, is_uncertain }
 }
 
 /// Number of bytes of an operand; 0 if it is not determined.
@@ -164,7 +169,8 @@ fn clzero(instruction: &Instruction) -> MemoryAccess {
         alignment: CLZERO_BYTES.trailing_zeros() as u8,
     };
     let (direction, condition) = (Direction::Write, Condition::Always);
-    MemoryAccess { operand, is_elsewhere: false, size: CLZERO_BYTES, direction, condition }
+    let (size, is_elsewhere, is_uncertain) = (CLZERO_BYTES, false, false);
+    MemoryAccess { operand, is_elsewhere, size, direction, condition, is_uncertain }
 }
 
 /// Whether an instruction is a string instruction with a repeat prefix.

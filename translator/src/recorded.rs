@@ -185,6 +185,7 @@ fn has_mask(instruction: &Instruction) -> bool {
     };
     instruction.has_op_mask()
         || instruction.is_vsib()
+        || instruction.is_save_restore_instruction()
         || matches!(
             instruction.mnemonic(),
             Maskmovdqu | Maskmovq | Vmaskmovdqu | Vmaskmovpd | Vmaskmovps | Vpmaskmovd | Vpmaskmovq
@@ -454,6 +455,17 @@ fn located(access: &Access, address: &Option<Addressed>, places: &mut Places<'_>
     let Some(addressed) = address else { return Found::Unknown };
     let located = addressed.value.node.map(|node| places.locate(addressed, node));
     match (access.lanes, located) {
+        (Some(lanes @ Lanes { order: Order::Compacted { component }, .. }), Some(located)) => {
+            let lanes = described(access, &lanes, 0, places);
+            match lanes
+                .mask
+                .and_then(|flags| places.compacted(access.operation, located, flags, component))
+            {
+                Some(located) => Found::Lanes(Some(located), lanes),
+                None => Found::Unknown,
+            }
+        }
+        (Some(Lanes { order: Order::Compacted { .. }, .. }), None) => Found::Unknown,
         (Some(lanes), located) => {
             let constant = if located.is_some() { 0 } else { addressed.value.plus };
             Found::Lanes(located, described(access, &lanes, constant, places))
@@ -470,10 +482,10 @@ fn described(
     plus: i64,
     places: &mut Places<'_>,
 ) -> recording::Lanes {
-    let mask = places.mask(access.operation, lanes);
+    let (mask, first_bit) = places.mask(access.operation, lanes);
     let Operand { index, scale, is_narrow, .. } = access.operand;
     let order = match lanes.order {
-        Order::Apart => LaneOrder::Apart,
+        Order::Apart | Order::Compacted { .. } => LaneOrder::Apart,
         Order::Packed => LaneOrder::Packed,
         Order::Indexed { bytes } => {
             let slot = places.vector(access.operation, index);
@@ -481,7 +493,7 @@ fn described(
         }
     };
     let Lanes { lanes, elements, .. } = *lanes;
-    recording::Lanes { base: None, plus, mask, first_bit: 0, lanes, elements, order }
+    recording::Lanes { base: None, plus, mask, first_bit, lanes, elements, order }
 }
 
 /// Adds the slots of a repeated string instruction, and returns where the elements of its accesses are.

@@ -47,11 +47,30 @@ fn accesses_of(
 
 #[test]
 fn states_and_cleared_lines_have_their_sizes_and_addresses() {
-    let words: &[&str] = if has("clzero") { &["clzero"] } else { &[] };
+    let words: &[&str] = match (has("clzero"), has("xsave") && has("avx")) {
+        (true, true) => &["clzero", "xsave"],
+        (true, false) => &["clzero"],
+        (false, _) => &[],
+    };
     let flags = ["-no-pie", "-static"];
     let Some(all) = accesses_of("states", STATES, &flags, words, 4096) else { return };
     let cleared = [('W', 1024 + 64, 64), ('W', 2048 + 5, 1), ('W', 2048, 64)];
-    let expected = [&[('W', 0, 512), ('R', 0, 512)], &cleared[..3 * words.len()]].concat();
+    // The header, x87, MXCSR, x87, SSE and AVX.
+    let saved = [
+        ('R', 2560 + 512, 8),
+        ('W', 2560 + 512, 8),
+        ('W', 2560, 24),
+        ('W', 2560 + 24, 8),
+        ('W', 2560 + 32, 128),
+        ('W', 2560 + 160, 256),
+        ('W', 2560 + 576, 256),
+    ];
+    let (cleared, saved) = match words.len() {
+        0 => (&cleared[..0], &saved[..0]),
+        1 => (&cleared[..], &saved[..0]),
+        _ => (&cleared[..], &saved[..]),
+    };
+    let expected = [&[('W', 0, 512), ('R', 0, 512)], cleared, saved].concat();
     assert_eq!(all, expected);
 }
 

@@ -28,6 +28,13 @@ pub enum Mask {
         /// Bytes of an element: 1, 4 or 8.
         bytes: u8,
     },
+    /// Those whose bits are set in a general register, from one on.
+    Flags {
+        /// The register.
+        register: Register,
+        /// Number of the bit of the first lane.
+        first_bit: u8,
+    },
 }
 
 /// Where the elements are that are accessed.
@@ -41,6 +48,11 @@ pub enum Order {
     Indexed {
         /// Bytes of an index: 4, which is extended by its sign, or 8.
         bytes: u8,
+    },
+    /// It is a component of the processor's state, behind those before it that the same register of flags chooses.
+    Compacted {
+        /// Number of the component.
+        component: u8,
     },
 }
 

@@ -15,7 +15,7 @@ use iced_x86::Register;
 
 use super::registers::{Kind, Node, Nodes, State, Value};
 use super::{Content, Slot};
-use crate::memory_accesses::{Lanes, Mask};
+use crate::memory_accesses::{COMPACTED, Lanes, Mask, StateComponent, preceding};
 use crate::selection::{Operand, general};
 
 /// Most values that are derived for one access. Its slots are two more at most.
@@ -100,6 +100,8 @@ pub struct Places<'n> {
     /// How many values are taken.
     pub taken: u16,
     steps: Vec<Step>,
+    /// Where the state continues behind a component, by instruction and number of the component.
+    compacted: HashMap<(usize, u8), Known>,
 }
 
 impl<'n> Places<'n> {
@@ -124,6 +126,7 @@ impl<'n> Places<'n> {
             slots: Vec::new(),
             taken: 0,
             steps: Vec::new(),
+            compacted: HashMap::new(),
         }
     }
 
@@ -196,13 +199,50 @@ impl<'n> Places<'n> {
         self.push(Slot { operation, is_after, content: Content::Sum(sum) })
     }
 
-    /// Adds a slot with the mask of lanes.
-    pub fn mask(&mut self, operation: usize, lanes: &Lanes) -> Option<u16> {
-        let content = match lanes.mask? {
-            Mask::Bits(register) => Content::Bits { register, count: lanes.lanes },
-            Mask::Signs { register, bytes } => Content::Signs { register, bytes },
+    /// Adds a slot with the mask of lanes, unless there is one, and returns also the number of the bit of the first lane.
+    pub fn mask(&mut self, operation: usize, lanes: &Lanes) -> (Option<u16>, u8) {
+        let (content, first_bit) = match lanes.mask {
+            None => return (None, 0),
+            Some(Mask::Bits(register)) => (Content::Bits { register, count: lanes.lanes }, 0),
+            Some(Mask::Signs { register, bytes }) => (Content::Signs { register, bytes }, 0),
+            Some(Mask::Flags { register: base, first_bit }) => {
+                (Content::Sum(register(base)), first_bit)
+            }
         };
-        Some(self.push(Slot { operation, is_after: false, content }))
+        let slot = Slot { operation, is_after: false, content };
+        let same = self.slots.iter().rposition(|one| *one == slot);
+        let slot = same.map_or_else(|| self.push(slot), |same| same as u16);
+        (Some(slot), first_bit)
+    }
+
+    /// The place of a component of the processor's state behind those before it that flags in a slot choose. `None`: it is not known.
+    pub fn compacted(
+        &mut self,
+        operation: usize,
+        Located(start): Located,
+        flags: u16,
+        component: u8,
+    ) -> Option<Located> {
+        let mut place = Known { plus: start.plus.wrapping_add(COMPACTED.into()), ..start };
+        for StateComponent { number, size, .. } in preceding(component)? {
+            if let Some(known) = self.compacted.get(&(operation, *number)) {
+                place = *known;
+                continue;
+            }
+            let size = u64::from(*size);
+            let mut of = Source::Slot(flags);
+            for step in [
+                Operation::ShiftedRight { by: *number },
+                Operation::Masked { mask: 1 },
+                Operation::Product { by: size },
+            ] {
+                of = self.step(Step { of, plus: 0, operation: step, other: None }).source;
+            }
+            let (sum, plus) = (Operation::Sum { other: 0 }, place.plus);
+            place = self.step(Step { of: place.source, plus, operation: sum, other: Some(of) });
+            self.compacted.insert((operation, *number), place);
+        }
+        Some(Located(place))
     }
 
     /// Adds slots with a vector. Returns the first one.

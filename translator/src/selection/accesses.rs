@@ -27,7 +27,8 @@ pub struct Access {
     pub lanes: Option<Lanes>,
     /// Whether it reads or writes.
     pub direction: Direction,
-    /// Whether it depends on values other than the address and masks if memory is accessed: the store of a `cmpxchg`.
+    /// Whether it depends on values other than the address and masks if memory is accessed: the store of a `cmpxchg`, or parts of
+    /// `xsavec`.
     pub conditional: bool,
 }
 
@@ -37,7 +38,7 @@ pub struct Access {
 /// write. Within an instruction reads come before writes, except in `enter`, which pushes what it reads one by one.
 ///
 /// Addresses are [sets](Address::Set) in vector gathers and scatters, loads and stores under a mask, strings with a repeat prefix, `bt`, `bts`, `btr`
-/// and `btc` with the bit's number in a register, tile loads and stores, `clzero`, and processor states whose sizes depend on registers
+/// and `btc` with the bit's number in a register, tile loads and stores, `clzero`, and extended states of the processor
 /// (`xsave`).
 pub fn path_accesses(blocks: &[Block], equality: Equality) -> Vec<Access> {
     let mut factory = InstructionInfoFactory::new();
@@ -69,12 +70,12 @@ pub fn accesses(block: &Block, equality: Equality) -> Vec<Access> {
 
 /// An access of an operation, before which registers have these values.
 fn access(operation: usize, found: &MemoryAccess, state: &State) -> Access {
-    let MemoryAccess { operand, size, direction, condition, .. } = *found;
+    let MemoryAccess { operand, size, direction, condition, is_uncertain, .. } = *found;
     let lanes = match condition {
         Condition::Lanes(lanes) => Some(lanes),
         _ => None,
     };
-    let conditional = matches!(condition, Condition::Unknown | Condition::Repeated);
+    let conditional = is_uncertain || condition == Condition::Repeated;
     let is_elsewhere = found.is_elsewhere || condition == Condition::Repeated;
     let is_located = !is_elsewhere && (!operand.is_fs || state.fs().version == 0);
     let is_set = is_elsewhere || lanes.is_some() || operand.alignment > 0;

@@ -1,7 +1,7 @@
 //! Which bytes an instruction accesses by its description, with given values of registers.
 
 use hmtt_format::Direction;
-use hmtt_translator::memory_accesses::{Condition, Mask, MemoryAccess, Order};
+use hmtt_translator::memory_accesses::{Condition, Mask, MemoryAccess, Order, state_components};
 use iced_x86::Register;
 
 /// Values of registers.
@@ -50,6 +50,9 @@ impl Registers {
                 let bytes = usize::from(bytes);
                 self.element(register, lane, bytes) >> (8 * bytes - 1) & 1 != 0
             }
+            Some(Mask::Flags { register, first_bit }) => {
+                self.general(register) >> first_bit >> lane & 1 != 0
+            }
         }
     }
 
@@ -67,7 +70,7 @@ impl Registers {
             from,
             bytes: access.size.into(),
             direction: access.direction,
-            is_uncertain: access.condition == Condition::Unknown,
+            is_uncertain: access.is_uncertain,
         };
         let Condition::Lanes(lanes) = access.condition else { return vec![one(at)] };
         let size = u64::from(access.size);
@@ -77,6 +80,14 @@ impl Registers {
         };
         let active: Vec<usize> = (0..lanes.elements.into()).filter(is_accessed).collect();
         match lanes.order {
+            Order::Compacted { component } => {
+                let flags = self.general[0];
+                let before = state_components()
+                    .iter()
+                    .filter(|one| one.number < component && flags >> one.number & 1 != 0);
+                let before: u64 = before.map(|one| u64::from(one.size)).sum();
+                active.iter().map(|_| one(at + 576 + before)).collect()
+            }
             Order::Apart => active.iter().map(|lane| one(at + *lane as u64 * size)).collect(),
             Order::Packed => (0..active.len()).map(|lane| one(at + lane as u64 * size)).collect(),
             Order::Indexed { bytes } => {

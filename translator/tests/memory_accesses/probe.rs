@@ -73,7 +73,7 @@ fn near_border(random: &mut Random, bytes: u64) -> u64 {
         1 => 1,
         2 => bytes,
         3 => bytes.saturating_sub(1),
-        4 => bytes.next_multiple_of(64),
+        4 => 64 * random.below(bytes / 64 + 2),
         5 => 16 * random.below(bytes / 16 + 2),
         _ => random.below(bytes + 1),
     };
@@ -93,7 +93,8 @@ fn bases(accesses: &[MemoryAccess]) -> BTreeMap<usize, u64> {
             _ => 1,
         };
         let bytes = bases.entry(access.operand.base.full_register().number()).or_insert(0);
-        *bytes = lanes * u64::from(access.size).max(*bytes);
+        let end = access.operand.displacement.max(0) as u64 + lanes * u64::from(access.size);
+        *bytes = end.max(*bytes);
     }
     bases
 }
@@ -110,6 +111,9 @@ fn exception(form: &Form, accesses: &[MemoryAccess]) -> Option<&'static str> {
         Sgdt | Sidt | Sldt | Smsw | Str => Some("the kernel may execute it"),
         Retf | Iret | Iretd | Iretq => Some("it leads to a code segment"),
         _ if accesses.iter().any(|access| access.size == 0) => Some("its size is not known"),
+        _ if accesses.iter().any(|access| access.is_elsewhere && access.size > 64) => {
+            Some("its addresses are not known")
+        }
         _ if accesses.iter().all(|access| access.operand.base == Register::None) => {
             Some("its address is a constant")
         }
@@ -199,10 +203,17 @@ pub fn trial(
             set_indexes(random, &mut registers, bytes);
         }
     }
+    if accesses.iter().any(|access| access.operand.displacement >= 512) {
+        // The mask of a state.
+        registers.general[0] = registers.masks[0] & 0xffff_ffff;
+    }
     let borders = [3 * PAGE - bytes, 3 * PAGE, 5 * PAGE, 8 * PAGE, PAGE];
     registers.general[base] = match borders.get(number as usize) {
         Some(border) => {
             let index = registers.vectors[INDEX as usize];
+            if registers.general[0] != 1 {
+                registers.general[0] = 0xffff_ffff;
+            }
             (registers.vectors, registers.masks) = ([[0xff; 64]; 32], [u64::MAX; 8]);
             registers.vectors[INDEX as usize] = index;
             PAGES + border

@@ -4,13 +4,18 @@ use std::fmt::Write;
 use std::path::Path;
 
 use hmtt_format::Direction;
-use hmtt_translator::memory_accesses::{Condition, MemoryAccess, Order, memory_accesses};
+use hmtt_translator::memory_accesses::{Condition, Mask, MemoryAccess, Order, memory_accesses};
 
 use super::forms;
 
 /// What is done with memory, as in `read 8, write 8`.
 fn description(accesses: &[MemoryAccess]) -> String {
-    let each = accesses.iter().map(|access| {
+    // Which components there are depends on the processor.
+    let is_component = |access: &&MemoryAccess| {
+        matches!(access.condition, Condition::Lanes(lanes)
+            if matches!(lanes.mask, Some(Mask::Flags { first_bit: 2.., .. })))
+    };
+    let each = accesses.iter().filter(|access| !is_component(access)).map(|access| {
         let direction = match access.direction {
             Direction::Read => "read",
             Direction::Write => "write",
@@ -21,12 +26,12 @@ fn description(accesses: &[MemoryAccess]) -> String {
         };
         let condition = match access.condition {
             Condition::Always => String::new(),
-            Condition::Unknown => " ?".into(),
             Condition::Repeated => " for each of rcx".into(),
             Condition::Lanes(lanes) => {
                 let place = match lanes.order {
                     Order::Apart => "",
                     Order::Packed => " packed",
+                    Order::Compacted { .. } => "",
                     Order::Indexed { bytes: 4 } => " at indexes of 4",
                     Order::Indexed { .. } => " at indexes of 8",
                 };
@@ -35,12 +40,24 @@ fn description(accesses: &[MemoryAccess]) -> String {
                     false => format!(" of {} lanes", lanes.lanes),
                 };
                 let masked = if lanes.mask.is_some() { " by mask" } else { "" };
-                format!(" x{}{of}{place}{masked}", lanes.elements)
+                match lanes.mask {
+                    Some(Mask::Flags { first_bit, .. }) if lanes.lanes == 1 => {
+                        format!(" by bit {first_bit} of eax")
+                    }
+                    Some(Mask::Flags { .. }) => " by bits 1 and 2 of eax".into(),
+                    _ => format!(" x{}{of}{place}{masked}", lanes.elements),
+                }
             }
         };
-        format!("{direction} {size}{condition}")
+        let uncertain = if access.is_uncertain { " ?" } else { "" };
+        format!("{direction} {size}{condition}{uncertain}")
     });
-    each.collect::<Vec<_>>().join(", ")
+    let text = each.collect::<Vec<_>>().join(", ");
+    let has_mask = |access: &MemoryAccess| {
+        matches!(access.condition, Condition::Lanes(lanes)
+            if matches!(lanes.mask, Some(Mask::Flags { .. })))
+    };
+    if accesses.iter().any(has_mask) { text + ", other components by bits of eax" } else { text }
 }
 
 /// A line for each instruction: what it does with memory, and what it does so under a mask if that differs.

@@ -197,7 +197,6 @@ fn sets_of_addresses_are_not_expressions() {
         asm.rep().movsb()?;
         asm.repne().scasb()?;
         asm.fxsave(ptr(rax))?;
-        asm.xsave(ptr(rax))?;
         asm.bts(dword_ptr(rax), ecx)?;
         asm.bts(dword_ptr(rax), 3)?;
         asm.vmovdqu64(zmmword_ptr(rdx), zmm0)
@@ -208,13 +207,11 @@ fn sets_of_addresses_are_not_expressions() {
         "1 W1? set",
         "2 R1? set",
         "3 W512 <rax.0, -, 0x0>",
-        "4 R0 set",
-        "4 W0 set",
-        "5 R4 set",
-        "5 W4 set",
-        "6 R4 <rax.0, -, 0x0>",
-        "6 W4 <rax.0, -, 0x0>",
-        "7 W64 <rdx.0, -, 0x0>",
+        "4 R4 set",
+        "4 W4 set",
+        "5 R4 <rax.0, -, 0x0>",
+        "5 W4 <rax.0, -, 0x0>",
+        "6 W64 <rdx.0, -, 0x0>",
     ];
     assert_eq!(found(&code, Versions), expected);
 }
