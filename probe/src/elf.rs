@@ -18,6 +18,7 @@ mod indirect_targets;
 mod layout;
 mod names;
 pub(crate) mod script;
+pub(crate) mod sequences;
 mod sources;
 mod symbols;
 #[cfg(test)]
@@ -33,6 +34,7 @@ use crate::regular_file;
 pub use build_id::build_id;
 pub use go::Go;
 use layout::{File, Layout};
+pub use sequences::{CriticalSection, RestartableSequences, has_signature};
 
 /// Whether a file has unwind information for the instruction at a file offset; `false` if it cannot
 /// be read.
@@ -157,6 +159,8 @@ pub struct Image {
     /// Places in the instructions that differ in the memory of a process, ascending; empty unless
     /// they were compared.
     pub differing: Vec<Range<u64>>,
+    /// Restartable sequences with the signature of the C library.
+    pub sequences: RestartableSequences,
     pub(crate) backing_file: BackingFile,
     /// The Go runtime's function table, if it is a Go program.
     pub go: Option<Go>,
@@ -219,6 +223,7 @@ impl Image {
         let pointers = indirect_targets::pointers(&file, &layout);
         let indirect_targets = indirect_targets::targets(&pointers);
         let relocated = indirect_targets::relocated(&file, &layout);
+        let sequences = sequences::read(&file, &layout, sequences::SIGNATURE);
         let call_sites =
             indirect_targets::call_sites([&layout.data, &layout.text], &tables).map_err(not_elf)?;
         let landing_pads = indirect_targets::landing_pads(&call_sites);
@@ -239,6 +244,7 @@ impl Image {
             dynamic,
             relocated,
             differing: Vec::new(),
+            sequences,
             backing_file: BackingFile::default(),
             go,
         })

@@ -31,6 +31,7 @@ pub fn image(entry: u64, text: Vec<Text>, data: Vec<Text>) -> Image {
         dynamic: false,
         relocated: Vec::new(),
         differing: Vec::new(),
+        sequences: crate::elf::RestartableSequences::default(),
         backing_file: Default::default(),
         go: None,
     }

@@ -41,6 +41,11 @@ pub enum Refusal {
     /// The block is in a Go function, whose blocks the runtime must be able to interrupt at their
     /// original addresses.
     GoBlock,
+    /// A restartable sequence is at this address: its abort depends on where its code is.
+    Sequence(u64),
+    /// The file has restartable sequences that are not known: a signature is at this address, and no descriptor
+    /// leads to it.
+    UnknownSequence(u64),
 }
 
 impl fmt::Display for Refusal {
@@ -89,6 +94,16 @@ impl fmt::Display for Refusal {
                     "Go does not check its stack: there may be too little space for what a tag saves"
                 )
             }
+            Refusal::Sequence(address) => {
+                write!(f, "a restartable sequence (rseq) at {address:x} must stay where it is")
+            }
+            Refusal::UnknownSequence(address) => {
+                write!(
+                    f,
+                    "its file has a restartable sequence (rseq) with its signature at {address:x} and no descriptor: \
+                     it is not known which code must stay where it is"
+                )
+            }
             Refusal::GoBlock => write!(f, "blocks of functions of Go are not tagged"),
         }
     }
@@ -103,6 +118,14 @@ impl Image {
         };
         let relocated = first(&self.relocated).map(Refusal::Relocated);
         relocated.or_else(|| first(&self.differing).map(Refusal::Differs))
+    }
+
+    /// Why instructions of a range must stay where they are for restartable sequences; `None` if there is no reason.
+    pub(crate) fn sequence_within(&self, range: &Range<u64>) -> Option<Refusal> {
+        // The instruction before a section stores the address of its descriptor, after which nothing else is executed.
+        let range = range.start..range.end.saturating_add(1);
+        let known = self.sequences.first_within(&range).map(Refusal::Sequence);
+        known.or(self.sequences.undescribed.map(Refusal::UnknownSequence))
     }
 
     /// Whether the call that ends at an address, and the function that contains it, are the same in

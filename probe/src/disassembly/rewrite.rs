@@ -91,6 +91,16 @@ impl Rewrite {
     pub fn tagged_blocks(&self) -> impl Iterator<Item = &Block> {
         self.blocks.iter().filter(|block| block.refusal.is_none())
     }
+
+    /// Ranges of instructions that are moved, copied or changed.
+    fn changed_ranges(&self) -> impl Iterator<Item = Range<u64>> + '_ {
+        let regions = self.regions.iter().chain(&self.fallback).chain(&self.detours);
+        let moved = regions.map(|region| {
+            let last = region.instructions.last().map_or(0, Instruction::next_ip);
+            region.start()..region.limit.max(last)
+        });
+        moved.chain(self.redirects.iter().map(|branch| branch.ip()..branch.next_ip()))
+    }
 }
 
 /// Plans the changes of a function and its separate parts. Also returns the address ranges that are
@@ -111,11 +121,15 @@ pub(super) fn plan(
     if let Some(refusal) = parts.iter().find_map(|part| image.memory_difference(part)) {
         return Err(refusal);
     }
+    let tags_blocks = granularity != Granularity::Function;
+    let mut with_parts = std::iter::once(&range).chain(parts).filter(|_| exits || tags_blocks);
+    if let Some(refusal) = with_parts.find_map(|part| image.sequence_within(part)) {
+        return Err(refusal);
+    }
     let mut rewrite = Rewrite::default();
     let mut bodies = vec![Body::read(image, range.clone(), range.clone())?];
     bodies[0].go.allow(code_index, &bodies[0], exits)?;
     rewrite.check = bodies[0].go.check;
-    let tags_blocks = granularity != Granularity::Function;
     for part in parts.iter().filter(|_| exits || tags_blocks) {
         match Body::read(image, part.clone(), range.clone()) {
             Ok(body) => bodies.push(body),
@@ -143,7 +157,8 @@ pub(super) fn plan(
         planner.plan_heads(&mut rewrite.blocks);
         free.extend(planner.finish(&mut rewrite));
     }
-    Ok((rewrite, free))
+    let refusal = rewrite.changed_ranges().find_map(|changed| image.sequence_within(&changed));
+    refusal.map_or(Ok((rewrite, free)), Err)
 }
 
 /// Whether a branch of the function leads to its first instruction and, if so, whether flags may be

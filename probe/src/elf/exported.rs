@@ -55,6 +55,7 @@ impl Image {
             dynamic: false,
             relocated: Vec::new(),
             differing: Vec::new(),
+            sequences: super::RestartableSequences::default(),
             go: None,
             backing_file: BackingFile::default(),
         }))

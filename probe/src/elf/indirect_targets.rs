@@ -158,7 +158,7 @@ fn words(layout: &Layout, segments: [&[Text]; 2]) -> Vec<(u64, u64)> {
 
 /// Places in data, and what relocations write to them when the file is loaded. Symbols have the values that this file
 /// gives them.
-fn relocations(file: &File, segments: [&[Text]; 2]) -> Vec<(u64, u64)> {
+pub(super) fn relocations(file: &File, segments: [&[Text]; 2]) -> Vec<(u64, u64)> {
     let bytes = rela(file).and_then(|(address, size)| bytes_at(segments, address)?.get(..size));
     let entries = bytes.unwrap_or_default().as_chunks::<{ RELA_WORDS * size_of::<u64>() }>().0;
     let symbols = file.elf_dynamic_symbol_table();

@@ -271,7 +271,16 @@ impl Process {
         if self.threads.is_empty() || self.executed_thread().is_some() {
             return Err(PtraceError::Ended(self.pid));
         }
-        Ok(())
+        self.abort_sequences()
+    }
+
+    /// Moves all stopped threads out of restartable sequences.
+    fn abort_sequences(&self) -> Result<(), PtraceError> {
+        self.threads.keys().try_for_each(|thread| match self.abort_sequence(*thread) {
+            // A thread that was killed while it was stopped is not moved any more.
+            Err(PtraceError::Ended(_)) => Ok(()),
+            other => other,
+        })
     }
 
     /// The exit status of the process, or the signal that has ended it, if it was waited for while

@@ -22,6 +22,7 @@ pub(crate) fn program(functions: &[&[u8]], targets: &[u64]) -> Image {
         dynamic: false,
         relocated: Vec::new(),
         differing: Vec::new(),
+        sequences: crate::elf::RestartableSequences::default(),
         backing_file: Default::default(),
         go: None,
     };

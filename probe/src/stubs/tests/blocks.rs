@@ -53,6 +53,7 @@ fn image(built: &Built, at: u64) -> Image {
         dynamic: false,
         relocated: Vec::new(),
         differing: Vec::new(),
+        sequences: crate::elf::RestartableSequences::default(),
         backing_file: Default::default(),
         go: None,
     }

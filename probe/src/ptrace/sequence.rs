@@ -1,0 +1,111 @@
+//! Aborts the restartable sequences (rseq(2)) in which threads are stopped.
+//!
+//! The kernel moves a thread that was preempted in a critical section to the section's abort handler, when the thread is
+//! about to go on. Each stop preempts a thread. But the kernel compares the address at which the thread goes on: if
+//! that is not within the section any more, because the thread was moved to other code, the section is forgotten and
+//! never aborted. Therefore a thread is moved to the abort handler as soon as it is stopped, exactly as the kernel would
+//! do (Linux, `rseq_ip_fixup`). What comes from the process is checked as the kernel checks it.
+
+use nix::errno::Errno;
+use nix::unistd::Pid;
+
+use super::{Process, PtraceError};
+use crate::address::RunAddr;
+
+/// `PTRACE_GET_RSEQ_CONFIGURATION` (ptrace(2)), since Linux 5.13.
+const GET_CONFIGURATION: libc::c_uint = 0x420f;
+/// Offset of the address of the descriptor in the registered area, and bytes of a descriptor (Linux,
+/// `include/uapi/linux/rseq.h`).
+const DESCRIPTOR_AT: u64 = 8;
+const DESCRIPTOR_BYTES: usize = 32;
+const SIGNATURE_BYTES: u64 = 4;
+
+/// The area for restartable sequences that a thread has registered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SequenceArea {
+    /// Its address in the process.
+    pub address: RunAddr,
+    /// What is before each abort handler.
+    pub signature: u32,
+}
+
+/// Configuration of restartable sequences (Linux, `include/uapi/linux/ptrace.h`).
+#[repr(C)]
+#[derive(Default)]
+struct Configuration {
+    address: u64,
+    size: u32,
+    signature: u32,
+    flags: u32,
+    padding: u32,
+}
+
+/// The area that a stopped thread has registered; `None` if there is none, or if the kernel cannot tell.
+pub fn sequence_area(thread: Pid) -> Option<SequenceArea> {
+    let mut found = Configuration::default();
+    let size = size_of::<Configuration>();
+    // SAFETY: the kernel writes a structure of the given size.
+    let result = Errno::result(unsafe {
+        libc::ptrace(GET_CONFIGURATION, thread.as_raw(), size, &raw mut found)
+    });
+    let is_registered = result.is_ok() && found.address != 0;
+    let (address, signature) = (RunAddr(found.address), found.signature);
+    is_registered.then_some(SequenceArea { address, signature })
+}
+
+impl Process {
+    /// Moves a stopped thread that is in a critical section to its abort handler.
+    ///
+    /// # Errors
+    /// [`PtraceError`] if the kernel refuses, or if the thread or process has ended.
+    pub fn abort_sequence(&self, thread: Pid) -> Result<(), PtraceError> {
+        let Some(area) = sequence_area(thread) else { return Ok(()) };
+        let Some(field) = area.address.checked_add(DESCRIPTOR_AT) else { return Ok(()) };
+        let descriptor = RunAddr(self.word(field).unwrap_or(0));
+        let mut bytes = [0; DESCRIPTOR_BYTES];
+        if descriptor.0 == 0 || self.read_memory(descriptor, &mut bytes).is_err() {
+            return Ok(());
+        }
+        let [head, start, length, abort] =
+            std::array::from_fn(|at| u64::from_le_bytes(bytes.as_chunks().0[at]));
+        let at_event = self.thread_at_event(thread);
+        let registers = at_event.registers()?;
+        let is_within = |address: u64| address.wrapping_sub(start) < length;
+        if head != 0 || !is_within(registers.rip) || is_within(abort) {
+            return Ok(());
+        }
+        self.go_to_abort(thread, area, RunAddr(abort)).map(drop)
+    }
+
+    /// Moves a stopped thread to an abort handler, if that has the signature. The thread is in no section then. Returns
+    /// whether it was moved.
+    ///
+    /// # Errors
+    /// [`PtraceError`] if the kernel refuses, or if the thread or process has ended.
+    pub fn go_to_abort(
+        &self,
+        thread: Pid,
+        area: SequenceArea,
+        abort: RunAddr,
+    ) -> Result<bool, PtraceError> {
+        let mut signature = [0; SIGNATURE_BYTES as usize];
+        let at = abort.wrapping_sub(SIGNATURE_BYTES);
+        // The kernel ends a process with another signature, when the thread goes on.
+        if self.read_memory(at, &mut signature).is_err()
+            || u32::from_le_bytes(signature) != area.signature
+        {
+            return Ok(false);
+        }
+        let registers = self.thread_at_event(thread).registers()?;
+        self.write_memory(area.address + DESCRIPTOR_AT, &[0; 8])?;
+        let moved = libc::user_regs_struct { rip: abort.0, ..registers };
+        self.thread_at_event(thread).set_registers(moved)?;
+        Ok(true)
+    }
+
+    fn word(&self, at: RunAddr) -> Result<u64, PtraceError> {
+        let mut bytes = [0; 8];
+        self.read_memory(at, &mut bytes)?;
+        Ok(u64::from_le_bytes(bytes))
+    }
+}
