@@ -151,6 +151,8 @@ pub enum Why {
     Transfer,
     /// Its memory operand is out of reach from the cache.
     OutOfReach,
+    /// It belongs to a restartable sequence.
+    Sequence,
 }
 
 impl std::fmt::Display for Why {
@@ -162,6 +164,7 @@ impl std::fmt::Display for Why {
             Why::UsesGs => "it uses gs",
             Why::Transfer => "it is a transfer that is not translated",
             Why::OutOfReach => "its operand is out of reach",
+            Why::Sequence => "it belongs to a restartable sequence",
         })
     }
 }

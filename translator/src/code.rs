@@ -1,5 +1,7 @@
 //! The source of original code, which a process or a test provides.
 
+use std::ops::Range;
+
 use hmtt_probe::address::RunAddr;
 
 use crate::extent::Extent;
@@ -18,6 +20,11 @@ pub trait CodeBytes {
     /// How much is recorded of the accesses of the block at an address, if any are.
     fn extent(&self, _at: RunAddr) -> Extent {
         Extent::Chosen
+    }
+
+    /// The first address in a range whose instruction runs natively because of restartable sequences.
+    fn sequence(&self, _range: &Range<RunAddr>) -> Option<RunAddr> {
+        None
     }
 
     /// Blocks that the program is expected to execute soon after it gets to an address, in order, each at most once. They

@@ -29,6 +29,7 @@ mod original;
 mod perf_map;
 mod processes;
 mod progress;
+mod sequences;
 mod setup;
 mod signals;
 mod stopping;

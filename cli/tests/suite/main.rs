@@ -27,6 +27,7 @@ mod pagemap;
 mod python;
 #[cfg(feature = "analysis")]
 mod report;
+mod sequences;
 mod sql;
 mod standard;
 mod tag;

@@ -32,8 +32,29 @@ impl Block {
     pub fn decode(code: &dyn CodeBytes, at: RunAddr) -> Result<Block, Untranslatable> {
         let mut bytes = [0; MAX_BYTES];
         let length = code.read(at, &mut bytes).min(MAX_BYTES);
-        let block = Block::from_code(at, &bytes[..length], code.may_change(at))?;
+        let mut block = Block::from_code(at, &bytes[..length], code.may_change(at))?;
+        // A store that names a section's descriptor may be the last instruction.
+        let behind = u64::from(matches!(block.end, End::FallThrough { .. }));
+        if let Some(sequence) = code.sequence(&(at..block.limit().wrapping_add(behind))) {
+            block.end_before(sequence)?;
+        }
         Ok(Block { extent: code.extent(at), ..block })
+    }
+
+    /// Ends the block before a restartable sequence, and before the store that names its descriptor: nothing is executed
+    /// between that store and the sequence.
+    ///
+    /// # Errors
+    /// Nothing of the block is before it.
+    fn end_before(&mut self, sequence: RunAddr) -> Result<(), Untranslatable> {
+        let last = self.operations.iter().rfind(|one| one.instruction.ip() < sequence.0);
+        let is_native = last.filter(|one| {
+            let names = matches!(one.class, Class::Store | Class::Update);
+            let next = one.instruction.next_ip();
+            next > sequence.0 || names && next == sequence.0
+        });
+        let at = is_native.map_or(sequence, |one| RunAddr(one.instruction.ip()));
+        self.cut(Untranslatable { at, why: Why::Sequence })
     }
 
     /// Decodes the block that starts at an address, from bytes.

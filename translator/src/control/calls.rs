@@ -5,7 +5,7 @@
 //! | all others | in the cache, at once | |
 //! | that change mappings | in the cache if no code is concerned, otherwise natively | blocks are removed before |
 //! | that start threads or processes, execute programs, return from handlers | natively | registers of the original code are needed |
-//! | that register restartable sequences | not at all, if no thread has made one before: they fail, as with a kernel without them | the kernel would not find that a thread in the cache is in a sequence |
+//! | that register restartable sequences | natively | code of sequences runs natively from then on |
 //! | that use `gs`, restrict system calls, forbid reading the time stamp counter, or change the meaning of code | natively, and all threads leave the cache | the cache would not work any more |
 
 use std::ops::Range;
@@ -28,8 +28,8 @@ pub enum Need {
     },
     /// It is made in the original code.
     Native,
-    /// It fails with ENOSYS, unless a thread of the process has made it before.
-    Unsupported,
+    /// It registers restartable sequences with this signature, and is made in the original code.
+    Sequences(u32),
     /// The process is no longer followed.
     Leave(&'static str),
 }
@@ -80,7 +80,7 @@ pub fn need(number: u64, arguments: [u64; 6]) -> Need {
         | libc::SYS_vfork
         | libc::SYS_execve
         | libc::SYS_execveat => Need::Native,
-        libc::SYS_rseq if third & RSEQ_UNREGISTER == 0 => Need::Unsupported,
+        libc::SYS_rseq if third & RSEQ_UNREGISTER == 0 => Need::Sequences(fourth as u32),
         libc::SYS_seccomp => Need::Leave("it restricts its system calls by seccomp"),
         libc::SYS_prctl if first == libc::PR_SET_SECCOMP as u64 => {
             Need::Leave("it restricts its system calls by seccomp")

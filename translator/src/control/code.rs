@@ -17,6 +17,7 @@ use nix::unistd::Pid;
 
 use super::expected::ExpectedBlocks;
 use super::extents::Extents;
+use super::sequences::Sequences;
 use crate::block_lists::BlockLists;
 use crate::code::{CodeBytes, Expected};
 use crate::extent::Extent;
@@ -38,6 +39,7 @@ pub struct ProcessCode {
     extents: Option<Arc<Extents>>,
     /// Code that was read for the current request, by the address of its page.
     pages: RefCell<HashMap<RunAddr, Page>>,
+    sequences: Sequences,
 }
 
 /// A page of code.
@@ -73,8 +75,8 @@ impl ProcessCode {
         let expected = RefCell::new(ExpectedBlocks::new(lists));
         let differs = selected.is_some() || extents.is_some();
         let functions = differs.then(|| RefCell::new(Names::new(files.clone(), selected)));
-        let pages = RefCell::default();
-        Ok(ProcessCode { memory, maps, files, expected, functions, extents, pages })
+        let (pages, sequences) = (RefCell::default(), Sequences::default());
+        Ok(ProcessCode { memory, maps, files, expected, functions, extents, pages, sequences })
     }
 
     /// The files of all executable mappings that there were when code was read.
@@ -87,6 +89,16 @@ impl ProcessCode {
         self.expected.borrow().write(executed, forms);
     }
 
+    /// A thread registers restartable sequences with a signature. Returns whether that is new.
+    pub fn add_signature(&mut self, signature: u32) -> bool {
+        self.sequences.add_signature(signature)
+    }
+
+    /// The abort handler of the restartable sequence that contains an address.
+    pub fn abort_of(&self, address: RunAddr) -> Option<RunAddr> {
+        self.sequences.abort_of(address, &self.files, &self.current())
+    }
+
     /// The executable mappings may have changed.
     pub fn forget(&self) {
         self.maps.borrow_mut().current = None;
@@ -96,6 +108,7 @@ impl ProcessCode {
     /// A request was answered. New code may appear where nothing was translated, through another mapping of its file.
     pub fn forget_pages(&self) {
         self.pages.borrow_mut().clear();
+        self.sequences.forget_pages();
     }
 
     /// The executable mappings.
@@ -194,6 +207,10 @@ impl CodeBytes for ProcessCode {
             }
             _ => Extent::Chosen,
         }
+    }
+
+    fn sequence(&self, range: &Range<RunAddr>) -> Option<RunAddr> {
+        self.sequences.first_within(range, &self.memory, &self.files, &self.current())
     }
 
     fn expected(&self, at: RunAddr) -> Vec<Expected> {

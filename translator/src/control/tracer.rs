@@ -85,8 +85,6 @@ pub struct Options {
 pub(super) struct Tracer {
     pub process: Process,
     pub shared: Arc<Shared>,
-    /// Whether restartable sequences cannot be registered.
-    pub refuses_sequences: bool,
     /// Whether `r15` is the ring's pointer in the cache.
     pub has_rings: bool,
     /// Whether blocks record their accesses.
@@ -167,7 +165,6 @@ impl Tracer {
         Tracer {
             process,
             shared,
-            refuses_sequences: false,
             has_rings: options.instrument.has_ring(),
             records_accesses: options.instrument.choice().is_some(),
             threads: BTreeMap::new(),

@@ -175,6 +175,18 @@ impl Translation {
         }
     }
 
+    /// A thread registers restartable sequences with a signature. What was translated before may contain some.
+    pub fn add_signature(&mut self, signature: u32) {
+        if self.code.add_signature(signature) {
+            self.cache.invalidate(RunAddr(0)..RunAddr(u64::MAX));
+        }
+    }
+
+    /// The abort handler of the restartable sequence that contains an address.
+    pub fn abort_of(&self, address: RunAddr) -> Option<RunAddr> {
+        self.code.abort_of(address)
+    }
+
     /// Whether an address is in the cache.
     pub fn contains(&self, address: RunAddr) -> bool {
         self.cache.contains(address)
@@ -281,7 +293,7 @@ fn answer(shared: &Shared, number: usize) {
                 _ if shared.defers[number].load(Ordering::SeqCst) => false,
                 Need::Nothing => true,
                 Need::Mappings { .. } => !translation.change(&need),
-                Need::Native | Need::Unsupported | Need::Leave(_) => false,
+                Need::Native | Need::Sequences(_) | Need::Leave(_) => false,
             };
             if !stays {
                 return shared.hand_over(Request { area: number, is_call: true });

@@ -74,10 +74,18 @@ fn system_calls_equal_those_of_strace() {
 }
 
 #[test]
-fn restartable_sequences_are_not_supported() {
+fn restartable_sequences_are_registered_as_in_a_plain_run() {
     let source = include_str!("sequences.c");
     let Some(program) = build("monitor-sequences", source, &["-w", "-pthread"]) else { return };
-    let output = hmtt_monitor(&["run", "--"]).arg(&program).output().unwrap();
-    assert_eq!(String::from_utf8_lossy(&output.stdout), "not supported\nnot supported\n");
-    assert!(output.status.success());
+    // Without the C library's own areas, threads can register theirs.
+    for tunables in ["", "glibc.pthread.rseq=0"] {
+        let run = |command: &mut Command| {
+            let output = command.env("GLIBC_TUNABLES", tunables).output().unwrap();
+            assert!(output.status.success());
+            String::from_utf8_lossy(&output.stdout).into_owned()
+        };
+        let plain = run(&mut Command::new(&program));
+        let monitored = run(hmtt_monitor(&["run", "--"]).arg(&program));
+        assert_eq!(monitored, plain, "{tunables:?}");
+    }
 }

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use hmtt_probe::address::RunAddr;
-use hmtt_probe::ptrace::{Process, Status, StopState, listen};
+use hmtt_probe::ptrace::{Process, Status, StopState, listen, sequence_area};
 use nix::unistd::Pid;
 
 use super::super::error::ControlError;
@@ -28,20 +28,6 @@ struct UserDispatch {
     selector: u64,
     offset: u64,
     len: u64,
-}
-
-/// `PTRACE_GET_RSEQ_CONFIGURATION` (ptrace(2)).
-const GET_SEQUENCES: libc::c_uint = 0x420f;
-
-/// Configuration of restartable sequences (Linux, `include/uapi/linux/ptrace.h`).
-#[repr(C)]
-#[derive(Default)]
-struct Sequences {
-    address: u64,
-    size: u32,
-    signature: u32,
-    flags: u32,
-    padding: u32,
 }
 
 /// Refuses a stopped process that cannot be followed. Returns an address near its code.
@@ -82,15 +68,6 @@ fn dispatches(thread: Pid) -> bool {
     result == 0 && found.mode != DISPATCH_OFF
 }
 
-/// Whether a stopped thread has registered restartable sequences, which kernels before 5.13 cannot tell.
-fn has_sequences(thread: Pid) -> bool {
-    let mut found = Sequences::default();
-    let size = size_of::<Sequences>();
-    // SAFETY: the kernel writes a structure of the given size.
-    let result = unsafe { libc::ptrace(GET_SEQUENCES, thread.as_raw(), size, &raw mut found) };
-    result < 0 || found.address != 0
-}
-
 /// Whether a thread has a shadow stack: the kernel lists the features of threads (Linux,
 /// `Documentation/arch/x86/shstk.rst`).
 fn has_shadow_stack(pid: Pid, thread: Pid) -> bool {
@@ -106,8 +83,9 @@ impl Tracer {
     pub fn take_over(&mut self, stopped: BTreeMap<Pid, StopState>) -> Result<(), ControlError> {
         self.pending.extend(std::mem::take(&mut self.process.queued_events));
         stopped.keys().for_each(|thread| self.add_thread(*thread));
-        // The C library aborts if one thread cannot register and another one has.
-        self.refuses_sequences = !stopped.keys().any(|thread| has_sequences(*thread));
+        for area in stopped.keys().filter_map(|thread| sequence_area(*thread)) {
+            self.shared.translation().add_signature(area.signature);
+        }
         for (thread, state) in stopped {
             super::unless_ended(self.take_over_thread(thread, state))?;
         }

@@ -10,7 +10,7 @@ use nix::unistd::Pid;
 use super::super::Request;
 use super::super::calls::{Need, need};
 use super::super::error::ControlError;
-use super::super::original::{NO_CALL, is_restarted};
+use super::super::original::is_restarted;
 use super::Tracer;
 
 /// Whether a thread belongs to a process.
@@ -89,9 +89,8 @@ impl Tracer {
                 self.process.threads.insert(thread, StopState::InSyscall);
                 return Ok(());
             }
-            if need == Need::Unsupported && self.refuses_sequences {
-                let skipped = libc::user_regs_struct { orig_rax: NO_CALL, ..registers };
-                self.process.thread_at_event(thread).set_registers(skipped)?;
+            if let Need::Sequences(signature) = need {
+                self.shared.translation().add_signature(signature);
             }
             self.shared.translation().change(&need);
             state.call = Some(need);

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use hmtt_probe::address::RunAddr;
 use hmtt_probe::control::clock;
-use hmtt_probe::ptrace::{SignalNumber, interrupt, resume, resume_to_call};
+use hmtt_probe::ptrace::{SignalNumber, interrupt, resume, resume_to_call, sequence_area};
 use libc::user_regs_struct;
 use nix::unistd::Pid;
 
@@ -54,6 +54,8 @@ pub struct Thread {
     pub fs_base: Option<u64>,
     /// When it was stopped last before the delivery of a signal.
     pub signal_at: Option<Instant>,
+    /// Whether it was moved to the abort handler of a restartable sequence, from which it runs natively.
+    pub has_aborted: bool,
     /// Whether it makes the system call that returns from a signal handler.
     pub is_returning: bool,
 }
@@ -132,6 +134,11 @@ impl Tracer {
             .only_call
             .take()
             .is_some_and(|call| (1..=MAX_CALL_BYTES).contains(&registers.rip.wrapping_sub(call)));
+        // Otherwise it could come to the sequence through the cache again and again.
+        if std::mem::take(&mut state.has_aborted) {
+            state.has_run_natively = true;
+            return Ok(());
+        }
         let mut translation = self.shared.translation();
         let entry = translation.entry(RunAddr(registers.rip));
         let now = match (&entry, state.native_since) {
@@ -236,6 +243,16 @@ impl Tracer {
         self.shared.translation().discount_native(at);
     }
 
+    /// Moves a thread that has left the cache within a restartable sequence to the abort handler: the kernel has seen it
+    /// outside of the sequence, and does not abort it. Returns whether it was moved.
+    fn abort_sequence_at(&self, thread: Pid, address: RunAddr) -> Result<bool, ControlError> {
+        let abort = self.shared.translation().abort_of(address);
+        match abort.zip(sequence_area(thread)) {
+            Some((abort, area)) => Ok(self.process.go_to_abort(thread, area, abort)?),
+            None => Ok(false),
+        }
+    }
+
     /// Records that a thread in the cache becomes native with these original registers, which are set.
     pub fn become_native(
         &mut self,
@@ -244,7 +261,9 @@ impl Tracer {
         original: user_regs_struct,
     ) -> Result<(), ControlError> {
         self.process.thread_at_event(thread).set_registers(original)?;
+        let has_aborted = self.abort_sequence_at(thread, RunAddr(original.rip))?;
         let Some(state) = self.threads.get_mut(&thread) else { return Ok(()) };
+        state.has_aborted = has_aborted;
         if self.has_rings {
             state.pointer = now.r15;
         }
