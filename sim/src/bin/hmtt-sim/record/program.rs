@@ -168,7 +168,7 @@ struct Recorder {
 impl Observer for Recorder {
     fn begin(&mut self, pid: Pid, _program: &Path) -> Result<Output, TagError> {
         if let Some(warning) = sanitizer::leak_warning(pid) {
-            eprintln!("hmtt-sim: warning: {warning}");
+            report!("hmtt-sim: warning: {warning}");
         }
         let state = self.state.clone();
         Ok(Box::new(move |outcome: Outcome| {
