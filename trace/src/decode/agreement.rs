@@ -4,7 +4,7 @@
 //! of accesses (40 bits wide) count 40, counts that differ by 370 count 30, and counts that differ by half the range count
 //! none. The bits of fields that do not depend on each other add up.
 //!
-//! Invariant: the sum of three fields is at least [`CLOSE`] for a frame made up at random with a chance of less than 2^-38,
+//! Invariant: the sum of three fields is at least [`CLOSE`] for a frame made up at random with a chance of less than 2^-32,
 //! and at least [`CONFIRMED`] with less than 2^-68.
 
 use hmtt_format::frame::{ACCESSES_MASK, Heartbeat, LOST_MASK, Sync};
@@ -13,7 +13,7 @@ use hmtt_format::record::CLOCK_MASK;
 use super::counts_after::CountsAfter;
 
 /// Bits by which a card's frame agrees with the card's last frames, where at most a few frames are missing in between.
-const CLOSE: u32 = 48;
+const CLOSE: u32 = 40;
 /// Bits of the two best fields of a card's frame whose third field is damaged.
 const ONE_WRONG: u32 = 32;
 /// Bits by which frames confirm each other. Of 2^33 frames at random, as a gigabit link carries in an hour and a half,

@@ -135,7 +135,7 @@ impl Wire {
     pub fn has_ended(&self) -> bool {
         // A run that is not confirmed may be anyone's, unless nobody else has sent frames.
         let is_clean = self.stray_frames == 0;
-        let may_be = |run: &PendingRun| is_clean && (!run.is_alone() || run.is_session_start());
+        let may_be = |run: &PendingRun| is_clean && (run.is_linked() || run.is_session_start());
         let mut waiting = self.pending.iter().filter(|run| run.is_confirmed() || may_be(run));
         let sessions = waiting.clone().next().is_some();
         let cards = sessions || self.cards.iter().all(CardTrace::has_ended);

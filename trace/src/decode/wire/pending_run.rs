@@ -41,7 +41,7 @@ pub(super) struct PendingRun {
     in_order: bool,
     /// Bits by which the frames confirm each other.
     confirmation: u32,
-    /// Number of frames after the first that are no copies.
+    /// Number of frames with counts that are no copies, less the first of them.
     links: usize,
     /// Number of frames that cannot be read.
     unreadable: usize,
@@ -118,9 +118,16 @@ impl PendingRun {
         if self.is_confirmed() || self.frames.iter().any(is_copy) {
             return;
         }
-        self.links += 1;
+        let has_counts = |frame: &PendingFrame| frame.stored.summary.counts().is_some();
+        let continues = arrival.frame.sync().is_some() && self.frames.iter().any(has_counts);
+        self.links += usize::from(continues);
         let bits = self.frames.iter().map(|frame| frame.confirmation(arrival));
         self.confirmation += bits.sum::<u32>();
+    }
+
+    /// Whether several frames with counts continue each other.
+    pub fn is_linked(&self) -> bool {
+        self.links != 0
     }
 
     /// A measure by which runs that are not confirmed can be compared; the least likely of a card is the least.

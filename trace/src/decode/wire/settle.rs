@@ -60,7 +60,7 @@ impl Wire {
             return true;
         }
         let mut others = self.pending.iter().enumerate().filter(|(other, _)| *other != at);
-        let may_be = !run.is_alone()
+        let may_be = run.is_linked()
             || run.is_session_start()
             || run.is_near()
             || run.follows_soon(Likeness::OneWrong);
