@@ -85,6 +85,7 @@ fn check_attached(words: &[&str], program: &Path) {
     let mut running = start(&mut Command::new(program));
     let mut output = BufReader::new(running.stdout.take().unwrap());
     if !is_counting(&mut output) {
+        running.wait().unwrap();
         return;
     }
     for _ in 0..TIMES {
