@@ -10,6 +10,7 @@ mod escape;
 mod handlers;
 mod inherited;
 mod inject;
+mod interrupted_call;
 mod launch;
 mod live;
 mod mapped;
@@ -49,6 +50,7 @@ pub use escape::{is_asked_to_end, is_given_up};
 pub use handlers::HandlerReturn;
 pub use inherited::ignore_file_size_signal;
 pub use inject::set_signal_mask;
+pub use interrupted_call::{continue_call, is_interrupted};
 pub use launch::launch;
 pub use live::live_thread;
 pub use mapped::{

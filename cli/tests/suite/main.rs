@@ -17,6 +17,7 @@ mod dissector;
 mod escapes;
 mod exit_status;
 mod goes_on;
+mod interrupted;
 mod leaks;
 mod linear;
 mod merge;

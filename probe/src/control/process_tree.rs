@@ -24,7 +24,8 @@ use super::ending::Ending;
 use super::sampler::Sampler;
 use super::{Output, Start, TagError, Tagged, Tags};
 use crate::ptrace::{
-    PtraceError, RiskPolicy, SignalNumber, Status, StopState, resume, thread_group, wait,
+    PtraceError, RiskPolicy, SignalNumber, Status, StopState, continue_call, resume, thread_group,
+    wait,
 };
 use crate::selection::Selection;
 
@@ -153,6 +154,7 @@ impl<'k> ProcessTree<'k> {
     /// Handles an event of a thread.
     pub fn handle_event(&mut self, status: Status) -> Result<(), TagError> {
         let Some(thread) = status.thread() else { return Ok(()) };
+        continue_call(status)?;
         let Some(pid) = self.tracee_of(thread, status)? else { return Ok(()) };
         let done = self.handle_status(pid, thread, status);
         done.or_else(|error| self.handle_failure(pid, Some(thread), error))

@@ -11,8 +11,9 @@ use nix::sys::ptrace;
 use nix::sys::wait::WaitPidFlag;
 use nix::unistd::Pid;
 
+use super::interrupted_call::is_to_stop_again;
 use super::proc::threads;
-use super::stop_thread::{MayStay, StopOutcome};
+use super::stop_thread::{MayStay, StopOutcome, continue_to_stop};
 use super::wait::{OPTIONS, is_running, restart_thread, resume, wait_for_stop};
 use super::{
     Process, PtraceError, RiskPolicy, SignalNumber, Status, StopState, Stopped, live_thread,
@@ -237,6 +238,11 @@ impl Process {
             self.queued_events.extract_if(.., |status| matches!(status, Status::Stopped(..)))
         {
             if let Status::Stopped(thread, signal) = status {
+                // It is stopped again below.
+                if is_to_stop_again(status) {
+                    continue_to_stop(thread)?;
+                    continue;
+                }
                 self.threads.insert(thread, StopState::PendingSignal(signal));
             }
         }

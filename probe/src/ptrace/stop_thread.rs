@@ -14,6 +14,7 @@ use nix::sys::signal::Signal;
 use nix::sys::wait::WaitPidFlag;
 use nix::unistd::Pid;
 
+use super::interrupted_call::{continue_call, is_to_stop_again};
 use super::proc::threads;
 use super::wait::{OPTIONS, Waited, is_at_exit, resume, state, wait_for_stop_and};
 use super::{Child, Process, PtraceError, Status, StopState, wait};
@@ -82,6 +83,7 @@ impl Process {
                 Err(Errno::EINTR) => continue,
                 Err(error) => return Err(PtraceError::new(thread, "wait")(error)),
             };
+            continue_call(status)?;
             match status {
                 Status::Event(_, _, libc::PTRACE_EVENT_EXEC) => {
                     return Ok(StopOutcome::Event(status));
@@ -106,6 +108,8 @@ impl Process {
                         _ => continue_to_stop(thread)?,
                     }
                 }
+                // The system call goes on at the stop that is requested here.
+                status if is_to_stop_again(status) => continue_to_stop(thread)?,
                 Status::Stopped(_, signal) => {
                     return Ok(StopOutcome::Stopped(StopState::PendingSignal(signal)));
                 }
@@ -144,7 +148,7 @@ impl Process {
 
 /// Resumes a thread that has stopped for another reason than the requested one. That stop has
 /// cancelled the request (Linux, `ptrace_stop`), which is made again.
-fn continue_to_stop(thread: Pid) -> Result<(), PtraceError> {
+pub(super) fn continue_to_stop(thread: Pid) -> Result<(), PtraceError> {
     match ptrace::interrupt(thread) {
         Ok(()) | Err(Errno::ESRCH) => resume(thread, None),
         Err(error) => Err(PtraceError::new(thread, "stop it")(error)),

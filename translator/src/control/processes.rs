@@ -27,8 +27,8 @@ use std::time::{Duration, Instant};
 
 use hmtt_probe::control::{AbandonedTags, Ending, TagError};
 use hmtt_probe::ptrace::{
-    Process, PtraceError, RiskPolicy, START_EVENTS, Status, detach, interrupt, is_waitable, resume,
-    thread_group, wait, wait_for_signal,
+    Process, PtraceError, RiskPolicy, START_EVENTS, Status, continue_call, detach, interrupt,
+    is_waitable, resume, thread_group, wait, wait_for_signal,
 };
 use nix::errno::Errno;
 use nix::sys::ptrace;
@@ -344,6 +344,7 @@ impl<'o> Processes<'o> {
     /// Handles an event of a thread.
     fn handle(&mut self, status: Status) -> Result<(), ControlError> {
         let Some(thread) = status.thread() else { return Ok(()) };
+        continue_call(status)?;
         self.expected.remove(&thread);
         if self.is_held(thread, status)? {
             return Ok(());

@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use hmtt_probe::control::Ending;
 use hmtt_probe::ptrace::{
-    PtraceError, SignalNumber, Status, detach, interrupt, is_asked_to_end, is_given_up,
-    is_waitable, thread_group, wait, wait_for_stop,
+    PtraceError, SignalNumber, Status, continue_call, detach, interrupt, is_asked_to_end,
+    is_given_up, is_waitable, thread_group, wait, wait_for_stop,
 };
 use nix::errno::Errno;
 use nix::sys::wait::WaitPidFlag;
@@ -196,6 +196,8 @@ impl Processes<'_> {
         let _ = interrupt(pid);
         let stopped = self.next_stop(pid);
         let Some(status) = stopped else { return };
+        // It fails if the process has ended.
+        let _ = continue_call(status);
         if pid == self.first {
             self.ended = match status {
                 Status::Exited(_, code) => Some(Ending::Exited(code)),

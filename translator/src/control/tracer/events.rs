@@ -3,7 +3,9 @@
 use std::sync::atomic::Ordering;
 
 use hmtt_probe::control::{Ending, clock};
-use hmtt_probe::ptrace::{SignalNumber, Status, StopState, detach, interrupt, listen, resume};
+use hmtt_probe::ptrace::{
+    SignalNumber, Status, StopState, detach, interrupt, is_interrupted, listen, resume,
+};
 use nix::sys::signal::Signal;
 use nix::unistd::Pid;
 
@@ -99,6 +101,12 @@ impl Tracer {
             state.called_at = clock::tsc();
             return self.continue_thread(thread, None);
         };
+        if is_interrupted(&registers) {
+            // At the stop that is requested here, the call is made to go on.
+            state.call = Some(ended);
+            interrupt(thread)?;
+            return self.continue_thread(thread, None);
+        }
         let ticks = clock::tsc().saturating_sub(state.called_at);
         let is_returning = std::mem::take(&mut state.is_returning);
         self.shared.translation().changed(&ended);
