@@ -101,6 +101,7 @@ pub use sample::{Sampled, sample};
 pub use sampler::Samples;
 pub use shared::backing::{Backing, MappedPart};
 pub use shared::clock;
+pub use shared::copies::{MappedCopy, Reservation, SharedFile};
 pub use shared::counts::ThreadCounts;
 pub use shared::log::LogOutput;
 pub use shared::marks::MarkOutput;

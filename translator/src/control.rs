@@ -23,6 +23,7 @@ mod error;
 mod expected;
 mod extents;
 mod gaps;
+mod growth;
 mod memory;
 mod numbers;
 mod original;

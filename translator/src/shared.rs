@@ -2,6 +2,7 @@
 
 mod area;
 mod futex;
+pub mod parts;
 mod pauses;
 
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
@@ -11,8 +12,9 @@ use nix::unistd::Pid;
 
 use crate::layout::header;
 
-pub use area::{Area, Areas, BYTES, CHUNKS, THREADS};
+pub use area::{Area, Areas};
 pub use futex::{wait, wake};
+pub use parts::{BYTES, CHUNKS, Part, THREADS};
 
 /// The rings of a process.
 pub struct Rings {

@@ -13,6 +13,7 @@
 
 pub mod backing;
 pub mod clock;
+pub mod copies;
 pub mod counts;
 pub(crate) mod drain;
 pub mod log;

@@ -18,7 +18,7 @@ use hmtt_translator::layout::{area, header, ring};
 use hmtt_translator::monitor::code::{BlockCode, End, Numbered};
 use hmtt_translator::monitor::tally::Recording;
 use hmtt_translator::monitor::{Finished, watch};
-use hmtt_translator::shared::{Areas, BYTES, CHUNKS, Rings, wake};
+use hmtt_translator::shared::{Areas, BYTES, CHUNKS, Rings, parts, wake};
 
 /// Blocks of the program.
 const BLOCKS: u32 = 3000;
@@ -87,7 +87,9 @@ fn rings(pattern: &[u32], recording: Recording) -> Result<f64> {
                 }
                 let start = chunk_at(chunk);
                 for (place, number) in (0..).zip(part) {
-                    written.word(start + 4 * place).store(*number, Ordering::Relaxed);
+                    written
+                        .word(parts::chunk(0, chunk) + 4 * place)
+                        .store(*number, Ordering::Relaxed);
                 }
                 let end = (1 << 40) + start + ring::CHUNK_BYTES;
                 first.set(area::CHUNK_END + 8 * chunk as u32, end);

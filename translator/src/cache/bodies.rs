@@ -9,6 +9,8 @@ use crate::recorded::{Recorded, Turn};
 
 /// Superblocks use at most this part of an arena, one half. They leave the rest to blocks.
 const SUPERBLOCKS_PART: u64 = 2;
+/// Bytes of an arena behind which no other is mapped for superblocks.
+const LARGE: u32 = 128 << 20;
 
 impl<M: CacheMemory> Cache<M> {
     /// Adds a block that was just decoded, with code of one form. Its exits are linked later.
@@ -164,6 +166,11 @@ impl<M: CacheMemory> Cache<M> {
             let Space { hot, cold, around, .. } = &self.spaces[space];
             let is_superblock = blocks.len() > 1 && form != Form::Landing;
             if is_superblock && self.spaces[space].is_full_by(SUPERBLOCKS_PART) {
+                // The next one is larger.
+                if self.spaces[space].arena.bytes < LARGE && !std::mem::replace(&mut is_new, true) {
+                    space = self.new_space(near)?;
+                    continue;
+                }
                 let why = "superblocks leave one half of each arena to blocks".to_owned();
                 return Err(CacheError::Arena { near, why });
             }

@@ -10,8 +10,8 @@ use super::{ArenaNumber, Cache, CacheError, CacheMemory};
 use crate::block::End;
 use crate::code::{CodeBytes, Expected};
 
-/// Expected blocks are translated until this part of an arena is in use, one quarter: they may never be executed.
-const AHEAD_PART: u64 = 4;
+/// Expected blocks are translated until this part of an arena is in use, one half: they may never be executed.
+const AHEAD_PART: u64 = 2;
 
 impl<M: CacheMemory> Cache<M> {
     /// Translates the block at an address, and those that are expected to be executed after it; without any, up to a
@@ -24,6 +24,10 @@ impl<M: CacheMemory> Cache<M> {
         is_landing: bool,
     ) -> Result<u32, CacheError> {
         let first = Decoded { block: self.decode(code, at)?, has_main: !is_landing };
+        // What is expected is given once, so there must be memory for it.
+        if !self.spaces.iter().any(|space| space.reaches(at)) {
+            self.new_space(at)?;
+        }
         let expected = if self.has_space_ahead(at) { code.expected(at) } else { Vec::new() };
         let (blocks, landings) = if expected.is_empty() {
             self.decode_reached(code, first)

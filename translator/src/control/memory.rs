@@ -1,33 +1,81 @@
 //! Memory of the code cache: the lookup table and the arenas, in one file that the process maps without write permission.
+//!
+//! Arenas are mapped when they are needed ([`growth`](super::growth)), each near the code that it translates. The file
+//! contains them one after the other. The last page of each is the first page of the next one, which is mapped from there,
+//! and so belongs to the next one only.
+//!
+//! ```text
+//! file    lookup table | ... | arena 0 ... p | arena 1 ... q | ...        p and q are in two arenas each
+//!         0                  ARENAS_AT
+//! ```
 
 use std::sync::atomic::Ordering;
 
 use hmtt_probe::address::RunAddr;
-use hmtt_probe::control::Memory;
+use hmtt_probe::control::{MappedCopy, Memory, Reservation};
+use hmtt_probe::ptrace::Mapping;
 
+use super::gaps;
 use crate::cache::{Arena, ArenaNumber, CacheMemory};
-use crate::layout::lookup;
+use crate::layout::{PAGE_BYTES, lookup};
 
-/// Bytes of an arena.
-pub const ARENA_BYTES: u64 = 256 << 20;
+/// Bytes of the first arenas in the order in which they are mapped near code; others have those of the last one.
+const ARENA_BYTES: [u64; 3] = [16 << 20, 64 << 20, 256 << 20];
 /// Offset of the first arena in the file.
 pub const ARENAS_AT: u64 = 1 << 20;
+/// Bytes of the file. Most are never accessed.
+pub const BYTES: u64 = ARENAS_AT + (3 << 29);
+/// Distance of arenas from the code, so that libraries fit in between.
+const LIBRARIES: u64 = 512 << 20;
+/// Distance above a program that leaves place for its heap.
+const HEAP: u64 = 384 << 20;
+/// Greatest distance of an arena's start from the code.
+const FAR: u64 = 1280 << 20;
 /// Greatest distance between an arena's bytes and the code that it translates.
 const REACH: u64 = 3 << 29;
+
+/// Chooses the address of one more arena near code.
+fn arena_place(mapped: &[Mapping], near: RunAddr, bytes: u64) -> Option<RunAddr> {
+    let (low, high) = (near.0.saturating_sub(FAR), near.0 + FAR);
+    let below = near.0.checked_sub(LIBRARIES);
+    let below = below.and_then(|top| gaps::below(mapped, top, low, bytes));
+    below.or_else(|| gaps::above(mapped, near.0 + HEAP, high, bytes))
+}
+
+/// An arena that the process has mapped.
+#[derive(Clone, Copy, Debug)]
+struct MappedArena {
+    base: RunAddr,
+    /// Bytes that it may use: not the last page.
+    bytes: u64,
+    /// Its offset in the file.
+    offset: u64,
+}
+
+impl MappedArena {
+    fn is_near(&self, near: RunAddr) -> bool {
+        self.base.0.abs_diff(near.0) < REACH && (self.base.0 + self.bytes).abs_diff(near.0) < REACH
+    }
+}
 
 /// The lookup table and the arenas.
 pub struct CodeMemory {
     memory: Memory,
-    /// Addresses of all arenas in the process. Their order is that of the file.
-    places: Vec<RunAddr>,
-    /// Arenas that are in use, by number: indices of `places`.
-    used: Vec<usize>,
+    /// In the order of the file. Those before `used` are in use, by their numbers.
+    arenas: Vec<MappedArena>,
+    used: usize,
+    /// Where the process has mapped the first page of the next arena.
+    next_page: RunAddr,
+    /// Whether perf(1) is to see arenas as code without a file.
+    has_perf_map: bool,
+    /// An address near which another arena is needed.
+    wanted: Option<RunAddr>,
 }
 
 impl CodeMemory {
-    /// Memory whose arenas the process has mapped at these addresses.
-    pub fn new(memory: Memory, places: Vec<RunAddr>) -> Self {
-        CodeMemory { memory, places, used: Vec::new() }
+    /// Memory without arenas, of which the process has mapped the first page at an address.
+    pub fn new(memory: Memory, next_page: RunAddr, has_perf_map: bool) -> Self {
+        CodeMemory { memory, arenas: Vec::new(), used: 0, next_page, has_perf_map, wanted: None }
     }
 
     /// Sets for each value of the low 8 bits of a system call's number whether the controller is asked first.
@@ -37,22 +85,52 @@ impl CodeMemory {
     }
 
     fn offset(&self, arena: ArenaNumber, offset: u32) -> u64 {
-        let place = self.used[arena.0 as usize] as u64;
-        ARENAS_AT + place * ARENA_BYTES + u64::from(offset)
+        self.arenas[arena.0 as usize].offset + u64::from(offset)
+    }
+
+    /// Whether another arena is needed.
+    pub fn is_wanting(&self) -> bool {
+        self.wanted.is_some()
+    }
+
+    /// Takes the address near which another arena is needed.
+    pub fn take_wanted(&mut self) -> Option<RunAddr> {
+        self.wanted.take()
+    }
+
+    /// How the next arena is to be mapped near an address; `None` if there are no addresses for it, or the file is full.
+    /// `mapped`: what the process has mapped.
+    pub fn next(&self, mapped: &[Mapping], near: RunAddr) -> Option<MappedCopy> {
+        let others = self.arenas.iter().filter(|one| one.is_near(near)).count();
+        let bytes = ARENA_BYTES[others.min(ARENA_BYTES.len() - 1)];
+        let offset = self.arenas.last().map_or(ARENAS_AT, |one| one.offset + one.bytes);
+        let is_in_file = offset + bytes <= BYTES;
+        let at = arena_place(mapped, near, bytes).filter(|_| is_in_file)?;
+        let reservation = if self.has_perf_map { Reservation::Code } else { Reservation::Hidden };
+        Some(MappedCopy { from: self.next_page, offset, at, bytes, reservation })
+    }
+
+    /// The process has mapped the next arena.
+    pub fn add(&mut self, copy: MappedCopy) {
+        let bytes = copy.bytes - PAGE_BYTES;
+        self.arenas.push(MappedArena { base: copy.at, bytes, offset: copy.offset });
+        self.next_page = copy.at + bytes;
     }
 }
 
 impl CacheMemory for CodeMemory {
     fn new_arena(&mut self, near: RunAddr) -> Result<Arena, String> {
-        let is_near = |base: RunAddr| {
-            base.0.abs_diff(near.0) < REACH && (base.0 + ARENA_BYTES).abs_diff(near.0) < REACH
-        };
-        let mut places = self.places.iter().enumerate();
-        let found = places.find(|(place, base)| !self.used.contains(place) && is_near(**base));
-        let (place, base) =
-            found.ok_or("all arenas that were mapped at the start are in use or too far")?;
-        self.used.push(place);
-        Ok(Arena { base: *base, bytes: ARENA_BYTES as u32 })
+        // They are used in the order in which they were mapped.
+        match self.arenas.get(self.used).filter(|one| one.is_near(near)) {
+            Some(MappedArena { base, bytes, .. }) => {
+                self.used += 1;
+                Ok(Arena { base: *base, bytes: *bytes as u32 })
+            }
+            None => {
+                self.wanted = Some(near);
+                Err("no more memory is mapped near it".to_owned())
+            }
+        }
     }
 
     fn write(&mut self, arena: ArenaNumber, offset: u32, bytes: &[u8]) {

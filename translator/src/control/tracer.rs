@@ -4,6 +4,7 @@ mod attach;
 mod deferral;
 mod ends;
 mod events;
+mod growth;
 mod thread;
 mod waiting;
 
@@ -23,6 +24,7 @@ use nix::unistd::Pid;
 use super::code::ProcessCode;
 use super::error::ControlError;
 use super::extents::Extents;
+use super::growth::MappedMemory;
 use super::progress::Progress;
 use super::translator::Translation;
 use super::{Shared, calls, setup};
@@ -108,11 +110,8 @@ pub(super) struct Tracer {
     pub left: Option<&'static str>,
     pub ending: Option<Ending>,
     /// Memory in the process that is unmapped at the end.
-    pub mapped: Mapped,
+    pub mapped: MappedMemory,
 }
-
-/// Memory in a process that is unmapped at the end.
-pub(super) type Mapped = Vec<(RunAddr, u64)>;
 
 /// Shares memory with a stopped process, and prepares a cache for it. `near`: an address of its code. `files`: those that
 /// are open for other processes.
@@ -121,7 +120,7 @@ pub(super) fn prepare(
     near: RunAddr,
     options: &Options,
     files: &OpenFiles,
-) -> Result<(Arc<Shared>, Mapped), ControlError> {
+) -> Result<(Arc<Shared>, MappedMemory), ControlError> {
     let files = CodeFiles::new(process.pid, files.clone());
     let when_full = if options.drops { area::DROP } else { area::WAIT };
     let mut memory = setup::share(&mut process.stopped()?, near, when_full, options.perf_map)?;
@@ -157,7 +156,7 @@ impl Tracer {
     pub fn new(
         process: Process,
         shared: Arc<Shared>,
-        mapped: Mapped,
+        mapped: MappedMemory,
         options: &Options,
         finished: Sender<Finished>,
     ) -> Self {

@@ -12,6 +12,8 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use hmtt_probe::address::RunAddr;
+use hmtt_probe::control::MappedCopy;
+use hmtt_probe::ptrace::Mapping;
 
 use super::calls::{self, Need, need};
 use super::code::{Files, ProcessCode};
@@ -140,26 +142,48 @@ impl Translation {
     /// The block at an address.
     ///
     /// # Errors
-    /// It cannot be translated. This is recorded.
+    /// It cannot be translated.
     pub fn entry(&mut self, at: RunAddr) -> Result<Entry, CacheError> {
         let mut entry = self.cache.entry(&self.code, at);
-        if entry.is_err() {
+        if entry.is_err() && !self.is_wanting() {
             self.code.forget();
             entry = self.cache.entry(&self.code, at);
         }
         self.complete_request();
-        if let Err(error) = &entry
-            && self.native.len() < NATIVE
-        {
-            self.native.entry((at, error.to_string())).or_default().times += 1;
-        }
         entry
+    }
+
+    /// Records that a thread has become native at an address, which cannot be translated.
+    pub fn add_native(&mut self, at: RunAddr, why: &CacheError) {
+        if self.native.len() < NATIVE {
+            self.native.entry((at, why.to_string())).or_default().times += 1;
+        }
+    }
+
+    /// Whether another arena is needed.
+    pub fn is_wanting(&mut self) -> bool {
+        self.cache.memory().is_wanting()
+    }
+
+    /// Takes the address near which another arena is needed.
+    pub fn take_wanted(&mut self) -> Option<RunAddr> {
+        self.cache.memory().take_wanted()
+    }
+
+    /// How the next arena is to be mapped near an address. `mapped`: what the process has mapped.
+    pub fn next_arena(&mut self, mapped: &[Mapping], near: RunAddr) -> Option<MappedCopy> {
+        self.cache.memory().next(mapped, near)
+    }
+
+    /// The process has mapped the next arena.
+    pub fn add_arena(&mut self, copy: MappedCopy) {
+        self.cache.memory().add(copy);
     }
 
     /// The answer to a request.
     fn answer(&mut self, exit: u32, target: u64) -> Answer {
         let mut answer = self.cache.answer(&self.code, exit, target);
-        if matches!(answer, Answer::Native(_)) {
+        if matches!(answer, Answer::Native(_)) && !self.is_wanting() {
             self.code.forget();
             answer = self.cache.answer(&self.code, exit, target);
         }

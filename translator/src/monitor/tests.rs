@@ -10,7 +10,7 @@ use super::code::{BlockCode, End, Numbered};
 use super::counted::BlockTally;
 use super::indirect::Edge;
 use super::*;
-use crate::shared::{Areas, BYTES};
+use crate::shared::{Areas, BYTES, parts};
 
 /// A conditional jump to the second block, that block, which returns, and a third one behind the first.
 fn blocks(known: u32) -> Vec<Numbered> {
@@ -37,14 +37,14 @@ fn rings() -> (Rings, Memory) {
     (Rings::new(areas), of_program)
 }
 
-/// Offset of a chunk of the first area in the memory.
+/// Offset of a chunk of the first area from the header, as its thread sees it.
 fn chunk(number: u64) -> u64 {
     ring::CHUNK_STRIDE + ring::chunk_at(number)
 }
 
 fn write(memory: &Memory, chunk_number: u64, numbers: &[u32]) {
     let bytes: Vec<u8> = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
-    memory.copy_from(chunk(chunk_number), &bytes);
+    memory.copy_from(parts::chunk(0, chunk_number), &bytes);
 }
 
 #[test]

@@ -2,8 +2,10 @@
 //!
 //! ```text
 //! header | ... | area 0, with its chunks | area 1 | ...
-//! 0            STRIDE (16 MiB)           + AREA_BYTES
+//! 0            STRIDE (16 MiB)           + AREA_STRIDE
 //! ```
+//!
+//! Those are addresses, most of which are not mapped; [`parts`] has the places in the file.
 //!
 //! Invariant: everything that is read from here may have been written by the program. Offsets are those of the layout
 //! and of area numbers, never values that were read.
@@ -13,16 +15,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use hmtt_probe::address::RunAddr;
 use hmtt_probe::control::{Memory, Untrusted};
 
+use super::parts::{self, CHUNKS};
 use crate::layout::{area, ring};
 
-/// Most threads that are in the cache at the same time.
-pub const THREADS: usize = 64;
-/// Chunks of the ring of a thread.
-pub const CHUNKS: u64 = 8;
-/// Distance between areas.
-const AREA_STRIDE: u64 = (CHUNKS + 1) * ring::CHUNK_STRIDE;
-/// Bytes of the header and all areas. Most are never accessed.
-pub const BYTES: u64 = ring::CHUNK_STRIDE + THREADS as u64 * AREA_STRIDE;
 /// After this time a waiting thread checks whether the controller lives.
 const CHECK_NANOSECONDS: u64 = 10_000_000;
 
@@ -46,10 +41,10 @@ impl Areas {
         self.memory.word(offset.into())
     }
 
-    /// The area with a number below [`THREADS`].
+    /// The area with a number below [`THREADS`](parts::THREADS).
     pub fn area(&self, number: usize) -> Area<'_> {
-        let start = ring::CHUNK_STRIDE + number as u64 * AREA_STRIDE;
-        Area { memory: &self.memory, start, address: self.base + start, areas: self }
+        let (fields, address) = (parts::fields(number), self.base + parts::address(number));
+        Area { memory: &self.memory, number, fields, address, areas: self }
     }
 }
 
@@ -57,7 +52,9 @@ impl Areas {
 #[derive(Clone, Copy)]
 pub struct Area<'m> {
     memory: &'m Memory,
-    start: u64,
+    number: usize,
+    /// Offset of its fields in the memory.
+    fields: u64,
     /// Address in the process.
     pub address: RunAddr,
     areas: &'m Areas,
@@ -66,7 +63,7 @@ pub struct Area<'m> {
 impl<'m> Area<'m> {
     /// Sets all fields for a thread, with an empty ring. Returns the ring's pointer.
     pub fn prepare(self) -> u64 {
-        self.memory.clear(self.start, area::FIELD_BYTES);
+        self.memory.clear(self.fields, area::FIELD_BYTES);
         self.set(area::HEADER, self.areas.base.0);
         self.set(area::SELF, self.address.0);
         self.set(area::TIMEOUT, 0);
@@ -89,7 +86,7 @@ impl<'m> Area<'m> {
 
     /// A word of the area.
     pub fn word(self, offset: u32) -> &'m AtomicU32 {
-        self.memory.word(self.start + u64::from(offset))
+        self.memory.word(self.fields + u64::from(offset))
     }
 
     /// A word of a chunk's state.
@@ -99,12 +96,12 @@ impl<'m> Area<'m> {
 
     /// Reads a field of 8 bytes.
     pub fn get(self, offset: u32) -> Untrusted<u64> {
-        self.memory.read_long(self.start + u64::from(offset))
+        self.memory.read_long(self.fields + u64::from(offset))
     }
 
     /// Writes a field of 8 bytes.
     pub fn set(self, offset: u32, value: u64) {
-        self.memory.long(self.start + u64::from(offset)).store(value, Ordering::SeqCst);
+        self.memory.long(self.fields + u64::from(offset)).store(value, Ordering::SeqCst);
     }
 
     /// Bytes of a chunk from its start to an address that the thread has stored, which may be in its slack; `None` if
@@ -117,7 +114,7 @@ impl<'m> Area<'m> {
 
     /// Copies a part of a chunk. `from`: offset in the chunk.
     pub fn copy_chunk(self, chunk: u64, from: u64, bytes: &mut [u8]) {
-        self.memory.copy_to(self.start + ring::chunk_at(chunk) + from, bytes);
+        self.memory.copy_to(parts::chunk(self.number, chunk) + from, bytes);
     }
 
     /// Writes to the ring of a stopped thread that its next block does not follow its last one, unless that is the last
@@ -189,14 +186,14 @@ impl<'m> Area<'m> {
     fn place(self, pointer: u64) -> Option<(u64, u64)> {
         let length = |chunk| Some((chunk, self.bytes_until(chunk, pointer)?));
         let (chunk, length) = (0..CHUNKS).find_map(length)?;
-        Some((self.start + ring::chunk_at(chunk) + length, length))
+        Some((parts::chunk(self.number, chunk) + length, length))
     }
 
     /// Returns the memory of the area to the system.
     pub fn release(self) {
         for chunk in 0..CHUNKS {
             let bytes = ring::CHUNK_BYTES + ring::SLACK_BYTES;
-            self.memory.release(self.start + ring::chunk_at(chunk), bytes);
+            self.memory.release(parts::chunk(self.number, chunk), bytes);
         }
     }
 
@@ -221,8 +218,9 @@ mod tests {
     fn a_start_is_written_once_and_only_to_the_ring() {
         let file = rustix::fs::memfd_create("areas", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
         let file = File::from(file);
-        file.set_len(BYTES).unwrap();
-        let areas = Areas::new(Memory::map(&file, BYTES).unwrap(), RunAddr(1 << 40), area::WAIT);
+        file.set_len(parts::BYTES).unwrap();
+        let areas =
+            Areas::new(Memory::map(&file, parts::BYTES).unwrap(), RunAddr(1 << 40), area::WAIT);
         let first = areas.area(2).prepare();
         let area = areas.area(2);
         let second = area.mark_start(first);

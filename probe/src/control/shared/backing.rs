@@ -21,6 +21,7 @@ use nix::unistd::Pid;
 use crate::address::RunAddr;
 use crate::control::TagError;
 use crate::ptrace::{FileId, PtraceError, Stopped, live_thread, mappings};
+use crate::stubs::layout::PAGE_BYTES;
 
 /// Prefix of the names of all such files; 16 hexadecimal digits follow.
 const PREFIX: &str = "hmtt-tag-";
@@ -59,12 +60,14 @@ pub struct MappedPart {
     pub bytes: u64,
     /// `PROT_READ` and the like (mmap(2)).
     pub protection: libc::c_int,
-    /// Whether perf(1) is to take it for memory without a file, whose symbols it looks for in a perf map.
-    pub has_perf_map: bool,
 }
 
 /// Error for a false report of the process.
-fn false_answer(pid: Pid, operation: &'static str, found: impl Into<String>) -> TagError {
+pub(super) fn false_answer(
+    pid: Pid,
+    operation: &'static str,
+    found: impl Into<String>,
+) -> TagError {
     TagError::Answer { pid, operation, found: found.into() }
 }
 
@@ -146,73 +149,57 @@ impl Backing {
         sealed.map_err(|source| TagError::Shared { pid, operation, source })
     }
 
-    /// Makes the process map a part of the file.
+    /// Makes the process map a part of the file. It is in no core file and in no child, and never locked: memory that is
+    /// mapped after `mlockall(MCL_FUTURE)` is locked and filled, so only one page is mapped first, and unlocked.
     ///
     /// # Errors
     /// [`TagError::Answer`] if that part is not mapped there.
     pub fn map_part(&self, process: &mut Stopped<'_>, part: MappedPart) -> Result<(), TagError> {
         let (pid, operation) = (self.pid, "map a part of memory to share");
-        let start = match part.has_perf_map {
-            true => self.map_moved(process, part)?,
-            false => self.map_at(process, part, part.at, libc::MAP_FIXED_NOREPLACE)?,
-        };
-        let status = self.file.metadata();
-        let status = status.map_err(|source| TagError::Shared { pid, operation, source })?;
-        let file = Some(FileId::from_status(&status));
-        let is_it = mappings(pid)?.iter().any(|one| {
-            one.start == part.at
-                && part.at.checked_add(part.bytes) == Some(one.end)
-                && (one.file, one.offset) == (file, part.offset)
-                && one.shared
-                && one.writable == (part.protection & libc::PROT_WRITE != 0)
-                && one.executable == (part.protection & libc::PROT_EXEC != 0)
-        });
-        if !is_it || start != part.at {
-            let found = format!("{start:x}, where that memory is not mapped");
+        let MappedPart { at, offset, bytes, protection } = part;
+        let flags = (libc::MAP_SHARED | libc::MAP_NORESERVE | libc::MAP_FIXED_NOREPLACE) as u64;
+        let arguments = [at.0, PAGE_BYTES, protection as u64, flags, self.descriptor, offset];
+        let start = RunAddr(process.call((libc::SYS_mmap, operation), arguments)?);
+        if start != at {
+            let found = format!("{start:x}, where that memory was not to be mapped");
             return Err(false_answer(pid, operation, found));
         }
-        for (advice, operation) in [
-            (libc::MADV_DONTDUMP, "keep shared memory out of core files"),
-            (libc::MADV_DONTFORK, "keep shared memory out of children"),
-        ] {
-            let arguments = [part.at.0, part.bytes, advice as u64, 0, 0, 0];
-            process.call((libc::SYS_madvise, operation), arguments)?;
+        let advice = |advice: libc::c_int| [at.0, PAGE_BYTES, advice as u64, 0, 0, 0];
+        let (advise, unlock) = (libc::SYS_madvise, libc::SYS_munlock);
+        let out = advice(libc::MADV_DONTDUMP);
+        process.call((advise, "keep shared memory out of core files"), out)?;
+        let alone = advice(libc::MADV_DONTFORK);
+        process.call((advise, "keep shared memory out of children"), alone)?;
+        process.call((unlock, "unlock shared memory"), [at.0, PAGE_BYTES, 0, 0, 0, 0])?;
+        if bytes > PAGE_BYTES {
+            let grow = (libc::SYS_mremap, operation);
+            process.call(grow, [at.0, PAGE_BYTES, bytes, 0, 0, 0])?;
+        }
+        let file = Some(self.identity()?);
+        let is_it = mappings(pid)?.iter().any(|one| {
+            one.start == at
+                && at.checked_add(bytes) == Some(one.end)
+                && (one.file, one.offset) == (file, offset)
+                && one.shared
+                && one.writable == (protection & libc::PROT_WRITE != 0)
+                && one.executable == (protection & libc::PROT_EXEC != 0)
+        });
+        if !is_it {
+            let found = format!("{start:x}, where that memory is not mapped");
+            return Err(false_answer(pid, operation, found));
         }
         Ok(())
     }
 
-    fn map_at(
-        &self,
-        process: &mut Stopped<'_>,
-        part: MappedPart,
-        at: RunAddr,
-        flags: libc::c_int,
-    ) -> Result<RunAddr, PtraceError> {
-        let flags = (libc::MAP_SHARED | libc::MAP_NORESERVE | flags) as u64;
-        let arguments =
-            [at.0, part.bytes, part.protection as u64, flags, self.descriptor, part.offset];
-        process.call((libc::SYS_mmap, "map a part of memory to share"), arguments).map(RunAddr)
-    }
-
-    /// Makes the process map memory without a file, and then move a part of the file there. The kernel reports mappings to
-    /// perf(1) when they are made, and not when they are moved (mremap(2)).
-    fn map_moved(&self, process: &mut Stopped<'_>, part: MappedPart) -> Result<RunAddr, TagError> {
-        let operation = "map memory for symbols of perf";
-        let flags = libc::MAP_PRIVATE
-            | libc::MAP_ANONYMOUS
-            | libc::MAP_NORESERVE
-            | libc::MAP_FIXED_NOREPLACE;
-        let (bytes, protection) = (part.bytes, part.protection as u64);
-        let arguments = [part.at.0, bytes, protection, flags as u64, u64::MAX, 0];
-        let start = RunAddr(process.call((libc::SYS_mmap, operation), arguments)?);
-        if start != part.at {
-            let found = format!("{start:x}, where that memory was not to be mapped");
-            return Err(false_answer(self.pid, operation, found));
-        }
-        let made = self.map_at(process, part, RunAddr(0), 0)?;
-        let flags = (libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED) as u64;
-        let move_there = (libc::SYS_mremap, "move a part of memory to share");
-        Ok(RunAddr(process.call(move_there, [made.0, bytes, bytes, flags, part.at.0, 0])?))
+    /// The identity of the file.
+    ///
+    /// # Errors
+    /// [`TagError::Shared`] if the kernel refuses.
+    pub fn identity(&self) -> Result<FileId, TagError> {
+        let (pid, operation) = (self.pid, "identify memory to share");
+        let status = self.file.metadata();
+        let status = status.map_err(|source| TagError::Shared { pid, operation, source })?;
+        Ok(FileId::from_status(&status))
     }
 
     /// Makes the process map the whole file: at the address `over`, in place of what is mapped there, or at an address

@@ -13,7 +13,8 @@ use nix::unistd::Pid;
 
 use super::super::Shared;
 use super::super::error::ControlError;
-use super::super::tracer::{self, Mapped, Tracer, program};
+use super::super::growth::MappedMemory;
+use super::super::tracer::{self, Tracer, program};
 use super::super::workers::Workers;
 use super::{Followed, Output, Processes, Tracee};
 use crate::monitor::Finished;
@@ -21,7 +22,7 @@ use crate::monitor::Finished;
 /// What is prepared for a stopped process.
 pub struct Prepared {
     shared: Arc<Shared>,
-    mapped: Mapped,
+    mapped: MappedMemory,
     output: Output,
     workers: Workers,
     /// Where the monitor receives messages.

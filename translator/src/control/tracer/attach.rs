@@ -82,7 +82,7 @@ impl Tracer {
     /// Takes over the threads of a process that were stopped.
     pub fn take_over(&mut self, stopped: BTreeMap<Pid, StopState>) -> Result<(), ControlError> {
         self.pending.extend(std::mem::take(&mut self.process.queued_events));
-        stopped.keys().for_each(|thread| self.add_thread(*thread));
+        stopped.keys().for_each(|thread| self.add_thread(*thread, false));
         for area in stopped.keys().filter_map(|thread| sequence_area(*thread)) {
             self.shared.translation().add_signature(area.signature);
         }

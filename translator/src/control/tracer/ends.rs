@@ -120,13 +120,8 @@ impl Tracer {
 
     /// Removes the shared memory, if a thread can make system calls. What cannot be removed stays, and is not used.
     fn unmap(&mut self) {
-        let mapped = std::mem::take(&mut self.mapped);
-        let Ok(mut stopped) = self.process.stopped() else { return };
-        for (start, bytes) in mapped {
-            let call = (libc::SYS_munmap, "remove shared memory");
-            if stopped.call(call, [start.0, bytes, 0, 0, 0, 0]).is_err() {
-                return;
-            }
+        if let Ok(mut stopped) = self.process.stopped() {
+            self.mapped.unmap(&mut stopped);
         }
     }
 }

@@ -61,7 +61,7 @@ impl Tracer {
             if self.is_to_wait(status) {
                 return Ok(false);
             }
-            self.add_thread(thread);
+            self.add_thread(thread, signal.is_none());
             if signal.is_none() {
                 self.enter(thread)?;
             }

@@ -68,10 +68,11 @@ pub(super) fn processor_time(pid: Pid, thread: Pid) -> u64 {
 }
 
 impl Tracer {
-    /// A thread of the process, with an area if there is a free one.
-    pub fn add_thread(&mut self, thread: Pid) {
+    /// A thread of the process, with an area if there is a free one. `can_call`: whether it can map an area.
+    pub fn add_thread(&mut self, thread: Pid, can_call: bool) {
+        let number = self.shared.rings.free_area();
+        let number = number.filter(|number| self.is_area_mapped(*number, thread, can_call));
         let rings = &self.shared.rings;
-        let number = rings.free_area();
         let processor_ns = processor_time(self.process.pid, thread);
         let mut added = Thread { area: number, is_native: true, processor_ns, ..Thread::default() };
         match number {
@@ -126,8 +127,7 @@ impl Tracer {
     /// Moves a stopped native thread into the cache, if its next instruction is translated; otherwise it stays native. The
     /// next block is noted as a start, unless the thread has made nothing but the last block's system call.
     pub fn enter(&mut self, thread: Pid) -> Result<(), ControlError> {
-        let at_event = self.process.thread_at_event(thread);
-        let registers = at_event.registers()?;
+        let registers = self.process.thread_at_event(thread).registers()?;
         let Some(state) = self.threads.get_mut(&thread) else { return Ok(()) };
         let Some(number) = state.area else { return Ok(()) };
         let follows = state
@@ -139,8 +139,14 @@ impl Tracer {
             state.has_run_natively = true;
             return Ok(());
         }
+        let at = RunAddr(registers.rip);
+        let mut entry = self.shared.translation().entry(at);
+        if self.shared.translation().is_wanting() {
+            self.map_arena(thread)?;
+            entry = self.shared.translation().entry(at);
+        }
         let mut translation = self.shared.translation();
-        let entry = translation.entry(RunAddr(registers.rip));
+        let Some(state) = self.threads.get_mut(&thread) else { return Ok(()) };
         let now = match (&entry, state.native_since) {
             (Ok(_), None) => 0,
             _ => processor_time(self.process.pid, thread),
@@ -148,10 +154,14 @@ impl Tracer {
         if let Some((at, since)) = state.native_since.take() {
             translation.add_native_time(at, now.saturating_sub(since));
         }
-        let Ok(entry) = entry else {
-            state.native_since = Some((RunAddr(registers.rip), now));
-            state.had_run_natively = std::mem::replace(&mut state.has_run_natively, true);
-            return Ok(());
+        let entry = match entry {
+            Ok(entry) => entry,
+            Err(why) => {
+                translation.add_native(at, &why);
+                state.native_since = Some((at, now));
+                state.had_run_natively = std::mem::replace(&mut state.has_run_natively, true);
+                return Ok(());
+            }
         };
         let area = self.shared.rings.areas.area(number);
         if !follows && self.records_accesses {
@@ -174,7 +184,7 @@ impl Tracer {
         area.word(area::ASK).store(area::IDLE, Ordering::SeqCst);
         area.end_pause(state.paused_at, clock::tsc());
         self.shared.handed_over[number].store(false, Ordering::SeqCst);
-        at_event.set_registers(user_regs_struct {
+        self.process.thread_at_event(thread).set_registers(user_regs_struct {
             rip: entry.address.0,
             r15: if self.has_rings { state.pointer } else { registers.r15 },
             gs_base: area.address.0,

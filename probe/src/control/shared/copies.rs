@@ -1,0 +1,99 @@
+//! Maps more of a file in memory that a process has mapped already, without a descriptor of it.
+//!
+//! mremap(2) with an old size of 0 adds a second mapping of a shared file, which begins with the page at an address of the
+//! first one and has any length. It has the properties of the first one: it is in no core file and in no child, and not
+//! locked, also after `mlockall(MCL_FUTURE)`.
+//!
+//! Nothing of the program is replaced: before, memory without a file is mapped there, which the kernel refuses if
+//! something else is. The result comes from the process, and is compared with `/proc/PID/maps`.
+
+use super::backing::{Backing, false_answer};
+use crate::address::RunAddr;
+use crate::control::TagError;
+use crate::ptrace::{FileId, Mapping, Stopped, mappings};
+
+/// A file in memory that a process has mapped, in part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SharedFile(FileId);
+
+/// A part of the file that is to be mapped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MappedCopy {
+    /// Where the first page of the part is mapped already.
+    pub from: RunAddr,
+    /// Offset of the part in the file, whole pages.
+    pub offset: u64,
+    /// Where it is to be mapped, whole pages.
+    pub at: RunAddr,
+    /// Its bytes, whole pages.
+    pub bytes: u64,
+    /// What is mapped there before.
+    pub reservation: Reservation,
+}
+
+/// What is mapped before the part, so that nothing of the program is replaced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reservation {
+    /// Nothing: the caller knows that the process maps nothing there.
+    None,
+    /// Memory that cannot be accessed.
+    Hidden,
+    /// Executable memory, which perf(1) takes for code without a file: it looks for its symbols in a perf map. The kernel
+    /// reports mappings to perf when they are made, and not when they are moved or copied.
+    Code,
+}
+
+impl SharedFile {
+    /// The file, of which the process maps more later.
+    ///
+    /// # Errors
+    /// [`TagError::Shared`] if the kernel does not identify it.
+    pub fn new(backing: &Backing) -> Result<Self, TagError> {
+        Ok(SharedFile(backing.identity()?))
+    }
+
+    /// Makes the process map a part of the file.
+    ///
+    /// # Errors
+    /// [`TagError::Answer`] if it is not mapped there then; [`TagError::Ptrace`] if the process cannot map it.
+    pub fn map_copy(self, process: &mut Stopped<'_>, copy: MappedCopy) -> Result<(), TagError> {
+        let MappedCopy { from, offset, at, bytes, reservation } = copy;
+        let (pid, operation) = (process.pid, "map more of shared memory");
+        reserve(process, copy)?;
+        let flags = (libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED) as u64;
+        let made = process.call((libc::SYS_mremap, operation), [from.0, 0, bytes, flags, at.0, 0]);
+        if made.is_err() && reservation != Reservation::None {
+            let remove = (libc::SYS_munmap, "unmap reserved memory");
+            process.call(remove, [at.0, bytes, 0, 0, 0, 0])?;
+        }
+        let made = RunAddr(made?);
+        let is_part = |one: &Mapping| {
+            (one.start, one.end) == (at, at + bytes)
+                && (one.file, one.offset, one.shared) == (Some(self.0), offset, true)
+        };
+        if made != at || !mappings(pid)?.iter().any(is_part) {
+            let found = format!("{made:x}, where that memory is not mapped");
+            return Err(false_answer(pid, operation, found));
+        }
+        Ok(())
+    }
+}
+
+/// Maps what is to be replaced by a part of the file.
+fn reserve(process: &mut Stopped<'_>, copy: MappedCopy) -> Result<(), TagError> {
+    let protection = match copy.reservation {
+        Reservation::None => return Ok(()),
+        Reservation::Hidden => libc::PROT_NONE,
+        Reservation::Code => libc::PROT_READ | libc::PROT_EXEC,
+    };
+    let flags =
+        libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED_NOREPLACE;
+    let arguments = [copy.at.0, copy.bytes, protection as u64, flags as u64, u64::MAX, 0];
+    let operation = "reserve addresses for shared memory";
+    let start = RunAddr(process.call((libc::SYS_mmap, operation), arguments)?);
+    if start != copy.at {
+        let found = format!("{start:x}, where that memory was not to be mapped");
+        return Err(false_answer(process.pid, operation, found));
+    }
+    Ok(())
+}

@@ -1,0 +1,66 @@
+//! Maps areas and arenas in the process when they are needed, by a thread that is stopped for another reason.
+
+use std::collections::VecDeque;
+
+use hmtt_probe::ptrace::{Process, PtraceError, Status, StopState, Stopped, mappings};
+use nix::unistd::Pid;
+
+use super::super::error::ControlError;
+use super::super::growth::has_ended;
+use super::Tracer;
+
+/// Lets a stopped thread, which is at no signal, make system calls for the controller. Other threads go on. `pending`: gets
+/// what the thread reports meanwhile.
+pub(super) fn with_thread<T>(
+    process: &mut Process,
+    pending: &mut VecDeque<Status>,
+    thread: Pid,
+    action: impl FnOnce(&mut Stopped<'_>) -> Result<T, ControlError>,
+) -> Result<T, ControlError> {
+    let others = std::mem::take(&mut process.threads);
+    process.threads.insert(thread, StopState::AtInstruction);
+    let result = match process.stopped() {
+        Ok(mut stopped) => action(&mut stopped),
+        Err(error) => Err(error.into()),
+    };
+    let signal = process.threads.remove(&thread).and_then(|state| state.signal());
+    pending.extend(signal.map(|signal| Status::Stopped(thread, signal)));
+    pending.extend(process.queued_events.drain(..));
+    process.threads = others;
+    match result {
+        Err(error) if has_ended(&error) => Err(PtraceError::Ended(process.pid).into()),
+        result => result,
+    }
+}
+
+impl Tracer {
+    /// Maps an arena if one is needed. If that is not possible, threads run natively for which there is no space.
+    pub(super) fn map_arena(&mut self, thread: Pid) -> Result<(), ControlError> {
+        let Some(near) = self.shared.translation().take_wanted() else { return Ok(()) };
+        let mapped = mappings(self.process.pid)?;
+        let Some(next) = self.shared.translation().next_arena(&mapped, near) else { return Ok(()) };
+        let file = self.mapped.code_file;
+        let result = with_thread(&mut self.process, &mut self.pending, thread, |process| {
+            Ok(file.map_copy(process, next)?)
+        });
+        match result {
+            Ok(()) => {
+                self.mapped.code.push((next.at, next.bytes));
+                self.shared.translation().add_arena(next);
+                Ok(())
+            }
+            Err(error) if has_ended(&error) => Err(error),
+            Err(_) => Ok(()),
+        }
+    }
+
+    /// Whether an area is mapped. The first one that is not is mapped, by a thread that `can_call`.
+    pub(super) fn is_area_mapped(&mut self, number: usize, thread: Pid, can_call: bool) -> bool {
+        let Tracer { mapped, process, pending, .. } = self;
+        if number >= mapped.areas.count() && can_call {
+            // If that fails, the thread runs natively, which is counted.
+            let _ = with_thread(process, pending, thread, |process| mapped.areas.map_next(process));
+        }
+        number < mapped.areas.count()
+    }
+}
