@@ -1,6 +1,7 @@
 //! Tests `hmtt monitor`: programs behave as without it, counts equal those of callgrind, and what is not supported runs
 //! natively.
 
+mod address_space;
 mod attach;
 mod block_lists;
 mod blocked;

@@ -5,6 +5,7 @@
 //! | all others | in the cache, at once | |
 //! | that change mappings | in the cache if no code is concerned, otherwise natively | blocks are removed before |
 //! | that start threads or processes, execute programs, return from handlers | natively | registers of the original code are needed |
+//! | that lock all memory | natively, as calls that lock the program's memory | memory of the controller is not locked |
 //! | that register restartable sequences | natively | code of sequences runs natively from then on |
 //! | that use `gs`, restrict system calls, forbid reading the time stamp counter, or change the meaning of code | natively, and all threads leave the cache | the cache would not work any more |
 
@@ -28,6 +29,8 @@ pub enum Need {
     },
     /// It is made in the original code.
     Native,
+    /// It locks all memory, with these flags.
+    LockAll(u64),
     /// It registers restartable sequences with this signature, and is made in the original code.
     Sequences(u32),
     /// The process is no longer followed.
@@ -43,6 +46,8 @@ const SET_FS: u64 = 0x1002;
 const USER_DISPATCH: u64 = 59;
 /// `SHM_REMAP` (shmat(2)).
 const SHM_REMAP: u64 = 0o40000;
+/// All flags of mlockall(2): `MCL_CURRENT`, `MCL_FUTURE`, `MCL_ONFAULT`.
+const MLOCKALL_FLAGS: u64 = 7;
 /// `RSEQ_FLAG_UNREGISTER` (Linux, `include/uapi/linux/rseq.h`).
 const RSEQ_UNREGISTER: u64 = 1;
 
@@ -72,6 +77,9 @@ pub fn need(number: u64, arguments: [u64; 6]) -> Need {
             Need::Mappings { range: both, adds_code: false }
         }
         libc::SYS_mremap => Need::Mappings { range: range(first, second), adds_code: false },
+        libc::SYS_mlockall if first & libc::MCL_CURRENT as u64 != 0 && first <= MLOCKALL_FLAGS => {
+            Need::LockAll(first)
+        }
         libc::SYS_shmat if third & SHM_REMAP != 0 => Need::Native,
         libc::SYS_rt_sigreturn
         | libc::SYS_clone
@@ -107,6 +115,7 @@ fn may_need(number: u64) -> bool {
         [libc::PR_SET_SECCOMP as u64, 0, SHM_REMAP, 0, 0, 0],
         [USER_DISPATCH, 0, 0, 0, 0, 0],
         [GS_OPERATIONS[0], 0, 0, 0, 0, 0],
+        [libc::MCL_CURRENT as u64, 0, 0, 0, 0, 0],
     ];
     arguments.into_iter().any(|arguments| need(number, arguments) != Need::Nothing)
 }
@@ -140,6 +149,7 @@ mod tests {
             libc::SYS_arch_prctl,
             libc::SYS_shmat,
             libc::SYS_rseq,
+            libc::SYS_mlockall,
         ] {
             assert!(is_asked(number), "{number}");
         }

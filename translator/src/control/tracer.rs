@@ -5,6 +5,7 @@ mod deferral;
 mod ends;
 mod events;
 mod growth;
+mod locking;
 mod thread;
 mod waiting;
 

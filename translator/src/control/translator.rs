@@ -317,7 +317,7 @@ fn answer(shared: &Shared, number: usize) {
                 _ if shared.defers[number].load(Ordering::SeqCst) => false,
                 Need::Nothing => true,
                 Need::Mappings { .. } => !translation.change(&need),
-                Need::Native | Need::Sequences(_) | Need::Leave(_) => false,
+                Need::Native | Need::LockAll(_) | Need::Sequences(_) | Need::Leave(_) => false,
             };
             if !stays {
                 return shared.hand_over(Request { area: number, is_call: true });

@@ -79,7 +79,7 @@ impl Tracer {
 
     /// A native thread starts or ends a system call.
     fn handle_call(&mut self, thread: Pid) -> Result<(), ControlError> {
-        let registers = self.process.thread_at_event(thread).registers()?;
+        let mut registers = self.process.thread_at_event(thread).registers()?;
         let Some(state) = self.threads.get_mut(&thread) else { return Ok(()) };
         let Some(ended) = state.call.take() else {
             let one = &registers;
@@ -95,6 +95,8 @@ impl Tracer {
                 self.shared.translation().add_signature(signature);
             }
             self.shared.translation().change(&need);
+            let need = self.begin_lock(thread, need, one)?;
+            let Some(state) = self.threads.get_mut(&thread) else { return Ok(()) };
             state.call = Some(need);
             state.is_returning = one.orig_rax.cast_signed() == libc::SYS_rt_sigreturn;
             self.seen.calls.add(thread.as_raw(), one.orig_rax as u32);
@@ -110,6 +112,9 @@ impl Tracer {
         let ticks = clock::tsc().saturating_sub(state.called_at);
         let is_returning = std::mem::take(&mut state.is_returning);
         self.shared.translation().changed(&ended);
+        if let Need::LockAll(flags) = ended {
+            registers = self.lock_all(thread, flags, registers)?;
+        }
         if registers.orig_rax.cast_signed() >= 0 {
             self.seen.calls.add_time(thread.as_raw(), registers.orig_rax as u32, ticks);
         }
