@@ -16,7 +16,6 @@ use hmtt_probe::address::RunAddr;
 use hmtt_probe::elf::{CriticalSection, RestartableSequences, has_signature};
 use hmtt_probe::ptrace::{Mapping, ReadMemory, RunningMemory};
 
-use super::code::Files;
 use crate::profile::CodeFiles;
 
 /// How far from code in no file a signature is looked for.
@@ -34,7 +33,7 @@ pub struct Sequences {
 #[derive(Default)]
 struct Mapped {
     /// The mappings; `None` if nothing is known of them.
-    of: Option<Files>,
+    of: Option<Arc<Vec<Mapping>>>,
     /// Native code, ascending; no range overlaps another.
     native: Vec<Range<RunAddr>>,
     /// Sections with their abort handlers.
@@ -91,7 +90,7 @@ impl Sequences {
         range: &Range<RunAddr>,
         memory: &RunningMemory,
         files: &CodeFiles,
-        current: &Files,
+        current: &Arc<Vec<Mapping>>,
     ) -> Option<RunAddr> {
         if self.signatures.is_empty() {
             return None;
@@ -115,7 +114,7 @@ impl Sequences {
         &self,
         address: RunAddr,
         files: &CodeFiles,
-        current: &Files,
+        current: &Arc<Vec<Mapping>>,
     ) -> Option<RunAddr> {
         if self.signatures.is_empty() {
             return None;
@@ -127,7 +126,7 @@ impl Sequences {
     }
 
     /// Finds the sections in the mappings, unless they are known.
-    fn find(&self, files: &CodeFiles, current: &Files) {
+    fn find(&self, files: &CodeFiles, current: &Arc<Vec<Mapping>>) {
         let mut mapped = self.mapped.borrow_mut();
         if mapped.of.as_ref() == Some(current) {
             return;
