@@ -34,9 +34,10 @@ fn check(mut program: Child, mut output: impl Read, case: &str) {
     drop(input);
     let mut text = String::new();
     output.read_to_string(&mut text).unwrap();
-    assert_eq!(text, "end\n", "{case}");
+    let status = program.wait().unwrap();
+    assert_eq!(text, "end\n", "{case}: {status}");
     // `hmtt` reports by 3 what has run natively.
-    assert!(matches!(program.wait().unwrap().code(), Some(0 | 3)), "{case}");
+    assert!(matches!(status.code(), Some(0 | 3)), "{case}: {status}");
 }
 
 fn check_attached(words: &[&str], program: &Path) {
