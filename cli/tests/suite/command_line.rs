@@ -165,11 +165,10 @@ fn outputs_follow_no_link_of_another_user() {
         return skipped("only root can give a link to another user");
     }
     let file = capture_file("foreign-link.pcapng", &sample());
-    let (folder, precious) = (scratch("foreign-links"), scratch("foreign-link.csv"));
+    let (temporary, precious) = (tempfile::tempdir().unwrap(), scratch("foreign-link.csv"));
+    let folder = temporary.path();
     fs::write(&precious, "precious").unwrap();
-    let _ = fs::remove_dir_all(&folder);
-    fs::create_dir(&folder).unwrap();
-    for (name, target) in [("file", &precious), ("folder", &folder)] {
+    for (name, target) in [("file", &*precious), ("folder", folder)] {
         std::os::unix::fs::symlink(target, folder.join(name)).unwrap();
         std::os::unix::fs::lchown(folder.join(name), Some(65534), None).unwrap();
     }
