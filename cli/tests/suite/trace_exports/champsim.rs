@@ -93,7 +93,11 @@ fn by_bytes(image: &Image, pc: u64) -> Option<Branch> {
 fn champsim_records_are_the_executed_instructions() {
     let Some(Sample { image, file, text, .. }) = &*SAMPLE else { return };
     let (output, warning) = converted(file, "champsim", &["--elements"]);
-    assert!(warning.ends_with(&unknown(text)), "{warning}");
+    let unknown = unknown(text);
+    let Some((_, rest)) = warning.split_once(unknown.trim_end()) else { panic!("{warning}") };
+    // `xsave` has more accesses than a record holds.
+    let left_out = rest.trim_end().strip_suffix(" accesses that do not fit in records");
+    let left_out = left_out.map_or(0, |count| count.trim_start_matches(", ").parse().unwrap());
     let written = output.bytes();
     let (records, []) = written.as_chunks::<64>() else { panic!("a record is cut") };
     let records: Vec<Record> = records.iter().map(Record::parse).collect();
@@ -111,7 +115,9 @@ fn champsim_records_are_the_executed_instructions() {
     assert!(records.iter().map(|one| one.ip).eq(expected.iter().map(|(ip, _)| *ip)));
     let sum =
         |count: fn(&Record) -> &Vec<u64>| records.iter().map(|it| count(it).len()).sum::<usize>();
-    assert_eq!([sum(|one| &one.loads), sum(|one| &one.stores)], accesses);
+    let sums = [sum(|one| &one.loads), sum(|one| &one.stores)];
+    assert_eq!(sums[0] + sums[1] + left_out, accesses[0] + accesses[1]);
+    assert!(sums[0] <= accesses[0] && sums[1] <= accesses[1], "{sums:?} {accesses:?}");
     let mut kinds: BTreeMap<_, u64> = BTreeMap::new();
     for (index, record) in records.iter().enumerate() {
         let (ip, size) = expected[index];
