@@ -13,12 +13,17 @@ use crate::{LargeFile, hmtt, scratch, skipped};
 const BUSY: &str = include_str!("monitor/busy.c");
 const LOOP: &str = include_str!("trace/loop_of_blocks.c");
 
+/// A variable of the environment without which the C library uses AVX-512. With it, no access of the library is masked: the
+/// programs in `tests/readers` that count accesses know of no masks.
+pub const TUNABLES: (&str, &str) = ("GLIBC_TUNABLES", "glibc.cpu.hwcaps=-AVX512VL");
+
 /// Records a program at the same addresses each time. `None`: that is not possible here.
 pub fn traced(name: &str, program: &Path, options: &[&str]) -> Option<PathBuf> {
     let file = scratch(&format!("trace-selected-{name}.acc"));
     let mut command = Command::new("setarch");
     command.args(["-R", env!("CARGO_BIN_EXE_hmtt"), "trace", "run", "--overwrite", "-o"]);
     let plain = Command::new(program).output().unwrap().status.code();
+    command.env(TUNABLES.0, TUNABLES.1);
     let output = command.arg(&file).args(options).arg("--").arg(program).output();
     let output = match output {
         Ok(output) if output.status.code() == plain => output,

@@ -7,7 +7,7 @@ use std::process::Command;
 use crate::python::python;
 use crate::tag::build;
 use crate::trace::{ACCESSES, decoded, each_access, number};
-use crate::trace_selected::traced;
+use crate::trace_selected::{TUNABLES, traced};
 use crate::{LargeFile, skipped};
 
 const STEPS: &str = include_str!("trace/steps.c");
@@ -21,8 +21,9 @@ fn stepped(python: &Path, steps: &Path, name: &str, program: &Path) -> (Vec<Acce
     let file = LargeFile::new(&format!("stepped-{name}.steps"));
     let plain = Command::new(program).output().unwrap();
     // Addresses of the stack depend on the environment and on the program's path, which are those of the traced run.
-    let ran =
-        Command::new("setarch").arg("-R").arg(steps).arg(&*file).arg(program).output().unwrap();
+    let mut setarch = Command::new("setarch");
+    setarch.env(TUNABLES.0, TUNABLES.1).arg("-R").arg(steps).arg(&*file).arg(program);
+    let ran = setarch.output().unwrap();
     assert_eq!((ran.status.code(), ran.stdout), (plain.status.code(), plain.stdout), "{name}");
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/readers/stepped_accesses.py");
     let output = Command::new(python).arg(script).arg(program).arg(&*file).output().unwrap();

@@ -1,14 +1,11 @@
 // Executes a program step by step, and writes for each step what the processor is about to execute with: rip, the general
 // registers in the order of their numbers, and the bases of fs and gs, each in 8 bytes.
-#include <errno.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <sys/ptrace.h>
-#include <sys/syscall.h>
 #include <sys/user.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#define SYSCALL 0x050f
 int main(int count, char **words) {
     (void)count;
     FILE *output = fopen(words[1], "w");
@@ -26,14 +23,6 @@ int main(int count, char **words) {
         uint64_t all[] = { r.rip, r.rax, r.rcx, r.rdx, r.rbx, r.rsp, r.rbp, r.rsi, r.rdi, r.r8, r.r9, r.r10, r.r11,
                            r.r12, r.r13, r.r14, r.r15, r.fs_base, r.gs_base };
         fwrite(all, sizeof all, 1, output);
-        // Restartable sequences are refused, as hmtt does.
-        if (r.rax == SYS_rseq && (ptrace(PTRACE_PEEKTEXT, child, r.rip, 0) & 0xffff) == SYSCALL) {
-            r.rip += 2;
-            r.rax = (uint64_t)-ENOSYS;
-            r.rcx = r.rip;
-            ptrace(PTRACE_SETREGS, child, 0, &r);
-            continue;
-        }
         ptrace(PTRACE_SINGLESTEP, child, 0, 0);
         if (waitpid(child, &status, 0) != child) return 97;
     }
