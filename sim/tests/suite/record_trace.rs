@@ -6,7 +6,7 @@ use std::process::{Command, Output};
 
 use hmtt::access_trace::Writer;
 use hmtt_format::Direction;
-use hmtt_format::access_trace::{Access, BlockAccesses, Place, VERSION};
+use hmtt_format::access_trace::{Access, BlockAccesses, OLDEST_VERSION, Place, VERSION};
 
 fn access(operation: u16, direction: Direction, size: u32, place: Place) -> Access {
     let pc = 0x1000 + 4 * u64::from(operation);
@@ -113,6 +113,7 @@ fn what_is_missing_in_a_trace_is_reported() {
         damaged.starts_with(words) && damaged.ends_with("its checksum is wrong\n"),
         "{damaged}"
     );
-    let words = format!("has version 99 of the format; this program reads version {VERSION}");
+    let versions = format!("versions {OLDEST_VERSION} to {VERSION}");
+    let words = format!("has version 99 of the format; this program reads {versions}");
     assert_eq!(other, format!("hmtt-sim: other: it {words}\n"));
 }
