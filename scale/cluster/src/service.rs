@@ -5,8 +5,6 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use anyhow::Result;
-use hmtt_format::credentials::hidden;
-use hmtt_format::escape;
 
 /// Stack of a thread that decodes and evaluates expressions, which may nest.
 const STACK_BYTES: usize = 1 << 26;
@@ -26,8 +24,7 @@ pub fn run_service(name: &str, service: impl Future<Output = Result<()>>) -> Exi
     match ended {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            let message = hidden(&format!("{name}: {error:#}")).to_string();
-            let _ = writeln!(std::io::stderr(), "{}", escape::message(&message));
+            let _ = writeln!(std::io::stderr(), "{name}: {error:#}");
             ExitCode::FAILURE
         }
     }
