@@ -104,8 +104,8 @@ impl Tracer {
             return self.continue_thread(thread, None);
         };
         if is_interrupted(&registers) {
-            // At the stop that is requested here, the call is made to go on.
-            state.call = Some(ended);
+            // At the stop that is requested here, the call is made to go on: it begins anew.
+            self.shared.translation().changed(&ended);
             interrupt(thread)?;
             return self.continue_thread(thread, None);
         }
