@@ -2,8 +2,7 @@
 //!
 //! ```text
 //! frame -> frame     parses the headers of one frame
-//!       -> wire      finds the card that sent it ([`Links`]: on each link of a capture); compare, evidence,
-//!                      agreement
+//!       -> wire      finds the card that sent it ([`Links`]: on each link of a capture); compare, evidence
 //!       -> sequence  restores the order of one card's frames and finds the missing ones
 //!       -> quarantine  drops frames whose counts contradict the frames around them
 //!       -> decoder   reads the records and states what each gap cost -> items, columns or counts
@@ -20,7 +19,6 @@
 //!
 //! The module uses no sockets and no files.
 
-mod agreement;
 pub mod arrival;
 mod card_trace;
 mod clock;
