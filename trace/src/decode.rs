@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! frame -> frame     parses the headers of one frame
-//!       -> wire      finds the card that sent it ([`Links`]: on each link of a capture); compare, evidence
+//!       -> wire      finds the card that sent it ([`Links`]: on each link of a capture); compare, evidence,
+//!                      agreement
 //!       -> sequence  restores the order of one card's frames and finds the missing ones
 //!       -> quarantine  drops frames whose counts contradict the frames around them
 //!       -> decoder   reads the records and states what each gap cost -> items, columns or counts
@@ -19,6 +20,7 @@
 //!
 //! The module uses no sockets and no files.
 
+mod agreement;
 pub mod arrival;
 mod card_trace;
 mod clock;

@@ -1,8 +1,12 @@
 //! Decodes any frames in several ways, and checks that each frame is counted once and the counts of a single card add
 //! up.
 
+use std::collections::HashMap;
+
 use hmtt::CardId;
 use hmtt::decode::{Columns, Counted, Counts, Item, LinkCounts, Origin, Sink, Wire, decode_frames};
+
+use hmtt_test_support::random_frames::{Change, RandomFrames};
 
 use crate::script::{Expected, Script};
 
@@ -29,6 +33,30 @@ pub fn check(bytes: &[u8]) {
         same(&items, &alone);
         // All but the order is compared: a frame that waited until its card was known is counted in its place.
         assert_eq!((counts.cards.len(), Expected::from_counts(&sum)), (1, expected));
+        beside_random_frames(frames, &alone, &alone_counts);
+    }
+}
+
+/// Checks that frames with random payloads add no event and no restart to those of a card.
+fn beside_random_frames(frames: &[Vec<u8>], alone: &[Item], alone_counts: &Counts) {
+    let events = |items: &[Item]| {
+        let mut events = HashMap::<String, u64>::new();
+        for item in items.iter().filter(|item| matches!(item, Item::Event(_))) {
+            *events.entry(format!("{item:?}")).or_default() += 1;
+        }
+        events
+    };
+    let expected = events(alone);
+    for (change, rate) in [(Change::Payload, 3), (Change::Words, 1)] {
+        let seed = frames.iter().map(Vec::len).sum::<usize>() as u64;
+        let (wire, _) = RandomFrames::new(frames.to_vec(), change, seed).mix(frames, rate);
+        let (found, counts) = items(&wire);
+        let sum = counts.sum();
+        assert_eq!(sum.frames + sum.foreign_frames, wire.len() as u64);
+        assert!(sum.order.restarts <= alone_counts.order.restarts, "a restart was made up");
+        for (event, count) in events(&found) {
+            assert!(expected.get(&event) >= Some(&count), "{event} was made up");
+        }
     }
 }
 

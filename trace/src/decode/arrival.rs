@@ -76,6 +76,15 @@ impl StoredFrame {
         &self.bytes
     }
 
+    /// Counter of the frame, modulo 2^40.
+    pub fn counter(&self) -> u64 {
+        self.layout.counter()
+    }
+
+    pub fn is_readable(&self) -> bool {
+        !matches!(self.summary, FrameSummary::Unreadable)
+    }
+
     pub fn fingerprint(&self) -> u64 {
         *self.fingerprint.get_or_init(|| fingerprint(&self.bytes))
     }

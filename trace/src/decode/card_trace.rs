@@ -80,7 +80,13 @@ impl CardTrace {
             && counter == Counter::Contested
             && let Some(evicted) = self.sequencer.evict(at)
         {
-            self.decoder.note_malformed(evicted, Malformation::Contradiction, sink);
+            match evicted.is_readable() {
+                true => {
+                    let error = Malformation::Contradiction;
+                    self.decoder.note_malformed(evicted.origin, error, sink);
+                }
+                false => self.decoder.counts.note_stray(evicted.bytes().len()),
+            }
             place = Place::Ahead(at);
         }
         let (quarantine, decoder) = (&mut self.quarantine, &mut self.decoder);
@@ -109,6 +115,12 @@ impl CardTrace {
         self.decoder.counts.frames += 1;
         self.decoder.counts.frame_bytes += arrival.bytes.len() as u64;
         self.decoder.counts.ends += u64::from(arrival.frame.kind() == Some(FrameKind::End));
+    }
+
+    /// Removes and returns the number of unreadable frames that waited for a place in this trace and that its card did not
+    /// send.
+    pub(super) fn take_strays(&mut self) -> u64 {
+        std::mem::take(&mut self.decoder.counts.foreign_frames)
     }
 
     /// Continues from a report that the card sent before the capture. The report is passed as an item and is not counted.

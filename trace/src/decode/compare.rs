@@ -3,12 +3,13 @@
 use hmtt_format::frame::{COUNTER_MASK, FrameKind, Sync};
 use hmtt_format::record::CLOCK_MASK;
 
+use super::agreement::Agreement;
 use super::arrival::Arrival;
 use super::card_trace::CardTrace;
 use super::counts_after::{CLOCK_SLACK, CountsAfter, FrameSummary, apart};
 use super::evidence::{
-    After, Before, Clock, Counter, DAMAGE, Damage, Distance, Evidence, Fit, Kind, Next, Position,
-    REACH, Reach,
+    After, Before, Clock, Counter, DAMAGE, Damage, Distance, Evidence, Fit, Kind, Likeness, Next,
+    Position, REACH, Reach,
 };
 use super::frame::Frame;
 use super::sequence::{FARTHEST_GAP, FIRST_FRAMES, Place, WINDOW};
@@ -16,6 +17,17 @@ use super::sequence::{FARTHEST_GAP, FIRST_FRAMES, Place, WINDOW};
 /// Most accesses and lost records by which a frame with a wrong counter is ahead of its card.
 const NEAR_ACCESSES: u64 = 1 << 24;
 const NEAR_LOST: u32 = 1 << 16;
+
+/// How far a sync agrees with the counts after the last frames.
+fn likeness(sync: Sync, bases: &Bases) -> Likeness {
+    let agreements = bases.iter().flatten().map(|(end, _)| Agreement::new(*end, sync));
+    let likeness = agreements.map(|agreement| match agreement {
+        agreement if agreement.is_close() => Likeness::Close,
+        agreement if agreement.is_close_but_one() => Likeness::OneWrong,
+        _ => Likeness::Random,
+    });
+    likeness.max().unwrap_or(Likeness::Random)
+}
 
 /// A frame compared with a trace.
 #[derive(Clone, Copy, Debug)]
@@ -37,6 +49,16 @@ impl Comparison {
         REACH.decide(&self.evidence)
     }
 
+    /// How far the counts and the clock agree with those after the last frames. A heartbeat has no counts, but more bits
+    /// that no random frame has.
+    pub fn likeness(&self) -> Likeness {
+        match self.evidence.kind {
+            Kind::FirstReport => Likeness::Close,
+            Kind::Heartbeat => Likeness::OneWrong,
+            Kind::Data | Kind::Report | Kind::Unreadable => self.evidence.likeness,
+        }
+    }
+
     /// What must be damaged in the frame if the trace's card sent it.
     pub fn damage(&self) -> Damage {
         DAMAGE.decide(&self.evidence)
@@ -47,9 +69,18 @@ impl Comparison {
         matches!(self.evidence.next, Next::ExactOnly | Next::Exact | Next::FlippedBit)
     }
 
-    /// Whether the card could use the counter next, and no frame with it has arrived.
+    /// How well the frame fits a pending run of heartbeats, if it is the first frame with counts. In a card's trace such a
+    /// frame waits until another one confirms it.
+    pub fn fit_after_heartbeats(&self) -> Option<Fit> {
+        let Evidence { counter, before, after, .. } = self.evidence;
+        let is_first = counter == Counter::Free && before == Before::First;
+        let first = Fit::Near(WINDOW, 0);
+        self.fit.or((is_first && after != After::Contradict).then_some(first))
+    }
+
+    /// Whether the card could use the counter next, and no frame with it has arrived that fits as well.
     pub fn is_awaited(&self) -> bool {
-        self.evidence.counter == Counter::Free
+        matches!(self.evidence.counter, Counter::Free | Counter::Contested)
     }
 
     /// Whether the trace would drop the frame as late.
@@ -123,7 +154,8 @@ impl CardTrace {
             }
             _ => After::Unknown,
         };
-        let evidence = Evidence { counter, kind, before, after, clock, next };
+        let likeness = sync.map_or(Likeness::Random, |sync| likeness(sync, &latest));
+        let evidence = Evidence { counter, kind, before, after, clock, next, likeness };
         Comparison { position, evidence, fit: evidence.fit(distance) }
     }
 
@@ -273,9 +305,12 @@ impl CardTrace {
     }
 
     /// Whether a frame fits better at its counter than the waiting frame that has the same counter, because the waiting
-    /// frame contradicts the frames around it or is one of those missing before it.
+    /// frame cannot be read, contradicts the frames around it or is one of those missing before it.
     fn has_better_claim(&self, counter: u64, frame: &Frame<'_>) -> bool {
         let Ok(body) = &frame.body else { return false };
+        if let Some(FrameSummary::Unreadable) = self.sequencer.held_at(counter) {
+            return true;
+        }
         let Some((end, missing)) = self.bases(counter)[0] else { return false };
         let waiting = self.sequencer.held_at(counter).and_then(FrameSummary::counts);
         let Some(sync) = body.sync() else {

@@ -102,6 +102,13 @@ impl Counts {
             || self.captures_mismatched != 0
     }
 
+    /// Counts a frame of `bytes` bytes, which was counted as the card's, as one that no card sent.
+    pub(super) fn note_stray(&mut self, bytes: usize) {
+        self.frames = self.frames.saturating_sub(1);
+        self.frame_bytes = self.frame_bytes.saturating_sub(bytes as u64);
+        self.foreign_frames = self.foreign_frames.saturating_add(1);
+    }
+
     /// Adds the counts of another card.
     pub fn add(&mut self, other: &Counts) {
         let first = self.frames == 0;

@@ -134,6 +134,7 @@ impl Decoder {
                 (self.heartbeat, self.burst_bytes) = (POWER_ON, 0);
                 self.clock_lost = false;
             }
+            Step::Stray(arrival) => self.counts.note_stray(arrival.bytes.len()),
             Step::Frame(arrival) => {
                 self.any_frame = true;
                 let origin = arrival.origin;

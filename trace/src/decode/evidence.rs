@@ -11,8 +11,8 @@
 //! states its place twice, by the frame counter and by its counts of accesses and losses. A frame that has the next
 //! counter and states exactly the counts after the last frame is nearly certainly from the same card: two cards that
 //! agree in both by chance do not agree again in the frames that follow. Any other frame fits if the card could have
-//! reached the counts that it states. One earlier frame may itself be damaged, so a frame that contradicts only one
-//! earlier frame fits.
+//! reached the counts that it states, and if they agree with the card's better than by chance (`agreement`). One
+//! earlier frame may itself be damaged, so a frame that contradicts only one earlier frame fits.
 
 #[cfg(test)]
 mod tests;
@@ -132,6 +132,18 @@ listed! {
     }
 }
 
+listed! {
+    /// How far the counts and the clock of the frame agree with those after the card's last frames.
+    Likeness {
+        /// Not better than those of a frame made up at random, or there is nothing to compare.
+        Random,
+        /// One of accesses, lost records and clock disagrees. The other two agree better than by chance.
+        OneWrong,
+        /// Better than by chance.
+        Close,
+    }
+}
+
 /// What a frame states compared with what a trace expects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Evidence {
@@ -141,6 +153,23 @@ pub(super) struct Evidence {
     pub after: After,
     pub clock: Clock,
     pub next: Next,
+    pub likeness: Likeness,
+}
+
+impl Evidence {
+    fn has_counts(&self) -> bool {
+        matches!(self.kind, Kind::Data | Kind::Report)
+    }
+
+    /// Whether the frame could be made up at random, but for its counter.
+    fn is_random(&self) -> bool {
+        self.has_counts() && self.likeness != Likeness::Close
+    }
+
+    /// Whether the frame could be made up at random, but for its counter, even if one of its fields is damaged.
+    fn is_random_or_worse(&self) -> bool {
+        self.has_counts() && self.likeness == Likeness::Random
+    }
 }
 
 /// Whether a frame continues a trace.
@@ -162,13 +191,21 @@ pub(super) enum Continuation {
 pub(super) const FIT: Table<Evidence, Continuation> = Table {
     rules: &[
         Rule {
+            because: "an unreadable frame that waits confirms no other one",
+            when: |e| e.counter == Counter::Copy && e.kind == Kind::Unreadable,
+            then: Continuation::No,
+        },
+        Rule {
             because: "the counter and the first bytes are those of a frame that has arrived",
             when: |e| e.counter == Counter::Copy,
             then: Continuation::Copy,
         },
         Rule {
             because: "the frame was counted as missing, and its counts are of the past",
-            when: |e| e.counter == Counter::Late && e.before != Before::Contradict,
+            when: |e| {
+                let is_known = e.kind != Kind::Unreadable && !e.is_random();
+                e.counter == Counter::Late && e.before != Before::Contradict && is_known
+            },
             then: Continuation::Late,
         },
         Rule {
@@ -205,6 +242,11 @@ pub(super) const FIT: Table<Evidence, Continuation> = Table {
             when: |e| e.before == Before::Exact || e.after == After::Exact,
             then: Continuation::Next,
         },
+        Rule {
+            because: "the counts and the clock agree no better than those of a frame made up at random",
+            when: Evidence::is_random,
+            then: Continuation::No,
+        },
     ],
     otherwise: Continuation::Near,
 };
@@ -213,7 +255,7 @@ pub(super) const FIT: Table<Evidence, Continuation> = Table {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reach {
     No,
-    /// After a gap of at most [`super::sequence::FARTHEST_GAP`] frames. No frame made up at random is so near.
+    /// After a gap of at most [`super::sequence::FARTHEST_GAP`] frames.
     Soon,
     /// After a longer gap.
     LongGap,
@@ -224,7 +266,10 @@ pub(super) const REACH: Table<Evidence, Reach> = Table {
     rules: &[
         Rule {
             because: "the counter is not ahead of the card's",
-            when: |e| !matches!(e.counter, Counter::Free | Counter::Ahead | Counter::FarAhead),
+            when: |e| {
+                let is_free = matches!(e.counter, Counter::Free | Counter::Contested);
+                !is_free && !matches!(e.counter, Counter::Ahead | Counter::FarAhead)
+            },
             then: Reach::No,
         },
         Rule {
@@ -263,8 +308,8 @@ pub(super) enum Damage {
 pub(super) const DAMAGE: Table<Evidence, Damage> = Table {
     rules: &[
         Rule {
-            because: "the card is about to use the counter, so that it is right",
-            when: |e| e.counter == Counter::Free,
+            because: "the card is about to use the counter, and not more than one other field is wrong",
+            when: |e| e.counter == Counter::Free && !e.is_random_or_worse(),
             then: Damage::Counts,
         },
         Rule {
@@ -278,8 +323,11 @@ pub(super) const DAMAGE: Table<Evidence, Damage> = Table {
             then: Damage::Counter,
         },
         Rule {
-            because: "a frame with the counter waits",
-            when: |e| matches!(e.counter, Counter::Taken | Counter::Contested),
+            because: "a frame with the counter waits, and not more than one other field is wrong",
+            when: |e| {
+                let is_awaited = matches!(e.counter, Counter::Taken | Counter::Contested);
+                is_awaited && !e.is_random_or_worse()
+            },
             then: Damage::Counts,
         },
     ],

@@ -161,6 +161,10 @@ impl FrameLayout {
         FrameLayout { counter: frame.counter, body }
     }
 
+    pub fn counter(&self) -> u64 {
+        self.counter
+    }
+
     /// The frame in the bytes that were parsed.
     pub fn frame<'a>(&self, bytes: &'a [u8]) -> Frame<'a> {
         let words = |length: usize| bytes.get(WORDS_AT..WORDS_AT + length).unwrap_or_default();

@@ -87,6 +87,7 @@ impl Quarantine {
                 self.finish(decoder, sink);
                 decoder.step(step, sink);
             }
+            Step::Stray(_) => decoder.step(step, sink),
             Step::Missing { .. } if self.waiting.is_empty() => decoder.step(step, sink),
             Step::Missing { first, frames } => {
                 self.waiting.push_back(Waiting::Missing { first, frames });

@@ -4,6 +4,9 @@
 //! arrived, or until a frame that is [`WINDOW`] counts further arrives: then those before it are missing. Counters are
 //! compared modulo 2^40, so a wrap to 0 is in order.
 //!
+//! A frame that cannot be read states nothing but its counter, and anyone can send it. It waits until its counter would be
+//! reported missing, and takes that place; a readable frame with this counter displaces it. It makes no frame late.
+//!
 //! Invariant: every counter between the first and the last frame of a session is passed on exactly once or reported
 //! missing exactly once. A session ends where the card restarts its counter.
 
@@ -18,7 +21,7 @@ use super::arrival::{Arrival, StoredFrame};
 use super::counts_after::FrameSummary;
 pub use super::distance::WINDOW;
 pub(super) use super::distance::{FARTHEST_DETOUR, FIRST_FRAMES};
-use super::frame::{Frame, Origin};
+use super::frame::Frame;
 pub use order::Order;
 pub(super) use place::{FARTHEST_GAP, Place};
 
@@ -36,6 +39,8 @@ pub enum Step<'a> {
     },
     /// The card restarted its counter. What it sent in between, if anything, is not known.
     Restart,
+    /// An unreadable frame that waited, and that the card did not send.
+    Stray(&'a Arrival<'a>),
 }
 
 /// Puts the frames of one card in order. Counters are extended to 64 bits ("unwrapped") and start at 2^40, so that plain
@@ -50,8 +55,10 @@ pub struct Sequencer {
     /// Whether an end frame has followed the session's last data frame.
     ended: bool,
     next: u64,
+    /// The highest unwrapped counter of the readable frames that arrived.
     newest: u64,
-    /// Frames that wait, with their unwrapped counters, ascending; they span less than [`WINDOW`] counts.
+    /// Frames that wait, with their unwrapped counters, ascending. Readable ones span less than [`WINDOW`] counts,
+    /// unreadable ones are at most [`WINDOW`] counts ahead of them.
     held: VecDeque<(u64, StoredFrame)>,
     /// Unwrapped counters of the frames passed on lately, ascending, with the frames' fingerprints.
     passed: VecDeque<(u64, u64)>,
@@ -88,7 +95,11 @@ impl Sequencer {
         if !self.open {
             self.open_session(&arrival.frame);
         }
+        let is_readable = arrival.frame.body.is_ok();
         match place {
+            Place::Late | Place::Restart | Place::Taken(_) if !is_readable => {
+                pass(Step::Stray(arrival));
+            }
             Place::Ahead(counter) => self.take(counter, arrival, pass),
             Place::Duplicate => self.order.duplicate_frames += 1,
             Place::Late => {
@@ -141,12 +152,12 @@ impl Sequencer {
     }
 
     /// Removes the frame that waits at an unwrapped counter, because the counter is not its own.
-    pub(super) fn evict(&mut self, counter: u64) -> Option<Origin> {
+    pub(super) fn evict(&mut self, counter: u64) -> Option<StoredFrame> {
         self.waiting(counter)?;
-        self.held.remove(self.held_from(counter)).map(|(_, held)| held.origin)
+        self.held.remove(self.held_from(counter)).map(|(_, held)| held)
     }
 
-    /// The highest unwrapped counter of the frames that arrived.
+    /// The highest unwrapped counter of the readable frames that arrived.
     pub(super) fn newest(&self) -> u64 {
         self.newest
     }
@@ -186,8 +197,16 @@ impl Sequencer {
     /// Passes on all frames that still wait.
     pub fn finish(&mut self, pass: &mut impl FnMut(Step<'_>)) {
         self.started = true;
-        while !self.held.is_empty() {
-            self.give_up_to(u64::MAX, pass);
+        while let Some((counter, frame)) = self.held.front() {
+            if *counter <= self.newest {
+                self.give_up_to(u64::MAX, pass);
+            } else if *counter == self.newest + 1 && !self.ended {
+                // The card may have sent one frame more, which is damaged.
+                self.newest = *counter;
+            } else {
+                pass(Step::Stray(&frame.arrival()));
+                self.held.pop_front();
+            }
         }
     }
 
@@ -209,6 +228,13 @@ impl Sequencer {
     }
 
     fn take(&mut self, counter: u64, arrival: &Arrival<'_>, pass: &mut impl FnMut(Step<'_>)) {
+        if arrival.frame.body.is_err() {
+            match (self.next..self.newest + WINDOW).contains(&counter) {
+                true => self.hold(counter, arrival),
+                false => pass(Step::Stray(arrival)),
+            }
+            return;
+        }
         if counter < self.newest {
             self.order.reordered_frames += 1;
         }
@@ -222,15 +248,19 @@ impl Sequencer {
         if !self.started {
             self.next = self.next.min(counter);
         }
-        self.held.insert(self.held_from(counter), (counter, StoredFrame::new(arrival)));
+        self.hold(counter, arrival);
         while !self.held.is_empty() && self.newest >= self.next + WINDOW {
             self.started = true;
             self.give_up_to(self.newest - WINDOW + 1, pass);
         }
     }
 
+    fn hold(&mut self, counter: u64, arrival: &Arrival<'_>) {
+        self.held.insert(self.held_from(counter), (counter, StoredFrame::new(arrival)));
+    }
+
     /// Reports the frames before the first waiting one as missing, but none from the unwrapped counter `limit` on, then
-    /// passes on from there.
+    /// passes on from there. An unreadable frame before `limit` is passed on, too: no readable one has come for its place.
     fn give_up_to(&mut self, limit: u64, pass: &mut impl FnMut(Step<'_>)) {
         let Some(&(held, _)) = self.held.front() else { return };
         let counter = held.min(limit);
@@ -240,17 +270,26 @@ impl Sequencer {
             pass(Step::Missing { first: self.next & COUNTER_MASK, frames });
             self.next = counter;
         }
+        if held < limit {
+            self.pass_first(pass);
+        }
         self.pass_ready(pass);
     }
 
     fn pass_ready(&mut self, pass: &mut impl FnMut(Step<'_>)) {
-        while self.held.front().is_some_and(|(counter, _)| *counter == self.next)
-            && let Some((_, held)) = self.held.pop_front()
-        {
-            let arrival = held.arrival();
-            pass(Step::Frame(&arrival));
-            self.passed_on(arrival.fingerprint());
+        let is_ready =
+            |(counter, held): &(u64, StoredFrame), next| *counter == next && held.is_readable();
+        while self.held.front().is_some_and(|first| is_ready(first, self.next)) {
+            self.pass_first(pass);
         }
+    }
+
+    /// Passes on the first waiting frame, which is the next one.
+    fn pass_first(&mut self, pass: &mut impl FnMut(Step<'_>)) {
+        let Some((_, held)) = self.held.pop_front() else { return };
+        let arrival = held.arrival();
+        pass(Step::Frame(&arrival));
+        self.passed_on(arrival.fingerprint());
     }
 
     fn passed_on(&mut self, fingerprint: u64) {

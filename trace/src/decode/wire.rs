@@ -3,7 +3,8 @@
 //! Frames carry no identifier of their card. A frame belongs to the card whose counter and counts it continues
 //! (`evidence`). A frame that continues no card waits, together with the frames that follow it (a pending run), until
 //! it is clear whose they are: a second card's, if the first card continues meanwhile; the same card's after a restart or
-//! a long gap, if it does not. A single frame that no other frame continues is a stray: anyone on the wire can send one.
+//! a long gap, if it does not. Frames that do not confirm each other are strays: anyone on the wire can send them
+//! (`agreement`).
 //!
 //! Invariants: every frame of a card is part of exactly one trace. With one card on the wire, its trace is the one that
 //! [`CardTrace`] alone decodes from the frames. Strays change no trace. Memory and the work for each frame are bounded,
@@ -12,6 +13,7 @@
 mod card_activity;
 mod owner;
 mod parked;
+mod pending_frame;
 mod pending_run;
 mod recent_strays;
 mod settle;
@@ -29,7 +31,8 @@ use super::sink::{CardSink, Sink};
 use crate::identity::LinkId;
 use owner::Owner;
 use parked::ParkedTraces;
-use pending_run::{PendingFrame, PendingRun};
+use pending_frame::PendingFrame;
+use pending_run::PendingRun;
 use recent_strays::RecentStrays;
 
 /// Most cards on one wire.
@@ -83,6 +86,11 @@ impl Wire {
         self.compared = compared;
     }
 
+    /// Counts the frames that waited in a card's trace and are not the card's.
+    fn count_strays(&mut self) {
+        self.stray_frames += self.cards.iter_mut().map(CardTrace::take_strays).sum::<u64>();
+    }
+
     /// Gives a frame to its owner. `compared`: the frame compared with each card.
     fn give_to(
         &mut self,
@@ -114,6 +122,7 @@ impl Wire {
             Owner::Unknown => self.hold(arrival, compared, sink),
             Owner::Stray => self.stray_frames += 1,
         }
+        self.count_strays();
     }
 
     /// The traces of the cards found so far, without the frames of pending runs.
@@ -124,9 +133,10 @@ impl Wire {
     /// Whether every card has sent an end frame after its data. A pending run may be a card's next session, which then has to
     /// end, too.
     pub fn has_ended(&self) -> bool {
-        // A single frame may be anyone's, unless it is the first of a session.
-        let begins = |run: &PendingRun| self.stray_frames == 0 && run.is_session_start();
-        let mut waiting = self.pending.iter().filter(|run| !run.is_alone() || begins(run));
+        // A run that is not confirmed may be anyone's, unless nobody else has sent frames.
+        let is_clean = self.stray_frames == 0;
+        let may_be = |run: &PendingRun| is_clean && (run.is_linked() || run.is_session_start());
+        let mut waiting = self.pending.iter().filter(|run| run.is_confirmed() || may_be(run));
         let sessions = waiting.clone().next().is_some();
         let cards = sessions || self.cards.iter().all(CardTrace::has_ended);
         cards && self.ends != 0 && waiting.all(|run| run.trace().has_ended())
@@ -159,7 +169,8 @@ impl Wire {
         self.parked.release_all(&mut self.cards);
         let numbered = std::mem::take(&mut self.cards).into_iter().enumerate();
         let cards = numbered.map(|(card, trace)| {
-            let counts = trace.finish_to(&mut CardSink(card, sink));
+            let mut counts = trace.finish_to(&mut CardSink(card, sink));
+            self.stray_frames += std::mem::take(&mut counts.foreign_frames);
             CardCounts { link: self.link, counts }
         });
         let cards = cards.collect();
@@ -184,7 +195,9 @@ impl Wire {
         sink: &mut impl Sink,
     ) {
         let Some(trace) = self.cards.get_mut(card) else { return };
-        if compared.is_none_or(Comparison::continues) {
+        // Anyone can send an unreadable frame.
+        let is_readable = arrival.frame.body.is_ok();
+        if is_readable && compared.is_none_or(Comparison::continues) {
             let counts = arrival.frame.kind() != Some(FrameKind::Heartbeat);
             let speaks = |run: &&mut PendingRun| counts || !run.is_suspect(card);
             self.pending.iter_mut().filter(speaks).for_each(|run| _ = run.note_card_frame(card));
@@ -221,7 +234,7 @@ impl Wire {
         }
         let mut run = self.spare.take().unwrap_or_default();
         let leads_here = |stray: &PendingFrame| stray.leads_to(arrival);
-        match self.recent_strays.take_near(arrival.frame.counter, leads_here) {
+        match self.recent_strays.take_near(arrival, leads_here) {
             Some(PendingFrame { stored, serial }) => {
                 let first = stored.arrival();
                 self.compare(&first, compared);

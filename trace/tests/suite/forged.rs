@@ -16,7 +16,7 @@ fn origin(packet: usize) -> Origin {
 }
 
 /// Decodes the items of each card.
-fn read(frames: &[Vec<u8>]) -> (Vec<Vec<Item>>, LinkCounts) {
+pub fn read(frames: &[Vec<u8>]) -> (Vec<Vec<Item>>, LinkCounts) {
     let (mut wire, mut items) = (Wire::default(), Vec::<Vec<Item>>::new());
     let mut sink = |CardId(card): CardId, item: Item| {
         if items.len() <= card {
@@ -32,7 +32,7 @@ fn read(frames: &[Vec<u8>]) -> (Vec<Vec<Item>>, LinkCounts) {
 }
 
 /// Removes the numbers of packets, which forged frames increase, from items and counts.
-fn bare(items: &[Item], counts: &Counts) -> (Vec<Item>, Counts) {
+pub fn bare(items: &[Item], counts: &Counts) -> (Vec<Item>, Counts) {
     let bare = |item: &Item| match item {
         Item::Gap(gap) => {
             let mut gap = gap.clone();

@@ -10,6 +10,7 @@ mod modes;
 mod old_tables;
 mod open_trace;
 mod order;
+mod random_frames;
 mod reading;
 mod reading_ahead;
 mod rows;

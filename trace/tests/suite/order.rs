@@ -76,6 +76,7 @@ fn sequence(start: u64, arrivals: &[u64]) -> (Vec<u64>, BTreeSet<u64>, Order) {
             missing.extend((0..frames).map(|index| (first + index) & COUNTER_MASK));
         }
         Step::Restart => panic!("nothing restarted"),
+        Step::Stray(_) => panic!("all frames can be read"),
     };
     for index in arrivals {
         let bytes = &frames[*index as usize];

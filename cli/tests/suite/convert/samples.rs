@@ -70,7 +70,7 @@ fn analysis() -> [WordRecord; 4] {
 /// Returns a session after another power-on. Its last frame is damaged, and no end follows.
 fn second_session() -> Vec<Vec<u8>> {
     let mut card = Card::new();
-    let mut frames = vec![card.info(), card.data(5).0];
+    let mut frames = vec![card.info(), card.data(5).0, card.data(4).0];
     let mut damaged = card.data(5).0;
     damaged.truncate(40);
     frames.push(damaged);

@@ -1,7 +1,7 @@
 //! Records what a card has sent since a pending run began, and whether the run may be the card's.
 
 use crate::decode::compare::Comparison;
-use crate::decode::evidence::{Damage, Reach};
+use crate::decode::evidence::{Damage, Likeness, Reach};
 
 /// Frames of a card after which it is taken to continue beside a run that it could have sent: fewer could be frames sent
 /// before the run that arrived after it.
@@ -16,6 +16,8 @@ pub(super) struct CardActivity {
     pub reach: Reach,
     /// What must be damaged in the first frame if the card sent it.
     pub damage: Damage,
+    /// How far the first frame agrees with the card's last frames.
+    pub likeness: Likeness,
     /// Frames of the card since the run's first frame.
     pub frames: u32,
     /// Frames of the card since the run's second frame.
@@ -26,7 +28,8 @@ impl CardActivity {
     /// `first`: the first frame of a run, compared with a card's trace.
     pub fn new(first: &Comparison) -> Self {
         let (reach, damage) = (first.reach(), first.damage());
-        CardActivity { reach, damage, frames: 0, frames_since_second: 0 }
+        let likeness = first.likeness();
+        CardActivity { reach, damage, likeness, frames: 0, frames_since_second: 0 }
     }
 
     /// Whether the card could use the first frame's counter or counts next. Then the frame is more likely a damaged one of

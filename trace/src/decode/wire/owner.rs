@@ -192,6 +192,11 @@ pub(super) const OWNER: Table<Claims, Choice> = Table {
             then: Choice::Pending,
         },
         Rule {
+            because: "an unreadable frame states nothing that another frame could confirm",
+            when: |c| c.content == Content::Unreadable && c.any_card,
+            then: Choice::Stray,
+        },
+        Rule {
             because: "it continues a parked trace",
             when: |c| c.parked.continues(),
             then: Choice::Parked,
@@ -200,11 +205,6 @@ pub(super) const OWNER: Table<Claims, Choice> = Table {
             because: "it is a copy, or late, in a parked trace",
             when: |c| c.parked != Claim::No,
             then: Choice::Past,
-        },
-        Rule {
-            because: "an unreadable frame states nothing that another frame could confirm",
-            when: |c| c.content == Content::Unreadable && c.any_card,
-            then: Choice::Stray,
         },
     ],
     otherwise: Choice::Unknown,

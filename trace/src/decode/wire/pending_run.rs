@@ -5,47 +5,21 @@ use std::cell::OnceCell;
 use hmtt_format::frame::{COUNTER_MASK, FrameKind, Sync};
 
 use super::card_activity::{CardActivity, LONG_USED};
-use crate::decode::arrival::{Arrival, StoredFrame};
+use super::pending_frame::PendingFrame;
+use crate::decode::agreement::{Agreement, CONFIRMED};
+use crate::decode::arrival::Arrival;
 use crate::decode::card_trace::CardTrace;
 use crate::decode::compare::Comparison;
-use crate::decode::counts_after::{FrameSummary, apart, may_be_near};
-use crate::decode::evidence::{Damage, Fit, Reach};
+use crate::decode::counts_after::{FrameSummary, apart};
+use crate::decode::evidence::{Damage, Fit, Likeness, Reach};
 use crate::decode::fingerprint::are_alike;
 use crate::decode::sequence::{FARTHEST_DETOUR, FARTHEST_GAP, FIRST_FRAMES, WINDOW};
 
 /// Most frames of a run: as many as a card may send before another frame of the same wire is late.
 const MAX_FRAMES: usize = LONG_USED as usize;
 
-/// A frame of a pending run.
-#[derive(Debug)]
-pub(super) struct PendingFrame {
-    pub stored: StoredFrame,
-    /// Serial number of the frame on its wire, in the order of arrival.
-    pub serial: u64,
-}
-
-impl PendingFrame {
-    fn new(arrival: &Arrival<'_>, serial: u64) -> Self {
-        PendingFrame { stored: StoredFrame::new(arrival), serial }
-    }
-
-    /// Whether another frame continues this one.
-    pub fn leads_to(&self, other: &Arrival<'_>) -> bool {
-        if !self.may_be_near(other) {
-            return false;
-        }
-        let mut trace = CardTrace::default();
-        trace.count(&self.stored.arrival());
-        trace.fit(other).is_some_and(Fit::continues)
-    }
-
-    /// Whether another frame may fit a trace of this frame alone. A cheap check: `false` is certain, `true` is not.
-    fn may_be_near(&self, other: &Arrival<'_>) -> bool {
-        let both = self.stored.summary.counts().zip(other.summary().counts());
-        both.is_none_or(|(own, other)| may_be_near(own, other))
-            || are_alike(self.stored.bytes(), other.bytes)
-    }
-}
+/// Most unreadable frames of a run.
+const MAX_UNREADABLE: usize = 8;
 
 /// How well a frame fits a run.
 #[derive(Clone, Copy, Debug)]
@@ -65,6 +39,12 @@ pub(super) struct PendingRun {
     trace: OnceCell<Box<CardTrace>>,
     /// Whether each frame exactly followed the one before, so that the last frame alone determines the next.
     in_order: bool,
+    /// Bits by which the frames confirm each other.
+    confirmation: u32,
+    /// Number of frames with counts that are no copies, less the first of them.
+    links: usize,
+    /// Number of frames that cannot be read.
+    unreadable: usize,
     cards: Vec<CardActivity>,
     /// Counter of the first frame, modulo 2^40.
     counter: u64,
@@ -86,6 +66,7 @@ impl PendingRun {
         self.cards.extend(compared.iter().map(CardActivity::new));
         self.in_order = counter != 0 && arrival.summary().counts().is_some();
         (self.counter, self.newest) = (counter, counter);
+        (self.confirmation, self.links, self.unreadable) = (0, 0, 0);
         self.fits_several = compared.iter().filter(|card| card.continues()).count() > 1;
         self.opening = arrival.frame.sync().unwrap_or_default();
         self.frames.truncate(1);
@@ -111,6 +92,8 @@ impl PendingRun {
     /// Appends a frame that continues the run.
     pub fn push(&mut self, arrival: &Arrival<'_>, serial: u64) {
         let counter = arrival.frame.counter;
+        self.confirm(arrival);
+        self.unreadable += usize::from(arrival.frame.body.is_err());
         self.in_order = self.next_in_order(arrival).is_some();
         if !self.in_order {
             self.trace();
@@ -125,9 +108,46 @@ impl PendingRun {
         }
     }
 
+    /// Adds the bits by which a frame and the frames with the adjacent counters confirm each other. A copy of a frame of the
+    /// run confirms nothing, also with another counter.
+    fn confirm(&mut self, arrival: &Arrival<'_>) {
+        let (counter, bytes) = (arrival.frame.counter, arrival.bytes);
+        let is_copy = |frame: &PendingFrame| {
+            frame.stored.counter() == counter || are_alike(frame.stored.bytes(), bytes)
+        };
+        if self.is_confirmed() || self.frames.iter().any(is_copy) {
+            return;
+        }
+        let has_counts = |frame: &PendingFrame| frame.stored.summary.counts().is_some();
+        let continues = arrival.frame.sync().is_some() && self.frames.iter().any(has_counts);
+        self.links += usize::from(continues);
+        let bits = self.frames.iter().map(|frame| frame.confirmation(arrival));
+        self.confirmation += bits.sum::<u32>();
+    }
+
+    /// Whether several frames with counts continue each other.
+    pub fn is_linked(&self) -> bool {
+        self.links != 0
+    }
+
+    /// A measure by which runs that are not confirmed can be compared; the least likely of a card is the least.
+    pub fn likelihood(&self) -> (u32, usize) {
+        (self.confirmation, self.links)
+    }
+
+    /// Whether the frames confirm each other, so that they were not made up at random.
+    pub fn is_confirmed(&self) -> bool {
+        self.confirmation >= CONFIRMED
+    }
+
     /// How well a frame continues the run; `None` if it does not.
     pub fn fit(&self, arrival: &Arrival<'_>) -> Option<RunFit> {
         let counter = arrival.frame.counter;
+        // Unreadable frames confirm nothing, and would fill a run that is not confirmed.
+        let has_space = self.is_confirmed() && self.unreadable < MAX_UNREADABLE;
+        if arrival.frame.body.is_err() && !has_space {
+            return None;
+        }
         let ahead = counter.wrapping_sub(self.newest) & COUNTER_MASK;
         let behind = self.newest.wrapping_sub(counter) & COUNTER_MASK;
         let is_close = ahead <= WINDOW || behind <= FARTHEST_DETOUR + WINDOW;
@@ -146,7 +166,8 @@ impl PendingRun {
             return Some(RunFit { fit, counts_exactly: false });
         }
         let compared = self.trace().compare(arrival);
-        let fit = compared.fit?;
+        let is_first = self.frames.iter().all(|frame| frame.stored.summary.counts().is_none());
+        let fit = if is_first { compared.fit_after_heartbeats() } else { compared.fit }?;
         let counts_exactly = compared.counts_exactly() && !matches!(fit, Fit::Next(_));
         Some(RunFit { fit, counts_exactly })
     }
@@ -207,14 +228,15 @@ impl PendingRun {
         })
     }
 
-    /// Whether the run has only one frame, which nothing confirms.
+    /// Whether the run has only one frame.
     pub fn is_alone(&self) -> bool {
         self.frames.len() == 1
     }
 
-    /// Whether the run begins with one of the first frames of a session.
+    /// Whether the run begins with one of the first frames of a session, with counts that a card has soon after it was
+    /// switched on.
     pub fn is_session_start(&self) -> bool {
-        self.counter < FIRST_FRAMES
+        self.counter < FIRST_FRAMES && Agreement::with_power_on(self.opening).is_close()
     }
 
     /// Whether some card could use the counter or the counts of the first frame next.
@@ -222,9 +244,13 @@ impl PendingRun {
         self.cards.iter().any(CardActivity::is_near)
     }
 
-    /// Whether a card that has been silent since the run began could have lost a few frames before it.
-    pub fn follows_soon(&self) -> bool {
-        self.cards.iter().any(|activity| activity.frames == 0 && activity.reach == Reach::Soon)
+    /// Whether a card that has been silent since the run began could have lost a few frames before it. `least`: how far the
+    /// run must agree with that card's last frames.
+    pub fn follows_soon(&self, least: Likeness) -> bool {
+        self.cards.iter().any(|activity| {
+            let is_like = activity.likeness >= least;
+            activity.frames == 0 && activity.reach == Reach::Soon && is_like
+        })
     }
 
     /// Whether the run could be a card's only after a long gap.
@@ -239,6 +265,11 @@ impl PendingRun {
             return false;
         }
         let first = other.frames.first().and_then(|first| first.stored.summary.counts());
+        let own = self.frames.first().and_then(|first| first.stored.summary.counts());
+        let is_close = |((_, end), (sync, _))| Agreement::new(end, sync).is_close();
+        if !own.zip(first).is_some_and(is_close) {
+            return false;
+        }
         match (self.frames.first().map(|first| first.stored.summary), first) {
             // The same result as the trace's, without building one.
             (Some(FrameSummary::Counts(_, end)), Some((sync, _)))
@@ -264,7 +295,7 @@ impl PendingRun {
     }
 
     pub fn is_full(&self) -> bool {
-        self.frames.len() >= MAX_FRAMES
+        self.frames.len() >= MAX_FRAMES + self.unreadable
     }
 
     /// Whether a card has sent nothing since the run began.
@@ -312,10 +343,10 @@ impl PendingRun {
         activity.is_some_and(|activity| activity.note(alone)) || self.fits_several
     }
 
-    /// Whether all cards continue beside the run, so that it is another card's. A single frame is no card: anyone can send
-    /// one.
+    /// Whether all cards continue beside the run, so that it is another card's. Frames that do not confirm each other are no
+    /// card: anyone can send them.
     pub fn is_other_card(&self) -> bool {
-        !self.is_alone() && self.cards.iter().all(CardActivity::is_active)
+        self.is_confirmed() && self.cards.iter().all(CardActivity::is_active)
     }
 
     /// The card of the run, if several cards could have sent it: the card whose newest frame it follows exactly, or the only

@@ -4,6 +4,7 @@ use super::parked::Parked;
 use super::pending_run::PendingRun;
 use super::{MAX_CARDS, Wire};
 use crate::decode::card_trace::CardTrace;
+use crate::decode::evidence::Likeness;
 use crate::decode::sink::{CardSink, Sink};
 
 impl Wire {
@@ -32,12 +33,15 @@ impl Wire {
         }
     }
 
-    /// Settles one pending run to make space for another: a single frame that nothing confirms, else the oldest run.
+    /// Settles one pending run to make space for another: the one that is least likely a card's, else the oldest.
     /// Returns whether a card's trace may have changed.
     pub(super) fn make_space(&mut self, sink: &mut impl Sink) -> bool {
-        let mut strays = (0..self.pending.len()).filter(|at| !self.is_believed(*at));
-        let first = strays.clone().find(|at| self.pending[*at].left_behind(0).is_none());
-        match first.or_else(|| strays.next()) {
+        let strays = (0..self.pending.len()).filter(|at| !self.is_believed(*at));
+        let likelihood = |at: &usize| {
+            let run = &self.pending[*at];
+            (run.likelihood(), run.left_behind(0).is_some())
+        };
+        match strays.min_by_key(likelihood) {
             Some(at) => self.reject(at, sink),
             None => {
                 self.settle(0, sink);
@@ -46,17 +50,23 @@ impl Wire {
         }
     }
 
-    /// Whether a pending run can be a card's. A run of several frames can. A single frame can if a silent card could have
-    /// lost a few frames before it, or if another run could follow soon. It also can if no stray was seen so far, no other
-    /// single frame waits, and it is a session's first frame or has a counter or counts that a card could use next.
+    /// Whether a pending run can be a card's. A confirmed run can. So can one that a silent card could have sent after it
+    /// lost a few frames. As long as no stray was seen, a run also can if another run could follow soon, or if all other
+    /// runs can, and it has several frames, begins a session or has a counter or counts that a card could use next.
     fn is_believed(&self, at: usize) -> bool {
         let run = &self.pending[at];
-        let may_be = run.is_session_start() || run.is_near();
+        let is_a_cards = |run: &PendingRun| run.is_confirmed() || run.follows_soon(Likeness::Close);
+        if is_a_cards(run) {
+            return true;
+        }
         let mut others = self.pending.iter().enumerate().filter(|(other, _)| *other != at);
-        !run.is_alone()
-            || run.follows_soon()
-            || others.clone().any(|(_, other)| run.leads_soon_to(other))
-            || self.stray_frames == 0 && may_be && others.all(|(_, other)| !other.is_alone())
+        let may_be = run.is_linked()
+            || run.is_session_start()
+            || run.is_near()
+            || run.follows_soon(Likeness::OneWrong);
+        self.stray_frames == 0
+            && (others.clone().any(|(_, other)| run.leads_soon_to(other))
+                || may_be && others.all(|(_, other)| is_a_cards(other)))
     }
 
     /// Drops a pending run that is no card's. Returns whether a card's trace has changed: the run may be damaged frames of
@@ -96,7 +106,7 @@ impl Wire {
                 self.park(card, &run, sink);
                 let restarts = self.cards[card].restarts();
                 // One unconfirmed first frame must not make all later frames late.
-                let is_restart = is_unconfirmed && !run.follows_soon();
+                let is_restart = is_unconfirmed && !run.follows_soon(Likeness::Random);
                 if is_restart || run.is_falsely_late(&self.cards[card], was_new) {
                     self.cards[card].restart(&mut CardSink(card, sink));
                 }
@@ -136,7 +146,8 @@ impl Wire {
 
     /// Parks a card's trace as it is, in case the frames that follow are another card's.
     fn park(&mut self, card: usize, run: &PendingRun, sink: &mut impl Sink) {
-        let trace = self.cards[card].split(run.counter(), &mut CardSink(card, sink));
+        let mut trace = self.cards[card].split(run.counter(), &mut CardSink(card, sink));
+        self.stray_frames += trace.take_strays();
         let parked = Parked { trace, card, restarted: false, opening: run.opening() };
         self.parked.keep(parked, &mut self.cards);
     }

@@ -78,7 +78,11 @@ fn a_frame_that_fits_nothing_waits_or_is_a_stray() {
             let unreadable = claims.content == Content::Unreadable && claims.any_card;
             assert_eq!(decided, if unreadable { Choice::Stray } else { Choice::Unknown });
         }
-        assert!(decided != Choice::Stray || nothing, "{claims:?}");
+        let is_unclaimed = [claims.card, claims.run].iter().all(|claim| *claim == Claim::No);
+        assert!(decided != Choice::Stray || is_unclaimed, "{claims:?}");
+        if claims.content == Content::Unreadable {
+            assert!(!matches!(decided, Choice::Parked | Choice::Past) || !claims.any_card);
+        }
     }
 }
 

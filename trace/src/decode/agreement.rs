@@ -1,0 +1,123 @@
+//! Measures in bits how far a frame agrees with the frame before it.
+//!
+//! A difference that a frame made up at random has with a chance of at most 2^-n counts n bits. For example, equal counts
+//! of accesses (40 bits wide) count 40, counts that differ by 370 count 30, and counts that differ by half the range count
+//! none. The bits of fields that do not depend on each other add up.
+//!
+//! Invariant: the sum of three fields is at least [`CLOSE`] for a frame made up at random with a chance of less than 2^-32,
+//! and at least [`CONFIRMED`] with less than 2^-68.
+
+use hmtt_format::frame::{ACCESSES_MASK, Heartbeat, LOST_MASK, Sync};
+use hmtt_format::record::CLOCK_MASK;
+
+use super::counts_after::CountsAfter;
+
+/// Bits by which a card's frame agrees with the card's last frames, where at most a few frames are missing in between.
+const CLOSE: u32 = 40;
+/// Bits of the two best fields of a card's frame whose third field is damaged.
+const ONE_WRONG: u32 = 32;
+/// Bits by which frames confirm each other. Of 2^33 frames at random, as a gigabit link carries in an hour and a half,
+/// each compared with 16 others, some two do with a chance of less than 2^-31.
+pub const CONFIRMED: u32 = 80;
+/// Fewer bits are not added up: many frames at random would reach any sum.
+const LEAST: u32 = 12;
+
+/// How far a sync agrees with the counts after another frame, in bits of each field.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Agreement {
+    accesses: u32,
+    lost: u32,
+    clock: u32,
+}
+
+/// `mask`: the greatest value of the field.
+fn bits(one: u64, other: u64, mask: u64) -> u32 {
+    let ahead = one.wrapping_sub(other) & mask;
+    let apart = ahead.min((mask + 1) - ahead);
+    mask.count_ones().saturating_sub(u64::BITS - (2 * apart).leading_zeros())
+}
+
+impl Agreement {
+    pub fn new(end: CountsAfter, sync: Sync) -> Self {
+        Agreement {
+            accesses: bits(end.accesses, sync.accesses, ACCESSES_MASK),
+            lost: bits(end.lost.into(), sync.lost.into(), LOST_MASK.into()),
+            clock: bits(end.clock, sync.clock, CLOCK_MASK),
+        }
+    }
+
+    /// The agreement with a card that was just switched on.
+    pub fn with_power_on(sync: Sync) -> Self {
+        Agreement::new(CountsAfter { accesses: 0, lost: 0, clock: 0, damaged: false }, sync)
+    }
+
+    pub fn bits(self) -> u32 {
+        self.accesses + self.lost + self.clock
+    }
+
+    pub fn is_close(self) -> bool {
+        self.bits() >= CLOSE
+    }
+
+    /// Whether all fields but at most one are close.
+    pub fn is_close_but_one(self) -> bool {
+        self.bits() - self.accesses.min(self.lost).min(self.clock) >= ONE_WRONG
+    }
+}
+
+/// Bits by which a frame with counts and the next one confirm each other: 0 if the counts decrease. Counts of 0 confirm
+/// nothing, because every card that has counted nothing states them, and frames filled with zeros do. `end`, `sync`: as in
+/// [`Agreement::new`].
+pub fn confirmation(end: CountsAfter, sync: Sync) -> u32 {
+    let agreement = Agreement::new(end, sync);
+    let accesses = sync.accesses.wrapping_sub(end.accesses) & ACCESSES_MASK;
+    let lost = sync.lost.wrapping_sub(end.lost) & LOST_MASK;
+    let bits = match (end.accesses, sync.accesses) {
+        _ if accesses > ACCESSES_MASK / 2 || lost > LOST_MASK / 2 => 0,
+        (0, 0) if end.clock == sync.clock => 0,
+        (0, 0) => agreement.clock,
+        _ => agreement.bits(),
+    };
+    if bits < LEAST { 0 } else { bits }
+}
+
+/// Bits by which a heartbeat and the next one confirm each other. Only the clocks count: most heartbeats state no loss.
+pub fn confirmation_of_heartbeats(one: Heartbeat, next: Heartbeat) -> u32 {
+    let bits = bits(one.transmit_clocks, next.transmit_clocks, CLOCK_MASK);
+    if bits < LEAST || one.transmit_clocks == next.transmit_clocks { 0 } else { bits }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_difference_counts_the_bits_of_its_chance() {
+        // All values of a field of 8 bits: at most one in 2^n counts n bits or more.
+        for least in 0..=8 {
+            let near = (0..=255u64).filter(|other| bits(7, *other, 255) >= least).count();
+            assert!(near <= 256 >> least, "{near} values count {least} bits");
+        }
+        assert_eq!([0, 1, 370, 1 << 38].map(|by| bits(9, 9 + by, ACCESSES_MASK)), [40, 38, 30, 0]);
+        assert_eq!(bits(0, ACCESSES_MASK, ACCESSES_MASK), 38);
+    }
+
+    #[test]
+    fn zeros_confirm_nothing() {
+        let end = CountsAfter { accesses: 0, lost: 0, clock: 0, damaged: false };
+        let zeros = Sync { clock: 0, unit_log2: 0, segment: 0, accesses: 0, lost: 0 };
+        assert_eq!(confirmation(end, zeros), 0);
+        assert_eq!(confirmation(end, Sync { clock: 1 << 20, ..zeros }), 26);
+        assert_eq!(confirmation(end, Sync { clock: 1 << 40, ..zeros }), 0);
+        assert_eq!(confirmation(end, Sync { accesses: 1, ..zeros }), 38 + 24 + 48);
+    }
+
+    #[test]
+    fn counts_that_decrease_confirm_nothing() {
+        let end = CountsAfter { accesses: 40, lost: 3, clock: 7, damaged: false };
+        let next = Sync { clock: 7, unit_log2: 6, segment: 0, accesses: 40, lost: 3 };
+        assert_eq!(confirmation(end, next), 112);
+        assert_eq!(confirmation(end, Sync { accesses: 39, ..next }), 0);
+        assert_eq!(confirmation(end, Sync { lost: 2, ..next }), 0);
+    }
+}
