@@ -12,6 +12,7 @@
 //!         -> compact   one part for the many of a partition
 //!         -> pieces    accesses in pieces, for analyses
 //! files   -> follow    adds what a receiver has finished
+//! a path  -> readable_folder  a file below a folder, for programs that read for others
 //! ```
 //!
 //! [`Dataset`] is the entry. A *part* is a Parquet file; its folder states the table ([`Table`]), the run, the board
@@ -41,6 +42,7 @@ mod log;
 mod part;
 mod partition;
 mod pieces;
+mod readable_folder;
 mod reader;
 mod rows;
 mod schema;
@@ -57,5 +59,6 @@ pub use identity::CaptureHash;
 pub use log::LogCounts;
 pub use partition::{Partition, default_run, escape, unescape};
 pub use pieces::{Memory, Piece, PieceState, Plan, ReadRows, StateError, address_map};
+pub use readable_folder::ReadableFolder;
 pub use rows::Value;
 pub use schema::{Column, Kind, Table};

@@ -1,0 +1,119 @@
+//! A folder whose files may be read for others: what they name must lie in it.
+//!
+//! Whoever starts a program names the folder, through links if need be. Paths of others are names below it, and no link is
+//! followed on the way.
+
+use std::fs::File;
+use std::io;
+use std::path::{Component, Path, PathBuf};
+
+use hmtt_paths::Folder;
+
+/// A folder whose files may be read for others.
+///
+/// It is opened for each file: it may be mounted later, or anew.
+///
+/// ```
+/// # fn main() -> std::io::Result<()> {
+/// # let place = tempfile::tempdir()?;
+/// use hmtt_dataset::ReadableFolder;
+///
+/// # let folder = place.path();
+/// std::fs::write(folder.join("a"), "text")?;
+/// let readable = ReadableFolder::new(folder)?;
+/// let within = readable.within(&folder.join("a")).unwrap();
+/// readable.file(&within)?;
+/// assert_eq!(readable.within(&folder.join("../a")), None);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct ReadableFolder {
+    path: PathBuf,
+}
+
+impl ReadableFolder {
+    /// A folder, which need not exist yet.
+    ///
+    /// # Errors
+    /// The path is relative, and the current folder is not known.
+    pub fn new(path: &Path) -> io::Result<Self> {
+        // Without `.` and without a `/` at the end.
+        Ok(ReadableFolder { path: std::path::absolute(path)?.components().collect() })
+    }
+
+    /// The path of the folder.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The path below the folder of an absolute path; `None` if that is not below it, or has `..`. The absolute path begins
+    /// with the folder as it was named, or with the path without links that the folder has.
+    pub fn within(&self, path: &Path) -> Option<PathBuf> {
+        let is_of_names = path
+            .components()
+            .all(|component| matches!(component, Component::RootDir | Component::Normal(_)));
+        if !is_of_names {
+            return None;
+        }
+        let below = |folder: &Path| path.strip_prefix(folder).ok().map(Path::to_owned);
+        below(&self.path).or_else(|| below(&self.path.canonicalize().ok()?))
+    }
+
+    /// Opens a regular file for reading.
+    ///
+    /// # Errors
+    /// There is none, it may not be read, or a link is on the way.
+    pub fn file(&self, within: &Path) -> io::Result<File> {
+        Folder::open(&self.path)?.file(within)
+    }
+
+    /// Whether a folder is there without a link on the way.
+    ///
+    /// # Errors
+    /// It is not, or it may not be searched.
+    pub fn check_folder(&self, within: &Path) -> io::Result<()> {
+        let folder = Folder::open(&self.path)?;
+        if within.as_os_str().is_empty() {
+            return Ok(());
+        }
+        folder.folder(within).map(drop)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn files_outside_and_behind_links_are_not_opened() {
+        let place = tempfile::tempdir().unwrap();
+        let (inside, outside) = (place.path().join("inside"), place.path().join("outside"));
+        for folder in [&inside, &outside] {
+            std::fs::create_dir(folder).unwrap();
+            std::fs::write(folder.join("file"), "").unwrap();
+        }
+        symlink(&outside, inside.join("link")).unwrap();
+        symlink("../outside/file", inside.join("linked")).unwrap();
+        symlink(&inside, place.path().join("alias")).unwrap();
+        let folder = ReadableFolder::new(&inside).unwrap();
+        for path in ["outside/file", "inside/../outside/file", "alias/file", "insider", ""] {
+            assert_eq!(folder.within(&place.path().join(path)), None, "{path}");
+        }
+        assert_eq!(folder.within(Path::new("file")), None);
+        for path in ["link/file", "linked"] {
+            let within = folder.within(&inside.join(path)).unwrap();
+            assert!(folder.file(&within).is_err(), "{path}");
+        }
+        assert!(folder.check_folder(Path::new("link")).is_err());
+        assert!(folder.check_folder(Path::new("")).is_ok());
+        assert!(folder.file(Path::new("file")).is_ok());
+        // Links of the folder's own path are followed. Paths may name the folder with and without them.
+        let alias = ReadableFolder::new(&place.path().join("alias")).unwrap();
+        for path in [place.path().join("alias/file"), inside.canonicalize().unwrap().join("file")] {
+            assert!(alias.file(&alias.within(&path).unwrap()).is_ok());
+        }
+    }
+}
