@@ -109,6 +109,11 @@ pub struct RemoteDataset {
     pub parts: Vec<RemotePart>,
 }
 
+/// A URL without credentials, for messages.
+pub fn shown(url: &str) -> String {
+    hidden(url).to_string()
+}
+
 /// Whether a source is a URL.
 pub fn is_url(source: &FilePath) -> bool {
     let scheme = source.to_str().and_then(|source| source.split_once("://"));
