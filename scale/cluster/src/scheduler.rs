@@ -15,10 +15,8 @@ use tokio::net::TcpListener;
 use crate::address::Address;
 use crate::codec::Codec;
 use crate::session;
-use crate::slots::Executors;
+use crate::slots::{EXECUTOR_TIMEOUT_S, Executors};
 
-/// An executor that has sent no sign of life for so long is lost. Executors send one every 2 s.
-const EXECUTOR_TIMEOUT_S: u64 = 6;
 /// Distance of the searches for lost executors.
 const EXPIRY_INTERVAL_S: u64 = 1;
 /// How long queries wait for an executor when there is none.

@@ -8,6 +8,8 @@
 //! A job that has results or tasks on an executor that is lost fails, before Ballista starts its stages anew: with Ballista
 //! 55.0 a query with a join then had wrong rows. The client sends the query again.
 //!
+//! An executor whose signs of life were late joins again.
+//!
 //! Invariants: an executor has no more tasks than slots, except for tasks that are just being stopped. A slot without a task
 //! is free at the next assignment. No task of a job is assigned after the loss of an executor that the job has used.
 
@@ -19,9 +21,11 @@ use async_trait::async_trait;
 use ballista_core::JobId;
 use ballista_core::error::Result;
 use ballista_core::serde::protobuf::{
-    ExecutorHeartbeat, RunningTask, SuccessfulTask, job_status, task_status,
+    ExecutorHeartbeat, ExecutorStatus, RunningTask, SuccessfulTask, executor_status, job_status,
+    task_status,
 };
 use ballista_core::serde::scheduler::{ExecutorData, ExecutorMetadata};
+use ballista_core::utils::get_time_before;
 use ballista_scheduler::cluster::memory::InMemoryClusterState;
 use ballista_scheduler::cluster::{BoundTask, ClusterState, ClusterStateEventStream, ExecutorSlot};
 use ballista_scheduler::config::TaskDistributionPolicy;
@@ -31,6 +35,8 @@ use tokio::sync::{Mutex, RwLock};
 
 /// What begins the message of a job that fails because of a lost executor.
 pub const LOST: &str = "executors were lost";
+/// An executor that has sent no sign of life for so long is lost. Executors send one every 2 s.
+pub const EXECUTOR_TIMEOUT_S: u64 = 6;
 /// Distance of the searches for jobs without executors.
 const SEARCH: Duration = Duration::from_secs(1);
 
@@ -197,8 +203,16 @@ impl ClusterState for Executors {
         self.known.save_executor_heartbeat(heartbeat).await
     }
 
+    /// Ballista ends an executor that it regards as lost, unless that is terminating. On a loaded machine a sign of life may
+    /// only be late, and the executor is needed: it joins again with the next one. So a lost executor is terminating here.
     fn executor_heartbeats(&self) -> HashMap<String, ExecutorHeartbeat> {
-        self.known.executor_heartbeats()
+        let mut heartbeats = self.known.executor_heartbeats();
+        let last = get_time_before(EXECUTOR_TIMEOUT_S);
+        for heartbeat in heartbeats.values_mut().filter(|heartbeat| heartbeat.timestamp <= last) {
+            let status = executor_status::Status::Terminating(String::new());
+            heartbeat.status = Some(ExecutorStatus { status: Some(status) });
+        }
+        heartbeats
     }
 
     fn get_executor_heartbeat(&self, executor_id: &str) -> Option<ExecutorHeartbeat> {
