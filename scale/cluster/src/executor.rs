@@ -13,8 +13,11 @@ use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 
 use crate::address::Address;
 use crate::codec::Codec;
+use crate::engine::CheckedEngine;
+use crate::locations::Locations;
+use crate::results_service;
 use crate::session;
-use crate::stores::stores;
+use crate::stores::Stores;
 
 /// Distance of the signs of life that an executor sends. The scheduler's timeout is three times as long.
 const HEARTBEAT_S: u64 = 2;
@@ -37,13 +40,16 @@ pub struct ExecutorOptions {
     pub memory_bytes: u64,
     /// Folder in which a folder of intermediate results is created.
     pub temporary: PathBuf,
+    /// Folders and URLs of object stores below which are the data sets that are read. Nothing else is.
+    pub data: Vec<String>,
 }
 
 /// Runs an executor until it is interrupted or terminated. Prints the address at which it listens.
 ///
 /// # Errors
-/// An address or the folder cannot be used.
+/// An address, the folder or a URL of an object store cannot be used.
 pub async fn run_executor(options: ExecutorOptions) -> Result<()> {
+    let locations = Arc::new(Locations::new(&options.data)?);
     // Removed when this function ends.
     let folder =
         tempfile::Builder::new().prefix("hmtt-sql-executor-").tempdir_in(&options.temporary);
@@ -56,10 +62,11 @@ pub async fn run_executor(options: ExecutorOptions) -> Result<()> {
     let config_producer: ConfigProducer = Arc::new(session::config);
     let functions = session::state(session::config())?;
     let temporary = work_dir.to_owned();
+    let stores = Arc::new(Stores::new(locations.clone()));
     let runtime_producer: RuntimeProducer = Arc::new(move |_| {
         RuntimeEnvBuilder::new()
             .with_temp_file_path(&temporary)
-            .with_object_store_registry(stores())
+            .with_object_store_registry(stores.clone())
             .build_arc()
     });
     let most_bytes = session::MOST_MESSAGE_BYTES as u32;
@@ -84,11 +91,14 @@ pub async fn run_executor(options: ExecutorOptions) -> Result<()> {
         override_runtime_producer: Some(runtime_producer),
         override_config_producer: Some(config_producer),
         override_physical_codec: Some(Arc::new(Codec::default())),
-        override_create_grpc_client_endpoint: Some(session::endpoint_settings()),
+        override_arrow_flight_service: Some(Arc::new(results_service::provider())),
+        override_execution_engine: Some(Arc::new(CheckedEngine::new(locations))),
+        override_create_grpc_client_endpoint: Some(session::endpoint_of(options.scheduler.url())),
         ..ExecutorProcessConfig::default()
     };
     let bound = Address { port, ..options.listen };
-    writeln!(std::io::stdout(), "listening on {bound}, tasks of {}", options.scheduler)?;
+    let scheduler = options.scheduler;
+    writeln!(std::io::stdout(), "listening on {bound}, tasks of {scheduler} at port {task_port}")?;
     Ok(start_executor_process(Arc::new(config)).await?)
 }
 

@@ -95,7 +95,7 @@ fn collect(plan: &Arc<dyn ExecutionPlan>, leaves: &mut Vec<Leaf>) {
 
 /// Whether executors reach a store by its URL alone, which a plan has. URLs `https` of Amazon and Azure have the bucket in their
 /// path.
-fn is_reached(store: &ObjectStoreUrl) -> bool {
+pub fn is_reached(store: &ObjectStoreUrl) -> bool {
     let is_whole =
         |location: Location| !store.as_str().starts_with("https:") || location.is_read_only();
     *store == ObjectStoreUrl::local_filesystem()

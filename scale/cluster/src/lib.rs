@@ -5,10 +5,14 @@
 //! plan    -> leaves            answered here, sent to the cluster, or rejected
 //! plan    -> codec             bytes, with what the plan's functions have loaded
 //! bytes   -> client            the scheduler gets the plan; results are read from the executors
+//!            plan_message      the scheduler accepts plans of queries of data sets
 //!            scheduler         divides plans into tasks, notices executors that are lost
 //!            slots             the executors, how many tasks each can get, jobs that fail when one is lost
 //!            executor          executes tasks
-//!            stores            the object stores from which it reads
+//!            engine            checks each task before: plan_check its operators, locations what it reads
+//!            results_service   others read results of its tasks
+//!            connections       those to other executors, whose results it reads
+//!            stores            the files and objects that it reads, within its locations
 //! ```
 //!
 //! `hmtt report --cluster` sends pieces of data sets in place of queries:
@@ -22,8 +26,9 @@
 //! Ballista executes the plans. `docs/scale.md` describes how a cluster is started, and what is promised when parts of it fail.
 //!
 //! Invariants: only scans of Parquet files, and rows that name pieces, are sent, because tasks of other scans would read all rows
-//! each. A query is sent
-//! again only while no row of it has been returned.
+//! each. A query is sent again only while no row of it has been returned. Plans come from whoever reaches the programs:
+//! nothing of a plan is executed before all of its operators and locations are accepted, and an executor opens nothing
+//! outside its locations and its folder of results.
 
 #![deny(clippy::missing_errors_doc, clippy::missing_panics_doc)]
 
@@ -31,10 +36,16 @@ mod address;
 mod analyse_exec;
 mod client;
 mod codec;
+mod connections;
 mod copies;
+mod engine;
 mod executor;
 mod external;
 mod leaves;
+mod locations;
+mod plan_check;
+mod plan_message;
+mod results_service;
 mod scheduler;
 mod service;
 mod session;

@@ -9,11 +9,11 @@ use ballista_core::ConfigProducer;
 use ballista_scheduler::cluster::BallistaCluster;
 use ballista_scheduler::config::SchedulerConfig;
 use ballista_scheduler::scheduler_process::{create_scheduler, start_grpc_service_with_listener};
-use datafusion_proto::protobuf::{LogicalPlanNode, PhysicalPlanNode};
 use tokio::net::TcpListener;
 
 use crate::address::Address;
 use crate::codec::Codec;
+use crate::plan_message::{NoLogicalPlan, QueryPlan};
 use crate::session;
 use crate::slots::{EXECUTOR_TIMEOUT_S, Executors};
 
@@ -68,8 +68,7 @@ pub async fn run_scheduler(options: SchedulerOptions) -> Result<()> {
     let jobs = BallistaCluster::new_from_config(&config).await?.job_state();
     let executors = Arc::new(Executors::default());
     let cluster = BallistaCluster::new(executors.clone(), jobs);
-    let scheduler =
-        create_scheduler::<LogicalPlanNode, PhysicalPlanNode>(cluster, Arc::new(config)).await?;
+    let scheduler = create_scheduler::<NoLogicalPlan, QueryPlan>(cluster, Arc::new(config)).await?;
     let state = scheduler.state.clone();
     let running = move || state.task_manager.get_running_job_cache();
     tokio::spawn(executors.watch(Duration::from_secs(NO_EXECUTOR_S), running));

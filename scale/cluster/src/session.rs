@@ -55,8 +55,8 @@ fn with_endpoint(config: SessionConfig) -> SessionConfig {
 
 /// A session that decodes plans, with all functions.
 pub fn state(config: SessionConfig) -> Result<SessionState> {
-    let runtime =
-        RuntimeEnvBuilder::new().with_object_store_registry(Arc::new(EmptyStores::default()));
+    let stores = Arc::new(EmptyStores::default());
+    let runtime = RuntimeEnvBuilder::new().with_object_store_registry(stores);
     let state = SessionStateBuilder::new()
         .with_config(config)
         .with_runtime_env(runtime.build_arc()?)
@@ -73,6 +73,12 @@ pub fn state(config: SessionConfig) -> Result<SessionState> {
 /// What is set for each connection.
 pub fn endpoint_settings() -> EndpointOverrideFn {
     Arc::new(|endpoint| Ok::<_, Box<dyn Error + Send + Sync>>(watched(endpoint)))
+}
+
+/// What is set for each connection of an executor to the scheduler. A task states where its status is sent: whatever it
+/// states, that is the executor's own scheduler.
+pub fn endpoint_of(scheduler: String) -> EndpointOverrideFn {
+    Arc::new(move |_| Ok(watched(Endpoint::new(scheduler.clone())?)))
 }
 
 /// An endpoint that notices when the other side is gone.

@@ -1,83 +1,283 @@
-//! Makes the object stores from which executors read parts, when a plan names them.
+//! The stores that a plan can name. Those of an executor read what lies in its locations, and change nothing; those of a
+//! scheduler are empty.
 //!
-//! A plan has the URL of a store, not its credentials: these are in the environment of the executor. The scheduler decodes
-//! plans, which needs stores, but reads no part: its stores are empty.
+//! A plan has the URL of a store, not its credentials: these are in the environment of the executor. Decoding a plan needs
+//! its stores, so a store is returned for every URL. A path is looked up in the locations whenever it is read: the store of
+//! a URL that no location has refuses all paths, and connects to nothing.
 
-use std::sync::{Arc, LazyLock};
+use std::fmt;
+use std::fs::File;
+use std::io;
+use std::ops::Range;
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
 
-use datafusion::common::{DataFusionError, Result};
-use datafusion::execution::object_store::{DefaultObjectStoreRegistry, ObjectStoreRegistry};
-use datafusion::object_store::ObjectStore;
+use async_trait::async_trait;
+use datafusion::common::Result;
+use datafusion::execution::object_store::ObjectStoreRegistry;
 use datafusion::object_store::memory::InMemory;
-use hmtt_sql::remote::Location;
+use datafusion::object_store::path::Path;
+use datafusion::object_store::{
+    Attributes, CopyOptions, Error, GetOptions, GetResult, GetResultPayload, ListResult,
+    MultipartUpload, ObjectMeta, ObjectStore, PutMultipartOptions, PutOptions, PutPayload,
+    PutResult, Result as StoreResult,
+};
+use futures::stream::{self, BoxStream, StreamExt};
 use url::Url;
 
-/// The file system, and the object stores that were used.
-#[derive(Debug, Default)]
-pub struct Stores(DefaultObjectStoreRegistry);
+use crate::locations::Locations;
 
-/// The stores of this process, so that queries share connections.
-static STORES: LazyLock<Arc<Stores>> = LazyLock::new(Arc::default);
+/// Name of a store in its errors.
+const FILES: &str = "files";
 
-/// The stores of this process.
-pub fn stores() -> Arc<Stores> {
-    STORES.clone()
+/// The stores of the locations of an executor.
+#[derive(Debug)]
+pub struct Stores(Arc<Locations>);
+
+impl Stores {
+    /// The stores of these locations.
+    pub fn new(locations: Arc<Locations>) -> Self {
+        Stores(locations)
+    }
 }
 
 impl ObjectStoreRegistry for Stores {
-    fn register_store(
-        &self,
-        url: &Url,
-        store: Arc<dyn ObjectStore>,
-    ) -> Option<Arc<dyn ObjectStore>> {
-        self.0.register_store(url, store)
+    /// Nothing: a plan cannot add stores.
+    fn register_store(&self, _: &Url, _: Arc<dyn ObjectStore>) -> Option<Arc<dyn ObjectStore>> {
+        None
     }
 
     fn get_store(&self, url: &Url) -> Result<Arc<dyn ObjectStore>> {
-        if let Ok(known) = self.0.get_store(url) {
-            return Ok(known);
-        }
-        let location = Location::new(url.as_str());
-        let store = location.map_err(|error| DataFusionError::External(error.into()))?.store;
-        self.0.register_store(url, store.clone());
-        Ok(store)
+        let mut url = url.clone();
+        url.set_path("/");
+        let objects = self.0.store(url.as_str());
+        Ok(Arc::new(ReadStore { url: url.into(), objects, locations: self.0.clone() }))
     }
 }
 
-/// The file system, and an empty store for every other URL.
-#[derive(Debug, Default)]
-pub struct EmptyStores {
-    files: DefaultObjectStoreRegistry,
-    empty: Arc<InMemory>,
+/// A store of which only what lies in the locations is read.
+#[derive(Debug)]
+struct ReadStore {
+    url: String,
+    /// The object store; `None` for files, and where no location is.
+    objects: Option<Arc<dyn ObjectStore>>,
+    locations: Arc<Locations>,
 }
+
+impl fmt::Display for ReadStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", hmtt_sql::remote::shown(&self.url))
+    }
+}
+
+fn refused(path: &Path, source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
+    Error::PermissionDenied { path: path.to_string(), source: source.into() }
+}
+
+/// The error of a request that changes something.
+fn changes(path: &Path) -> Error {
+    refused(path, "refused: an executor only reads data sets")
+}
+
+fn unread(path: &Path, error: io::Error) -> Error {
+    match error.kind() {
+        io::ErrorKind::NotFound => Error::NotFound { path: path.to_string(), source: error.into() },
+        _ => refused(path, error),
+    }
+}
+
+/// Runs what waits for a disk.
+async fn blocking<T: Send + 'static>(
+    read: impl FnOnce() -> StoreResult<T> + Send + 'static,
+) -> StoreResult<T> {
+    tokio::task::spawn_blocking(read).await?
+}
+
+impl ReadStore {
+    /// The object store; `None` for a file.
+    fn objects(&self, path: &Path) -> StoreResult<Option<&Arc<dyn ObjectStore>>> {
+        self.locations.find(&self.url, path).map_err(|error| refused(path, error))?;
+        Ok(self.objects.as_ref())
+    }
+
+    /// Opens a file.
+    fn open(locations: &Locations, url: &str, path: &Path) -> StoreResult<(File, ObjectMeta)> {
+        let place = locations.find(url, path).map_err(|error| refused(path, error))?;
+        let opened = place.open().ok_or_else(|| refused(path, "no file"))?;
+        let file = opened.map_err(|error| unread(path, error))?;
+        let about = file.metadata().map_err(|error| unread(path, error))?;
+        let modified = about.modified().map_err(|error| unread(path, error))?;
+        let meta = ObjectMeta {
+            location: path.clone(),
+            last_modified: modified.into(),
+            size: about.len(),
+            e_tag: None,
+            version: None,
+        };
+        Ok((file, meta))
+    }
+
+    /// Does something with a file.
+    async fn with_file<T: Send + 'static>(
+        &self,
+        path: &Path,
+        read: impl FnOnce(File, ObjectMeta) -> StoreResult<T> + Send + 'static,
+    ) -> StoreResult<T> {
+        let (locations, url, path) = (self.locations.clone(), self.url.clone(), path.clone());
+        blocking(move || {
+            let (file, meta) = ReadStore::open(&locations, &url, &path)?;
+            read(file, meta)
+        })
+        .await
+    }
+}
+
+/// Bytes of a file, which has all of them.
+fn bytes_of(file: &File, meta: &ObjectMeta, range: Range<u64>) -> StoreResult<bytes::Bytes> {
+    let failed = |error| Error::Generic { store: FILES, source: error };
+    if range.start > range.end || range.end > meta.size {
+        return Err(failed(format!("{}: has {} bytes", meta.location, meta.size).into()));
+    }
+    let mut bytes = vec![0; (range.end - range.start) as usize];
+    let read = file.read_exact_at(&mut bytes, range.start);
+    read.map_err(|error| failed(error.into()))?;
+    Ok(bytes.into())
+}
+
+#[async_trait]
+impl ObjectStore for ReadStore {
+    async fn get_opts(&self, path: &Path, options: GetOptions) -> StoreResult<GetResult> {
+        if let Some(objects) = self.objects(path)? {
+            return objects.get_opts(path, options).await;
+        }
+        self.with_file(path, move |file, meta| {
+            options.check_preconditions(&meta)?;
+            let range = options.range.map_or(Ok(0..meta.size), |range| range.as_range(meta.size));
+            let range =
+                range.map_err(|error| Error::Generic { store: FILES, source: error.into() })?;
+            // The path is not opened: the descriptor is read.
+            let payload = GetResultPayload::File(file, format!("/{}", meta.location).into());
+            Ok(GetResult { payload, meta, range, attributes: Attributes::default() })
+        })
+        .await
+    }
+
+    async fn get_ranges(
+        &self,
+        path: &Path,
+        ranges: &[Range<u64>],
+    ) -> StoreResult<Vec<bytes::Bytes>> {
+        if let Some(objects) = self.objects(path)? {
+            return objects.get_ranges(path, ranges).await;
+        }
+        let ranges = ranges.to_vec();
+        self.with_file(path, move |file, meta| {
+            ranges.into_iter().map(|range| bytes_of(&file, &meta, range)).collect()
+        })
+        .await
+    }
+
+    async fn put_opts(&self, path: &Path, _: PutPayload, _: PutOptions) -> StoreResult<PutResult> {
+        Err(changes(path))
+    }
+
+    async fn put_multipart_opts(
+        &self,
+        path: &Path,
+        _: PutMultipartOptions,
+    ) -> StoreResult<Box<dyn MultipartUpload>> {
+        Err(changes(path))
+    }
+
+    fn delete_stream(
+        &self,
+        paths: BoxStream<'static, StoreResult<Path>>,
+    ) -> BoxStream<'static, StoreResult<Path>> {
+        paths.map(|path| Err(changes(&path?))).boxed()
+    }
+
+    fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, StoreResult<ObjectMeta>> {
+        let error = refused(&prefix.cloned().unwrap_or_default(), "refused: nothing is listed");
+        stream::once(async { Err(error) }).boxed()
+    }
+
+    async fn list_with_delimiter(&self, prefix: Option<&Path>) -> StoreResult<ListResult> {
+        Err(refused(&prefix.cloned().unwrap_or_default(), "refused: nothing is listed"))
+    }
+
+    async fn copy_opts(&self, _: &Path, to: &Path, _: CopyOptions) -> StoreResult<()> {
+        Err(changes(to))
+    }
+}
+
+/// An empty store for every URL.
+#[derive(Debug, Default)]
+pub struct EmptyStores(Arc<InMemory>);
 
 impl ObjectStoreRegistry for EmptyStores {
-    fn register_store(
-        &self,
-        url: &Url,
-        store: Arc<dyn ObjectStore>,
-    ) -> Option<Arc<dyn ObjectStore>> {
-        self.files.register_store(url, store)
+    /// Nothing: a plan cannot add stores.
+    fn register_store(&self, _: &Url, _: Arc<dyn ObjectStore>) -> Option<Arc<dyn ObjectStore>> {
+        None
     }
 
-    fn get_store(&self, url: &Url) -> Result<Arc<dyn ObjectStore>> {
-        Ok(self.files.get_store(url).unwrap_or_else(|_| self.empty.clone()))
+    fn get_store(&self, _: &Url) -> Result<Arc<dyn ObjectStore>> {
+        Ok(self.0.clone())
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::net::TcpListener;
+
+    use datafusion::object_store::ObjectStoreExt;
+
     use super::*;
 
+    fn store(given: &[&str], url: &str) -> Arc<dyn ObjectStore> {
+        let given: Vec<String> = given.iter().map(|text| (*text).to_owned()).collect();
+        let stores = Stores::new(Arc::new(Locations::new(&given).unwrap()));
+        stores.get_store(&Url::parse(url).unwrap()).unwrap()
+    }
+
+    fn run<T>(future: impl Future<Output = T>) -> T {
+        tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
+    }
+
     #[test]
-    fn stores_are_made_once() {
-        let stores = Stores::default();
-        let url = |text: &str| Url::parse(text).unwrap();
-        let first = stores.get_store(&url("http://localhost:1/")).unwrap();
-        let again = stores.get_store(&url("http://localhost:1/folder")).unwrap();
-        let other = stores.get_store(&url("http://localhost:2/")).unwrap();
-        assert!(Arc::ptr_eq(&first, &again) && !Arc::ptr_eq(&first, &other));
-        assert!(stores.get_store(&url("file:///")).is_ok());
-        assert!(stores.get_store(&url("ftp://localhost/")).is_err());
+    fn files_of_a_location_are_read_and_not_changed() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("a"), "0123456789").unwrap();
+        let files = store(&[folder.path().to_str().unwrap()], "file:///");
+        let path = Path::from_absolute_path(folder.path().join("a")).unwrap();
+        let new = Path::from_absolute_path(folder.path()).unwrap().join("new");
+        run(async {
+            let all = files.get(&path).await.unwrap();
+            assert_eq!(all.bytes().await.unwrap(), "0123456789");
+            assert_eq!(files.get_range(&path, 2..4).await.unwrap(), "23");
+            let ranges = files.get_ranges(&path, &[1..2, 8..10]).await.unwrap();
+            assert_eq!(ranges, ["1", "89"]);
+            assert!(files.get_ranges(&path, &[0..1, 8..11]).await.is_err());
+            assert!(matches!(files.get(&new).await, Err(Error::NotFound { .. })));
+            let written = files.put(&new, "text".into()).await.unwrap_err().to_string();
+            assert!(written.contains("only reads data sets"), "{written}");
+            assert!(files.put_multipart(&new).await.is_err());
+            assert!(files.copy(&path, &new).await.is_err());
+            assert!(files.rename(&path, &new).await.is_err());
+            assert!(files.delete(&path).await.is_err());
+            let outside = files.get(&Path::from("etc/passwd")).await.unwrap_err().to_string();
+            assert!(outside.contains("file:///etc/passwd is in no location"), "{outside}");
+        });
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_store_that_is_not_given_gets_no_connection() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        listener.set_nonblocking(true).unwrap();
+        let url = format!("http://{}/", listener.local_addr().unwrap());
+        let objects = store(&["http://localhost:1/data"], &url);
+        let error = run(objects.get(&Path::from("data/a"))).unwrap_err().to_string();
+        assert!(error.contains(&url) && error.contains("--data"), "{error}");
+        assert_eq!(listener.accept().unwrap_err().kind(), io::ErrorKind::WouldBlock);
     }
 }

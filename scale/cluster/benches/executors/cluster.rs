@@ -40,8 +40,13 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Starts it. No executors: the embedded engine.
-    pub fn start(executors: usize, groups: &Path, temporary: &Path) -> Result<Cluster> {
+    /// Starts it. No executors: the embedded engine. `data`: what executors read.
+    pub fn start(
+        executors: usize,
+        groups: &Path,
+        temporary: &Path,
+        data: &[PathBuf],
+    ) -> Result<Cluster> {
         let programs = Path::new(env!("CARGO_BIN_EXE_hmtt-sql-scheduler"));
         let programs = programs.parent().context("a folder")?.to_owned();
         let mut cluster = Cluster { programs, groups: groups.to_owned(), processes: Vec::new() };
@@ -64,6 +69,9 @@ impl Cluster {
             program.args(["--scheduler", &format!("{SCHEDULER}:{PORT}")]);
             program.args(["--listen", &format!("{}:50051", network::address(executor))]);
             program.args(["--threads", "1", "--temp-dir"]).arg(folder);
+            for data in data {
+                program.arg("--data").arg(data);
+            }
             // At the end the scheduler can be gone first.
             program.env("RUST_LOG", "warn,ballista_executor::executor_process=off,ballista_core::execution_plans::sort_shuffle=off");
             cluster.listen(program)?;

@@ -44,10 +44,13 @@ pub fn run(text: &OsStr) -> Result<()> {
     });
     let job = job(text)?;
     let executors = job["executors"].as_u64().context("no number of executors")? as usize;
-    let cluster = Cluster::start(executors, &path(&job, "groups")?, &path(&job, "temporary")?)?;
+    let data = [path(&job, "large")?, path(&job, "parts")?];
+    let (groups, temporary) = (path(&job, "groups")?, path(&job, "temporary")?);
+    let cluster = Cluster::start(executors, &groups, &temporary, &data)?;
+    let [large, parts] = &data;
     let measured = json!({
-        "large": measure(&cluster, &QUERIES, &path(&job, "large")?)?,
-        "parts": measure(&cluster, &PART_QUERIES, &path(&job, "parts")?)?,
+        "large": measure(&cluster, &QUERIES, large)?,
+        "parts": measure(&cluster, &PART_QUERIES, parts)?,
     });
     Ok(writeln!(std::io::stdout(), "{measured}")?)
 }

@@ -14,8 +14,8 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 #[derive(Debug, Parser)]
 #[command(
     version,
-    after_help = "The protocol has no authentication: who reaches the address can read all files that this process can \
-    read. docs/scale.md describes a cluster."
+    after_help = "The protocol has no authentication: who reaches the address can read all data sets that are given with \
+    --data. docs/scale.md describes a cluster."
 )]
 struct Arguments {
     /// Address of the scheduler
@@ -33,6 +33,10 @@ struct Arguments {
     /// Memory for sorting, grouping and joining, of all tasks; what needs more is written to disk
     #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = size)]
     memory: usize,
+    /// Folder of a data set or of several, or URL of either in an object store; can be given several times. Only what is
+    /// below is read
+    #[arg(long, value_name = "DIR|URL", required = true)]
+    data: Vec<String>,
     /// Folder of intermediate results; by default that of the system for temporary files
     #[arg(long, value_name = "DIR")]
     temp_dir: Option<PathBuf>,
@@ -47,6 +51,7 @@ fn main() -> ExitCode {
         advertise: arguments.advertise,
         tasks: arguments.threads.map_or_else(processors, usize::from),
         memory_bytes: arguments.memory as u64,
+        data: arguments.data,
         temporary: arguments.temp_dir.unwrap_or_else(std::env::temp_dir),
     };
     hmtt_cluster::run_service("hmtt-sql-executor", run_executor(options))

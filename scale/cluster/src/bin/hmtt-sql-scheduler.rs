@@ -12,8 +12,8 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 #[derive(Debug, Parser)]
 #[command(
     version,
-    after_help = "The protocol has no authentication: who reaches the address can read all files that the executors \
-    can read. docs/scale.md describes a cluster."
+    after_help = "The protocol has no authentication: who reaches the address can read all data sets of the \
+    executors. docs/scale.md describes a cluster."
 )]
 struct Arguments {
     /// Address at which executors and clients are awaited

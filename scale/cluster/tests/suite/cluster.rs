@@ -11,8 +11,8 @@ use tempfile::TempDir;
 
 /// Longest time of a query, also if an executor or the scheduler is lost.
 pub const QUERY: Duration = Duration::from_secs(60);
-/// Name of the file with the messages of a scheduler.
-const LOG: &str = "scheduler.log";
+/// Name of the file with the messages of a program.
+const LOG: &str = "messages.log";
 /// Longest time until a program listens.
 const START: Duration = Duration::from_secs(30);
 
@@ -21,6 +21,8 @@ pub struct Program {
     child: Child,
     /// Where it listens.
     pub address: String,
+    /// Where an executor gets tasks; of a scheduler empty.
+    pub task_address: String,
 }
 
 impl Drop for Program {
@@ -43,11 +45,22 @@ impl Program {
         let mut child = command.spawn().unwrap();
         let output = child.stdout.take().unwrap();
         // Ended before the first assertion can fail.
-        let mut started = Program { child, address: String::new() };
+        let mut started = Program { child, address: String::new(), task_address: String::new() };
         let line = first_line(output);
         let rest = line.strip_prefix("listening on ").unwrap_or_else(|| panic!("{line:?}"));
         started.address = rest.split([',', '\n']).next().unwrap().to_owned();
+        if let (Some((_, port)), Some((host, _))) =
+            (rest.trim_end().split_once(" at port "), started.address.rsplit_once(':'))
+        {
+            started.task_address = format!("{host}:{port}");
+        }
         started
+    }
+
+    /// Sends a signal.
+    pub fn signal(&self, signal: &str) {
+        let id = self.child.id().to_string();
+        assert!(Command::new("kill").args([signal, &id]).status().unwrap().success());
     }
 
     /// Ends the program at once, as a power failure would.
@@ -135,15 +148,15 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Starts a cluster on free ports. Each executor executes two tasks at the same time.
-    pub fn start(executors: usize) -> Cluster {
+    /// Starts a cluster on free ports for a data set. Each executor executes two tasks at the same time.
+    pub fn start(executors: usize, data: &Path) -> Cluster {
         let mut cluster = Cluster::of(start_scheduler("127.0.0.1:0"));
-        (0..executors).for_each(|_| cluster.add_executor("2", &[]));
+        (0..executors).for_each(|_| cluster.add_executor("2", data, &[]));
         cluster
     }
 
     /// Starts two executors, each for a task at a time, and a scheduler that logs which tasks it assigns.
-    pub fn of_single_tasks() -> Cluster {
+    pub fn of_single_tasks(data: &Path) -> Cluster {
         let temporary = tempfile::tempdir().unwrap();
         let log = std::fs::File::create(temporary.path().join(LOG)).unwrap();
         let mut command = Command::new(env!("CARGO_BIN_EXE_hmtt-sql-scheduler"));
@@ -151,17 +164,52 @@ impl Cluster {
         command.stderr(log);
         let scheduler = Program::of_command(command);
         let mut cluster = Cluster { scheduler, executors: Vec::new(), temporary };
-        (0..2).for_each(|_| cluster.add_executor("1", &[]));
+        (0..2).for_each(|_| cluster.add_executor("1", data, &[]));
         cluster
     }
 
-    /// Starts an executor on free ports. `threads`: tasks that it executes at the same time.
-    pub fn add_executor(&mut self, threads: &str, environment: &[(&str, String)]) {
+    /// Starts a cluster with an executor whose messages are in [`Cluster::messages`].
+    pub fn with_messages(data: &Path, temporary: TempDir) -> Cluster {
+        let scheduler = start_scheduler("127.0.0.1:0");
+        let mut cluster = Cluster { scheduler, executors: Vec::new(), temporary };
+        let mut command = cluster.executor("2", data);
+        command.stderr(std::fs::File::create(cluster.temporary.path().join(LOG)).unwrap());
+        cluster.executors.push(Program::of_command(command));
+        cluster
+    }
+
+    /// Waits until a message of the program that writes messages has a text.
+    pub fn wait_for_message(&self, text: &str) {
+        let begin = Instant::now();
+        loop {
+            let log = std::fs::read_to_string(self.temporary.path().join(LOG)).unwrap();
+            if log.contains(text) {
+                return;
+            }
+            assert!(begin.elapsed() < QUERY, "{text:?} is awaited in vain: {log}");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// Folder of intermediate results and messages.
+    pub fn temporary(&self) -> &Path {
+        self.temporary.path()
+    }
+
+    /// Starts an executor on free ports. `threads`: tasks that it executes at the same time. `data`: what it reads.
+    pub fn add_executor(&mut self, threads: &str, data: &Path, environment: &[(&str, String)]) {
+        let mut command = self.executor(threads, data);
+        command.envs(environment.iter().map(|(name, value)| (name, value)));
+        self.executors.push(Program::of_command(command));
+    }
+
+    /// The command of an executor.
+    fn executor(&self, threads: &str, data: &Path) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_hmtt-sql-executor"));
         command.args(["--scheduler", &self.scheduler.address, "--listen", "127.0.0.1:0"]);
         command.args(["--threads", threads, "--temp-dir"]).arg(self.temporary.path());
-        command.envs(environment.iter().map(|(name, value)| (name, value)));
-        self.executors.push(Program::of_command(command));
+        command.arg("--data").arg(data);
+        command
     }
 
     /// A cluster without executors.

@@ -35,7 +35,7 @@ fn after_the_loss_of_an_executor_the_result_is_right() {
     let folder = tempfile::tempdir().unwrap();
     let (data, map) = (dataset(folder.path()), tag_map(folder.path()));
     let expected = embedded(SLOW, &data, &map);
-    let mut cluster = Cluster::start(2);
+    let mut cluster = Cluster::start(2, &data);
     let client = start(&cluster, &data);
     cluster.executors[0].kill();
     let output = client.output();
@@ -54,7 +54,7 @@ fn after_a_loss_in_a_later_stage_the_result_is_right() {
     let folder = tempfile::tempdir().unwrap();
     let (data, map) = (dataset(folder.path()), tag_map(folder.path()));
     let expected = embedded(SAME, &data, &map);
-    let mut cluster = Cluster::of_single_tasks();
+    let mut cluster = Cluster::of_single_tasks(&data);
     let mut client = Client::start(cluster.command(&["--format", "jsonl", SLOWER], &data));
     let survivor = cluster.wait_for_task(JOIN_STAGE);
     assert!(client.is_running(), "the query ends before something is killed");
@@ -73,7 +73,7 @@ fn after_a_loss_in_a_later_stage_the_result_is_right() {
 fn the_loss_of_all_executors_is_an_error() {
     let folder = tempfile::tempdir().unwrap();
     let data = dataset(folder.path());
-    let mut cluster = Cluster::start(1);
+    let mut cluster = Cluster::start(1, &data);
     let client = start(&cluster, &data);
     cluster.executors[0].kill();
     assert!(failed(&client.output()).contains("hmtt sql: "));
@@ -84,7 +84,7 @@ fn a_query_is_sent_again_to_a_scheduler_that_was_restarted() {
     let folder = tempfile::tempdir().unwrap();
     let (data, map) = (dataset(folder.path()), tag_map(folder.path()));
     let expected = embedded(SLOW, &data, &map);
-    let mut cluster = Cluster::start(2);
+    let mut cluster = Cluster::start(2, &data);
     let client = start(&cluster, &data);
     cluster.scheduler.kill();
     let address = cluster.scheduler.address.clone();
@@ -99,10 +99,28 @@ fn a_query_is_sent_again_to_a_scheduler_that_was_restarted() {
 fn an_interrupted_query_is_cancelled() {
     let folder = tempfile::tempdir().unwrap();
     let (data, map) = (dataset(folder.path()), tag_map(folder.path()));
-    let cluster = Cluster::start(1);
+    let cluster = Cluster::start(1, &data);
     let client = start(&cluster, &data);
     client.interrupt();
     assert_eq!(client.output().status.code(), Some(130));
+    let sql = "select count(*) as n from tags where clock >= 0";
+    assert_eq!(cluster.succeed(&["--format", "jsonl", sql], &data), embedded(sql, &data, &map));
+}
+
+#[test]
+fn an_executor_whose_signs_of_life_were_late_goes_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let (data, map) = (dataset(folder.path()), tag_map(folder.path()));
+    let cluster = Cluster::of_single_tasks(&data);
+    for executor in &cluster.executors {
+        executor.signal("-STOP");
+    }
+    for _ in &cluster.executors {
+        cluster.wait_for_message("heartbeat timed out");
+    }
+    for executor in &cluster.executors {
+        executor.signal("-CONT");
+    }
     let sql = "select count(*) as n from tags where clock >= 0";
     assert_eq!(cluster.succeed(&["--format", "jsonl", sql], &data), embedded(sql, &data, &map));
 }

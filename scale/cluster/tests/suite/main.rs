@@ -3,7 +3,9 @@
 mod cluster;
 mod deployment;
 mod faults;
+mod hostile;
 mod objects;
+mod peer;
 mod queries;
 mod rejected;
 mod report;

@@ -52,9 +52,9 @@ fn copy(server: &Server, data: &Path, folder: &str) {
 }
 
 /// A cluster whose executor has the settings for a server. The scheduler reads nothing, and has none.
-fn cluster(endpoint: &str) -> Cluster {
+fn cluster(endpoint: &str, data: &str) -> Cluster {
     let mut cluster = Cluster::of(start_scheduler("127.0.0.1:0"));
-    cluster.add_executor("2", &settings(endpoint));
+    cluster.add_executor("2", Path::new(data), &settings(endpoint));
     cluster
 }
 
@@ -66,7 +66,7 @@ fn run(cluster: &Cluster, arguments: &[&str], url: &str, endpoint: &str) -> Outp
 }
 
 fn assert_same_rows(data: &Path, map: &Path, url: &str, endpoint: &str) {
-    let cluster = cluster(endpoint);
+    let cluster = cluster(endpoint, url);
     for sql in QUERIES {
         let expected = embedded(sql, data, map);
         assert!(!expected.is_empty(), "{sql}");
@@ -107,7 +107,7 @@ fn a_data_set_in_an_object_store_has_the_report_of_the_one_on_a_disk() {
     let folder = tempfile::tempdir().unwrap();
     let data = dataset(folder.path());
     copy(&server, &data, "data");
-    let cluster = cluster(&server.endpoint);
+    let cluster = cluster(&server.endpoint, "s3://bucket");
     let (expected, _) = report(&hmtt, &[], &data, &[]);
     let arguments = ["--cluster", &cluster.scheduler.address];
     let url = Path::new("s3://bucket/data");
@@ -126,7 +126,7 @@ fn an_executor_that_does_not_reach_the_object_store_is_an_error() {
     let data = dataset(folder.path());
     copy(&server, &data, "data");
     // Nothing listens there.
-    let cluster = cluster("http://127.0.0.1:9");
+    let cluster = cluster("http://127.0.0.1:9", "s3://bucket/data");
     let sql = "select sum(clock) from tags";
     let complaint = failed(&run(&cluster, &[sql], "s3://bucket/data", &server.endpoint));
     assert!(complaint.contains("127.0.0.1:9"), "{complaint}");

@@ -92,7 +92,7 @@ fn documented_queries_have_the_results_of_the_embedded_engine() {
         std::fs::read_dir(queries).unwrap().map(|entry| entry.unwrap().path()).collect();
     queries.sort();
     assert!(queries.len() >= 10, "{queries:?}");
-    let cluster = Cluster::start(2);
+    let cluster = Cluster::start(2, &data);
     for path in queries {
         let sql = std::fs::read_to_string(&path).unwrap();
         let expected = embedded(&sql, &data, &map);
@@ -110,7 +110,7 @@ fn all_shapes_of_queries_have_the_rows_of_the_embedded_engine() {
     let folder = tempfile::tempdir().unwrap();
     let data = dataset(folder.path());
     let map = tag_map(folder.path());
-    let cluster = Cluster::start(2);
+    let cluster = Cluster::start(2, &data);
     for sql in QUERIES {
         // Shown if a query fails.
         println!("{sql}");

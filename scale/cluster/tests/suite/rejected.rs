@@ -86,7 +86,7 @@ fn what_reads_no_part_needs_no_cluster() {
 fn an_error_of_a_task_is_reported() {
     let folder = tempfile::tempdir().unwrap();
     let data = dataset(folder.path());
-    let cluster = Cluster::start(1);
+    let cluster = Cluster::start(1, &data);
     let complaint = failed(&cluster.run(&["select 1 / (clock - clock) from tags"], &data));
     assert!(complaint.contains("DivideByZero"), "{complaint}");
 }
@@ -110,7 +110,7 @@ fn a_damaged_part_is_named() {
     let end = bytes.len() * 2 / 3;
     bytes[1000..end].fill(0x55);
     std::fs::write(&path, bytes).unwrap();
-    let cluster = Cluster::start(1);
+    let cluster = Cluster::start(1, &data);
     let sql = "select sum(address), max(clock) from accesses";
     let complaint = failed(&cluster.run(&[sql], &data));
     assert!(complaint.contains(path.to_str().unwrap()), "{complaint}");
@@ -136,7 +136,7 @@ fn an_executor_that_does_not_see_the_data_set_is_an_error() {
     let mut command = isolated("mount -t tmpfs none \"$1\" && shift && exec \"$@\"");
     command.arg(env!("CARGO_BIN_EXE_hmtt-sql-executor"));
     command.args(["--scheduler", &scheduler.address, "--listen", "127.0.0.1:0", "--temp-dir"]);
-    command.arg(folder.path());
+    command.arg(folder.path()).arg("--data").arg(&data);
     let mut cluster = Cluster::of(scheduler);
     cluster.executors.push(Program::of_command(command));
     let complaint = failed(&cluster.run(&["select sum(clock) from tags"], &data));

@@ -73,7 +73,7 @@ fn the_states_of_a_cluster_have_the_results_of_one_machine() {
     let mut fold = Fold::new(combined(None));
     let ending = plan.read(set.root(), &mut |memory, part| fold.part(memory, part));
     let expected = serde_json::to_value(fold.finish().result()).unwrap();
-    let cluster = Cluster::start(2);
+    let cluster = Cluster::start(2, &data);
     let output = analyse(&cluster.scheduler.address, set.root());
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let (found, states) = parsed(&output.stdout);
@@ -102,7 +102,7 @@ fn errors_name_the_part_and_the_scheduler() {
     let (set, plan) = plan(&data);
     let nobody = complaint(&analyse("127.0.0.1:9", set.root()));
     assert!(nobody.contains("127.0.0.1:9: no scheduler answers"), "{nobody}");
-    let cluster = Cluster::start(1);
+    let cluster = Cluster::start(1, &data);
     let analyse = |source: &Path| complaint(&analyse(&cluster.scheduler.address, source));
     let elsewhere = analyse(folder.path());
     assert!(elsewhere.contains("is no data set"), "{elsewhere}");
@@ -201,7 +201,7 @@ fn reports_of_a_cluster_are_those_of_one_machine() {
     };
     let folder = tempfile::tempdir().unwrap();
     let data = dataset(folder.path());
-    let cluster = Cluster::start(2);
+    let cluster = Cluster::start(2, &data);
     for sample in [&[][..], &["--sample", "0.5"]] {
         let alone = report(&hmtt, sample, &data, &[]);
         let arguments = [sample, &["--cluster", &cluster.scheduler.address]].concat();
