@@ -111,7 +111,7 @@ impl Wire {
             }
             Owner::Card(card) => self.take(card, arrival, compared.get(card), sink),
             Owner::Pending(at) => {
-                self.pending[at].push(arrival, self.frames);
+                self.pending[at].push(compared, arrival, self.frames);
                 self.settle_ready(sink);
             }
             Owner::Parked(at) => {
@@ -240,7 +240,8 @@ impl Wire {
                 self.compare(&first, compared);
                 run.begin(compared, &first, serial);
                 self.stray_frames -= 1;
-                run.push(arrival, self.frames);
+                self.compare(arrival, compared);
+                run.push(compared, arrival, self.frames);
             }
             None => run.begin(compared, arrival, self.frames),
         }

@@ -16,7 +16,7 @@ pub(super) struct CardActivity {
     pub reach: Reach,
     /// What must be damaged in the first frame if the card sent it.
     pub damage: Damage,
-    /// How far the first frame agrees with the card's last frames.
+    /// How far the first frame that has counts, or the first frame, agrees with the card's last frames.
     pub likeness: Likeness,
     /// Frames of the card since the run's first frame.
     pub frames: u32,
@@ -30,6 +30,14 @@ impl CardActivity {
         let (reach, damage) = (first.reach(), first.damage());
         let likeness = first.likeness();
         CardActivity { reach, damage, likeness, frames: 0, frames_since_second: 0 }
+    }
+
+    /// Notes how the run's first frame with counts compares with the card's trace: heartbeats before it state no counts.
+    pub fn note_first_counts(&mut self, first: &Comparison) {
+        self.likeness = first.likeness();
+        if first.reach() == Reach::No {
+            self.reach = Reach::No;
+        }
     }
 
     /// Whether the card could use the first frame's counter or counts next. Then the frame is more likely a damaged one of

@@ -89,9 +89,13 @@ impl PendingRun {
         self.frames.push(frame);
     }
 
-    /// Appends a frame that continues the run.
-    pub fn push(&mut self, arrival: &Arrival<'_>, serial: u64) {
+    /// Appends a frame that continues the run. `compared`: the frame compared with each card.
+    pub fn push(&mut self, compared: &[Comparison], arrival: &Arrival<'_>, serial: u64) {
         let counter = arrival.frame.counter;
+        if self.first_with_counts().is_none() && arrival.frame.sync().is_some() {
+            let compared = self.cards.iter_mut().zip(compared);
+            compared.for_each(|(activity, first)| activity.note_first_counts(first));
+        }
         self.confirm(arrival);
         self.unreadable += usize::from(arrival.frame.body.is_err());
         self.in_order = self.next_in_order(arrival).is_some();
@@ -118,11 +122,15 @@ impl PendingRun {
         if self.is_confirmed() || self.frames.iter().any(is_copy) {
             return;
         }
-        let has_counts = |frame: &PendingFrame| frame.stored.summary.counts().is_some();
-        let continues = arrival.frame.sync().is_some() && self.frames.iter().any(has_counts);
+        let continues = arrival.frame.sync().is_some() && self.first_with_counts().is_some();
         self.links += usize::from(continues);
         let bits = self.frames.iter().map(|frame| frame.confirmation(arrival));
         self.confirmation += bits.sum::<u32>();
+    }
+
+    /// The first frame that has counts: a heartbeat has none.
+    fn first_with_counts(&self) -> Option<&PendingFrame> {
+        self.frames.iter().find(|frame| frame.stored.summary.counts().is_some())
     }
 
     /// Whether several frames with counts continue each other.
@@ -166,7 +174,7 @@ impl PendingRun {
             return Some(RunFit { fit, counts_exactly: false });
         }
         let compared = self.trace().compare(arrival);
-        let is_first = self.frames.iter().all(|frame| frame.stored.summary.counts().is_none());
+        let is_first = self.first_with_counts().is_none();
         let fit = if is_first { compared.fit_after_heartbeats() } else { compared.fit }?;
         let counts_exactly = compared.counts_exactly() && !matches!(fit, Fit::Next(_));
         Some(RunFit { fit, counts_exactly })
@@ -194,6 +202,9 @@ impl PendingRun {
             taken.frames.iter().filter(|frame| frame.serial > serial).count() as u32
         };
         let mut activity = CardActivity::new(&compared);
+        if let Some(first) = self.first_with_counts() {
+            activity.note_first_counts(&trace.compare(&first.stored.arrival()));
+        }
         (activity.frames, activity.frames_since_second) = (since(0), since(1));
         match self.cards.get_mut(card) {
             Some(before) => *before = activity,
@@ -264,8 +275,9 @@ impl PendingRun {
         if !(1..=FARTHEST_GAP).contains(&missing) {
             return false;
         }
-        let first = other.frames.first().and_then(|first| first.stored.summary.counts());
-        let own = self.frames.first().and_then(|first| first.stored.summary.counts());
+        let Some(next) = other.first_with_counts() else { return false };
+        let first = next.stored.summary.counts();
+        let own = self.frames.iter().rev().find_map(|frame| frame.stored.summary.counts());
         let is_close = |((_, end), (sync, _))| Agreement::new(end, sync).is_close();
         if !own.zip(first).is_some_and(is_close) {
             return false;
@@ -273,11 +285,14 @@ impl PendingRun {
         match (self.frames.first().map(|first| first.stored.summary), first) {
             // The same result as the trace's, without building one.
             (Some(FrameSummary::Counts(_, end)), Some((sync, _)))
-                if self.is_alone() && self.counter != 0 && other.counter != 0 =>
+                if self.is_alone()
+                    && self.counter != 0
+                    && next.stored.counter() == other.counter
+                    && other.counter != 0 =>
             {
                 end.leads_to(sync, missing - 1).is_some()
             }
-            _ => other.compare_first(self.trace()).is_some_and(|first| first.reach() != Reach::No),
+            _ => self.trace().compare(&next.stored.arrival()).reach() != Reach::No,
         }
     }
 

@@ -51,22 +51,24 @@ impl Wire {
     }
 
     /// Whether a pending run can be a card's. A confirmed run can. So can one that a silent card could have sent after it
-    /// lost a few frames. As long as no stray was seen, a run also can if another run could follow soon, or if all other
-    /// runs can, and it has several frames, begins a session or has a counter or counts that a card could use next.
+    /// lost a few frames. As long as no stray was seen, a run also can if another run could follow soon, or if all runs
+    /// have several frames, begin a session or have a counter or counts that a card could use next.
     fn is_believed(&self, at: usize) -> bool {
         let run = &self.pending[at];
         let is_a_cards = |run: &PendingRun| run.is_confirmed() || run.follows_soon(Likeness::Close);
         if is_a_cards(run) {
             return true;
         }
+        let may_be = |run: &PendingRun| {
+            run.is_linked()
+                || run.is_session_start()
+                || run.is_near()
+                || run.follows_soon(Likeness::OneWrong)
+        };
         let mut others = self.pending.iter().enumerate().filter(|(other, _)| *other != at);
-        let may_be = run.is_linked()
-            || run.is_session_start()
-            || run.is_near()
-            || run.follows_soon(Likeness::OneWrong);
         self.stray_frames == 0
             && (others.clone().any(|(_, other)| run.leads_soon_to(other))
-                || may_be && others.all(|(_, other)| is_a_cards(other)))
+                || may_be(run) && others.all(|(_, other)| is_a_cards(other) || may_be(other)))
     }
 
     /// Drops a pending run that is no card's. Returns whether a card's trace has changed: the run may be damaged frames of

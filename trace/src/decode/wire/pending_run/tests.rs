@@ -160,7 +160,7 @@ fn pending_run(frames: &[Vec<u8>]) -> (PendingRun, CardTrace) {
         match serial {
             1 => run.begin(&[], &arrival, serial),
             _ if trace.fit(&arrival).is_none() => continue,
-            _ => run.push(&arrival, serial),
+            _ => run.push(&[], &arrival, serial),
         }
         trace.count(&arrival);
     }
