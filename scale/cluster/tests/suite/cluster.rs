@@ -180,10 +180,15 @@ impl Cluster {
 
     /// Waits until a message of the program that writes messages has a text.
     pub fn wait_for_message(&self, text: &str) {
+        self.wait_for_messages(text, 1);
+    }
+
+    /// Waits until messages of that program have a text so many times.
+    pub fn wait_for_messages(&self, text: &str, count: usize) {
         let begin = Instant::now();
         loop {
             let log = std::fs::read_to_string(self.temporary.path().join(LOG)).unwrap();
-            if log.contains(text) {
+            if log.matches(text).count() >= count {
                 return;
             }
             assert!(begin.elapsed() < QUERY, "{text:?} is awaited in vain: {log}");

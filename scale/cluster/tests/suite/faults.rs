@@ -112,15 +112,16 @@ fn an_executor_whose_signs_of_life_were_late_goes_on() {
     let folder = tempfile::tempdir().unwrap();
     let (data, map) = (dataset(folder.path()), tag_map(folder.path()));
     let cluster = Cluster::of_single_tasks(&data);
+    let sql = "select count(*) as n from tags where clock >= 0";
+    let expected = embedded(sql, &data, &map);
+    // The scheduler then has a connection to each executor, by which it could end them.
+    assert_eq!(cluster.succeed(&["--format", "jsonl", sql], &data), expected);
     for executor in &cluster.executors {
         executor.signal("-STOP");
     }
-    for _ in &cluster.executors {
-        cluster.wait_for_message("heartbeat timed out");
-    }
+    cluster.wait_for_messages("heartbeat timed out", cluster.executors.len());
     for executor in &cluster.executors {
         executor.signal("-CONT");
     }
-    let sql = "select count(*) as n from tags where clock >= 0";
-    assert_eq!(cluster.succeed(&["--format", "jsonl", sql], &data), embedded(sql, &data, &map));
+    assert_eq!(cluster.succeed(&["--format", "jsonl", sql], &data), expected);
 }
