@@ -66,6 +66,7 @@ impl PageRanges {
     }
 
     /// Number of ranges.
+    #[cfg(any(test, feature = "access-traces"))]
     pub fn len(&self) -> usize {
         self.ranges.len()
     }
