@@ -12,7 +12,7 @@
 //!         -> compact   one part for the many of a partition
 //!         -> pieces    accesses in pieces, for analyses
 //! files   -> follow    adds what a receiver has finished
-//! a path  -> readable_folder  a file below a folder, for programs that read for others
+//! a path  -> readable_folder  a file below a folder, of a path that another process names
 //! ```
 //!
 //! [`Dataset`] is the entry. A *part* is a Parquet file; its folder states the table ([`Table`]), the run, the board

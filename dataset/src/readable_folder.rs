@@ -1,7 +1,7 @@
-//! A folder whose files may be read for others: what they name must lie in it.
+//! A folder from which a program reads files that other processes name.
 //!
-//! Whoever starts a program names the folder, through links if need be. Paths of others are names below it, and no link is
-//! followed on the way.
+//! The user who starts the program names the folder. Links of that path are followed. The other processes name files below
+//! the folder. Links of these names are not followed.
 
 use std::fs::File;
 use std::io;
@@ -9,7 +9,7 @@ use std::path::{Component, Path, PathBuf};
 
 use hmtt_paths::Folder;
 
-/// A folder whose files may be read for others.
+/// A folder from which a program reads files that other processes name.
 ///
 /// It is opened for each file: it may be mounted later, or anew.
 ///
@@ -47,8 +47,9 @@ impl ReadableFolder {
         &self.path
     }
 
-    /// The path below the folder of an absolute path; `None` if that is not below it, or has `..`. The absolute path begins
-    /// with the folder as it was named, or with the path without links that the folder has.
+    /// Returns the part of an absolute path that comes after the folder. `None`: the path is not below the folder, or it has
+    /// `..`. The path may begin with the folder's path as it was given, or with its path without links. For example, `a/b` of
+    /// `/data/a/b` in the folder `/data`.
     pub fn within(&self, path: &Path) -> Option<PathBuf> {
         let is_of_names = path
             .components()

@@ -9,7 +9,7 @@
 //!            scheduler         divides plans into tasks, notices executors that are lost
 //!            slots             the executors, how many tasks each can get, jobs that fail when one is lost
 //!            executor          executes tasks
-//!            engine            checks each task before: plan_check its operators, locations what it reads
+//!            engine            checks each task before its execution: plan_check the operators, locations the paths
 //!            results_service   others read results of its tasks
 //!            connections       those to other executors, whose results it reads
 //!            stores            the files and objects that it reads, within its locations
@@ -26,9 +26,9 @@
 //! Ballista executes the plans. `docs/scale.md` describes how a cluster is started, and what is promised when parts of it fail.
 //!
 //! Invariants: only scans of Parquet files, and rows that name pieces, are sent, because tasks of other scans would read all rows
-//! each. A query is sent again only while no row of it has been returned. Plans come from whoever reaches the programs:
-//! nothing of a plan is executed before all of its operators and locations are accepted, and an executor opens nothing
-//! outside its locations and its folder of results.
+//! each. A query is sent again only while no row of it has been returned. Any process that reaches the ports can send plans.
+//! Nothing of a plan is executed before all of its operators and paths are accepted. An executor opens no file outside its
+//! locations and its folder of results.
 
 #![deny(clippy::missing_errors_doc, clippy::missing_panics_doc)]
 

@@ -1,7 +1,8 @@
-//! The locations that an executor was given when it was started: folders and URLs below which are data sets.
+//! The folders and URLs from which an executor reads data sets. Its user names them when it is started.
 //!
-//! A plan names files and objects by URLs. It comes from whoever reaches the executor, so each URL is looked up here before
-//! anything is opened. A name such as `%2e%2e`, which a server may take for `..`, lies in no location.
+//! A plan names files and objects by URLs. Any process that reaches the executor can send a plan. So each URL is compared
+//! with the locations before a file or a connection is opened. A path with a name such as `%2e%2e` is in no location,
+//! because a server may interpret the name as `..`.
 
 use std::fs::File;
 use std::io;
@@ -102,10 +103,8 @@ impl Locations {
         }
         if store == ObjectStoreUrl::local_filesystem().as_str() {
             let file = PathBuf::from(format!("/{path}"));
-            let mut places = self.folders.iter().filter_map(|folder| {
-                folder.within(&file).map(|within| GivenPlace::File(folder, within))
-            });
-            return places.next().ok_or_else(refused);
+            let (folder, within) = self.folder_of(&file).ok_or_else(refused)?;
+            return Ok(GivenPlace::File(folder, within));
         }
         let mut objects = self.objects.iter();
         let object = objects.find(|location| {
@@ -114,7 +113,12 @@ impl Locations {
         object.map(|_| GivenPlace::Object).ok_or_else(refused)
     }
 
-    /// Checks a file or object that a plan reads. A file that is not there passes: the scan reports that.
+    /// The folder that contains an absolute path, and the path below it.
+    fn folder_of(&self, path: &Path) -> Option<(&ReadableFolder, PathBuf)> {
+        self.folders.iter().find_map(|folder| Some((folder, folder.within(path)?)))
+    }
+
+    /// Checks a file or object that a plan reads. A missing file is accepted, because the scan reports it.
     ///
     /// # Errors
     /// It lies in no location, or a link is on the way.
@@ -141,10 +145,7 @@ impl Locations {
                 GivenPlace::File(..) => Err(refused()),
             };
         }
-        let path = Path::new(source);
-        let mut folders = self.folders.iter();
-        let found = folders.find_map(|folder| Some((folder, folder.within(path)?)));
-        let (folder, within) = found.ok_or_else(refused)?;
+        let (folder, within) = self.folder_of(Path::new(source)).ok_or_else(refused)?;
         match folder.check_folder(&within) {
             Err(reason) if reason.kind() != io::ErrorKind::NotFound => {
                 Err(LocationError::Refused { name: source.to_owned(), reason })

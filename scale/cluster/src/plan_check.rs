@@ -1,7 +1,7 @@
 //! Checks a plan that was decoded before anything of it is executed.
 //!
-//! A plan comes from whoever reaches the scheduler or the executor, and can have any operator that DataFusion and Ballista
-//! decode. Only those that queries of data sets have are accepted: no sink, and no leaf but Parquet files in the locations
+//! Any process that reaches the scheduler or an executor can send a plan. It can have any operator that DataFusion and
+//! Ballista decode. Only those that queries of data sets have are accepted: no sink, and no leaf but Parquet files in the locations
 //! of the executor, rows that the plan itself has, and results of other stages. What is not known here is refused.
 
 use std::any::Any;

@@ -33,8 +33,7 @@ struct Arguments {
     /// Memory for sorting, grouping and joining, of all tasks; what needs more is written to disk
     #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = size)]
     memory: usize,
-    /// Folder of a data set or of several, or URL of either in an object store; can be given several times. Only what is
-    /// below is read
+    /// Folder or URL of data sets; can be given several times. No other file or object is read
     #[arg(long, value_name = "DIR|URL", required = true)]
     data: Vec<String>,
     /// Folder of intermediate results; by default that of the system for temporary files
