@@ -52,7 +52,7 @@ impl Wire {
 
     /// Whether a pending run can be a card's. A confirmed run can. So can one that a silent card could have sent after it
     /// lost a few frames. As long as no stray was seen, a run also can if another run could follow soon, or if all runs
-    /// have several frames, begin a session or have a counter or counts that a card could use next.
+    /// have several frames, begin a session or have a counter or counts that a card could use next or after a gap.
     fn is_believed(&self, at: usize) -> bool {
         let run = &self.pending[at];
         let is_a_cards = |run: &PendingRun| run.is_confirmed() || run.follows_soon(Likeness::Close);
@@ -63,7 +63,7 @@ impl Wire {
             run.is_linked()
                 || run.is_session_start()
                 || run.is_near()
-                || run.follows_soon(Likeness::OneWrong)
+                || run.follows_soon(Likeness::Random)
         };
         let mut others = self.pending.iter().enumerate().filter(|(other, _)| *other != at);
         self.stray_frames == 0
