@@ -161,7 +161,9 @@ impl Wire {
     /// Decodes the frames that still wait, closes all traces and returns the counts of each card.
     pub fn finish(mut self, sink: &mut impl Sink) -> LinkCounts {
         while let Some(run) = self.pending.first() {
-            match run.damaged_frame_of(true) {
+            // A frame whose counter its card still expects may follow a gap: the card's trace decides.
+            let is_used = |card: &usize| !run.fills_place(&self.cards[*card]);
+            match run.damaged_frame_of(true).filter(is_used) {
                 Some(card) => self.stray(0, card, sink),
                 None => self.settle(0, sink),
             }
