@@ -199,7 +199,7 @@ impl PendingRun {
         let Some(compared) = self.compare_first(trace) else { return };
         let since = |at: usize| {
             let serial = self.frames.get(at).map_or(u64::MAX, |frame| frame.serial);
-            taken.frames.iter().filter(|frame| frame.serial > serial).count() as u32
+            taken.frames_ahead().filter(|frame| frame.serial > serial).count() as u32
         };
         let mut activity = CardActivity::new(&compared);
         if let Some(first) = self.first_with_counts() {
@@ -210,6 +210,21 @@ impl PendingRun {
             Some(before) => *before = activity,
             None => self.cards.push(activity),
         }
+    }
+
+    /// The frames whose counters are ahead of those of all frames before: only these show that their sender goes on.
+    fn frames_ahead(&self) -> impl Iterator<Item = &PendingFrame> {
+        let mut newest = None;
+        self.frames.iter().filter(move |frame| {
+            let counter = frame.stored.counter();
+            let ahead = |newest: u64| counter.wrapping_sub(newest) & COUNTER_MASK;
+            let is_ahead =
+                newest.is_none_or(|newest| (1..=COUNTER_MASK / 2).contains(&ahead(newest)));
+            if is_ahead {
+                newest = Some(counter);
+            }
+            is_ahead
+        })
     }
 
     /// The first frame, compared with a card's trace.
