@@ -2,7 +2,13 @@
 //!
 //! C libraries use such a signal to cancel threads, so that no program with threads can be traced
 //! without them.
+//!
+//! A stop before the delivery of a signal is not taken from the kernel (`WNOWAIT`): the thread would not get the signal if
+//! the tracer died before it resumed the thread (Linux, `wait_task_stopped`). All other stops are, also those with SIGTRAP,
+//! which the tracer itself may have caused.
 
+use std::cell::RefCell;
+use std::collections::HashSet;
 use std::fmt;
 use std::time::{Duration, Instant};
 
@@ -84,6 +90,17 @@ impl Status {
     }
 }
 
+thread_local! {
+    /// Threads that have not been resumed since [`wait`] returned that they are stopped before the delivery of a signal. One
+    /// thread is the tracer of all.
+    static AT_SIGNAL: RefCell<HashSet<Pid>> = RefCell::default();
+}
+
+/// Forgets that a thread is stopped before the delivery of a signal. Returns whether it was known.
+fn forget_signal_stop(thread: Pid) -> bool {
+    AT_SIGNAL.with_borrow_mut(|threads| threads.remove(&thread))
+}
+
 /// Whether a process can still report an event to this one.
 pub fn is_waitable(pid: Pid) -> bool {
     let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
@@ -96,10 +113,50 @@ pub fn is_waitable(pid: Pid) -> bool {
 /// # Errors
 /// The error of waitpid(2): `ECHILD` if there is nothing to wait for.
 pub fn wait(thread: Option<Pid>, flags: WaitPidFlag) -> nix::Result<Status> {
+    loop {
+        let Some((found, stop)) = next_event(thread, flags)? else { return Ok(Status::StillAlive) };
+        if let Some(signal) = stop
+            && AT_SIGNAL.with_borrow_mut(|threads| threads.insert(found))
+        {
+            return Ok(Status::Stopped(found, signal));
+        }
+        // A stop that was returned before hides the events of other threads: it is taken.
+        let status = taken(found, flags | WaitPidFlag::WNOHANG)?;
+        let is_known = stop.is_some_and(|signal| status == Status::Stopped(found, signal));
+        if !is_known && status != Status::StillAlive {
+            forget_signal_stop(found);
+            return Ok(status);
+        }
+    }
+}
+
+/// The next event of a thread, or of any thread, which stays with the kernel: the thread, and the signal if the thread is
+/// stopped before its delivery. `None` if there is none yet.
+fn next_event(
+    thread: Option<Pid>,
+    flags: WaitPidFlag,
+) -> nix::Result<Option<(Pid, Option<SignalNumber>)>> {
+    // SAFETY: the structure consists of integers and addresses only.
+    let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
+    let (kind, id) = thread.map_or((libc::P_ALL, 0), |thread| (libc::P_PID, thread.as_raw()));
+    let flags = flags.bits() | libc::WEXITED | libc::WNOWAIT;
+    // SAFETY: the kernel writes to a structure that outlives the call.
+    Errno::result(unsafe { libc::waitid(kind, id as u32, &raw mut info, flags) })?;
+    // SAFETY: `waitid` fills in these fields, or leaves them zero.
+    let (pid, status) = unsafe { (info.si_pid(), info.si_status()) };
+    let is_signal = info.si_code == libc::CLD_TRAPPED
+        && (1..=libc::SIGRTMAX()).contains(&status)
+        && status != libc::SIGTRAP;
+    let signal = is_signal.then_some(SignalNumber(status));
+    Ok((pid != 0).then_some((Pid::from_raw(pid), signal)))
+}
+
+/// Takes an event of a thread from the kernel.
+fn taken(thread: Pid, flags: WaitPidFlag) -> nix::Result<Status> {
     let mut status = 0;
-    let thread = thread.map_or(-1, Pid::as_raw);
     // SAFETY: the kernel writes to an integer that outlives the call.
-    let pid = Errno::result(unsafe { libc::waitpid(thread, &raw mut status, flags.bits()) })?;
+    let pid =
+        Errno::result(unsafe { libc::waitpid(thread.as_raw(), &raw mut status, flags.bits()) })?;
     Ok(meaning(Pid::from_raw(pid), status))
 }
 
@@ -286,8 +343,14 @@ pub(super) fn restart_thread(
     signal: Option<SignalNumber>,
 ) -> nix::Result<()> {
     let number = signal.map_or(0, |signal| signal.0);
+    // The thread may stop for another signal before this program goes on.
+    let was_at_signal = forget_signal_stop(thread);
     // SAFETY: these requests access no memory of this process.
-    Errno::result(unsafe { libc::ptrace(request, thread.as_raw(), 0, number) }).map(drop)
+    let result = Errno::result(unsafe { libc::ptrace(request, thread.as_raw(), 0, number) });
+    if was_at_signal && !matches!(result, Ok(_) | Err(Errno::ESRCH)) {
+        AT_SIGNAL.with_borrow_mut(|threads| threads.insert(thread));
+    }
+    result.map(drop)
 }
 
 /// Resumes a stopped thread; ignored if the thread has ended.
