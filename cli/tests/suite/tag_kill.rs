@@ -4,7 +4,7 @@
 mod workload;
 
 use std::io::Read;
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use hmtt_probe::control::controller;
@@ -15,6 +15,8 @@ use workload::Workload;
 use crate::tag::{build, calls, hmtt_tag};
 use crate::{scratch, skipped, wait_for};
 
+/// Counts what is wrong with the signals of fast timers.
+const TIMERS: &str = include_str!("monitor/timers.c");
 /// Number of kills for each kind of tagging and each program.
 const KILLS: u32 = 40;
 
@@ -110,4 +112,30 @@ fn a_program_continues_whenever_hmtt_tag_is_killed() {
         assert!(calls(&counts)["leaf"] > 0);
         workload.end();
     }
+}
+
+/// Threads are stopped before the delivery of signals when the controller is killed, and while it makes their process
+/// execute system calls with all signals blocked.
+#[test]
+fn signals_of_timers_arrive_in_order_whenever_hmtt_tag_is_killed() {
+    let Some(program) = build("tag-timers", TIMERS, &[]) else { return };
+    let mut command = Command::new(program);
+    let command = command.args(["8000", "100", "alone"]).stdout(Stdio::piped());
+    let mut program = command.spawn().unwrap();
+    let counts = scratch("tag-timers.json");
+    for number in 0.. {
+        if program.try_wait().unwrap().is_some() {
+            break;
+        }
+        let words = ["attach", "-i", "*", "--overwrite", "-o", counts.to_str().unwrap()];
+        let mut command = hmtt_tag(&words);
+        let command = command.arg(program.id().to_string()).stderr(Stdio::null());
+        let mut tag = command.spawn().unwrap();
+        std::thread::sleep(Duration::from_millis(number * 37 % 300));
+        tag.kill().unwrap();
+        tag.wait().unwrap();
+    }
+    let output = program.wait_with_output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.ends_with(": 0 masks, 0 orders, 0 calls, 0 causes, 0 counts\n"), "{text}");
 }

@@ -54,6 +54,12 @@ impl PatchedCode {
         self.areas.iter().chain(breakpoints).any(|area| area.contains(&address))
     }
 
+    /// Whether a signal handler that is called at an address sees the program as it is without tags. If frames of handlers
+    /// lead to restorers that were changed, an address of the program may be one where a tag is not to run again.
+    pub fn is_untouched(&self, address: RunAddr) -> bool {
+        !self.is_tag_memory(address) && !self.restorers.has_resumptions
+    }
+
     /// Whether an address is in code that tags share. In most of it threads block signals.
     fn is_shared_code(&self, address: RunAddr) -> bool {
         self.is_tag_memory(address)

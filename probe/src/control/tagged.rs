@@ -105,7 +105,9 @@ impl Tagged {
         &mut self,
         change: impl FnOnce(&mut Tags, &mut Stopped<'_>) -> Result<T, TagError>,
     ) -> Result<T, TagError> {
-        change(&mut self.tags, &mut self.process.stopped()?)
+        let mut stopped = self.process.stopped()?;
+        stopped.enter_handlers(|address| !self.tags.code.is_untouched(address))?;
+        change(&mut self.tags, &mut stopped)
     }
 
     /// Removes all tags and their memory. Returns the memory that remains.
@@ -120,6 +122,7 @@ impl Tagged {
                 // The program may have copied a jump to somewhere else: stubs stay.
                 return Ok(RemainingMemory::InUse);
             }
+            process.enter_handlers(|address| tags.code.is_tag_memory(address))?;
             tags.unmap_memory(process)
         })
     }

@@ -12,7 +12,7 @@ use nix::unistd::Pid;
 
 use super::seccomp;
 use super::wait::{Waited, restart_thread, wait_for_stop};
-use super::{Process, PtraceError, SignalNumber, Status};
+use super::{Process, PtraceError, SignalNumber, Status, StopState, Stopped};
 use crate::address::RunAddr;
 
 /// `si_code` of the stop after a written signal frame (Linux, `ptrace_notify`, `send_sigtrap`).
@@ -128,6 +128,60 @@ pub fn enter_handler(thread: Pid, signal: SignalNumber) -> Result<Delivery, Ptra
         }
         Waited::Status(status) => Delivery::OtherEvent(status),
     })
+}
+
+impl Stopped<'_> {
+    /// Delivers the pending signals of stopped threads that have handlers. The threads stop again before their handlers'
+    /// first instructions.
+    ///
+    /// Without this, a thread that makes an injected system call, for which all signals are blocked, would get its pending
+    /// signal later: the kernel queues it again, behind those that were sent meanwhile. A signal of a timer that is pending
+    /// there already would be dropped, with the count of its expirations (Linux, `ptrace_signal`, `legacy_queue`).
+    ///
+    /// Threads in memory that was added to the process are left alone (`is_added`): their handlers would see addresses of it.
+    ///
+    /// # Errors
+    /// [`PtraceError`] if the kernel refuses, or if the process has ended.
+    pub fn enter_handlers(
+        &mut self,
+        is_added: impl Fn(RunAddr) -> bool,
+    ) -> Result<(), PtraceError> {
+        let pending =
+            self.threads.iter().filter_map(|(thread, state)| Some((*thread, state.signal()?)));
+        // A trap may be one that this program has caused.
+        let pending: Vec<_> = pending.filter(|(_, signal)| *signal != Signal::SIGTRAP).collect();
+        for (thread, signal) in pending {
+            let is_caught = self.process.disposition(thread, signal) == Disposition::Caught;
+            if !is_caught || is_added(RunAddr(self.registers(thread)?.rip)) {
+                continue;
+            }
+            self.process.signal_frames.get_mut().forget_frames();
+            match enter_handler(thread, signal)? {
+                Delivery::Entered | Delivery::NotEntered => {
+                    self.process.threads.insert(thread, StopState::AtInstruction);
+                }
+                Delivery::OtherEvent(Status::Stopped(_, signal)) => {
+                    self.process.threads.insert(thread, StopState::PendingSignal(signal));
+                }
+                Delivery::OtherEvent(Status::Event(_, signal, libc::PTRACE_EVENT_STOP)) => {
+                    let state = match signal == Signal::SIGTRAP {
+                        true => StopState::AtInstruction,
+                        false => StopState::GroupStop,
+                    };
+                    self.process.threads.insert(thread, state);
+                }
+                Delivery::OtherEvent(status) => {
+                    self.process.threads.remove(&thread);
+                    self.process.queued_events.push(status);
+                }
+                Delivery::Ended => drop(self.process.threads.remove(&thread)),
+            }
+        }
+        match self.threads.is_empty() {
+            true => Err(PtraceError::Ended(self.pid)),
+            false => Ok(()),
+        }
+    }
 }
 
 /// The `si_code` of the pending signal of a thread: what has raised it (sigaction(2)).

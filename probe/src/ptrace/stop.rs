@@ -156,7 +156,8 @@ impl Process {
             seized.map_err(|error| PtraceError::refused(pid, error))?;
             let mut process = Process::from_traced(pid)?;
             process.threads.clear();
-            let stopped = process.stop().map(drop);
+            let stopped = process.stop();
+            let stopped = stopped.and_then(|mut stopped| stopped.enter_handlers(|_| false));
             tries += 1;
             match process.executed_thread() {
                 Some(thread) if tries < TRIES => {
@@ -179,7 +180,7 @@ impl Process {
             for child in std::mem::take(&mut process.forked) {
                 // The child is at its first stop soon, or has ended.
                 let _ = wait_for_stop(child.pid);
-                let _ = ptrace::detach(child.pid, None);
+                let _ = detach(child.pid, None);
             }
             process.detach()?;
             std::thread::sleep(PAUSE);

@@ -120,7 +120,9 @@ impl Tracer {
 
     /// Removes the shared memory, if a thread can make system calls. What cannot be removed stays, and is not used.
     fn unmap(&mut self) {
-        if let Ok(mut stopped) = self.process.stopped() {
+        if let Ok(mut stopped) = self.process.stopped()
+            && stopped.enter_handlers(|_| false).is_ok()
+        {
             self.mapped.unmap(&mut stopped);
         }
     }
