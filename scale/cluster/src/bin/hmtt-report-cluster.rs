@@ -12,7 +12,9 @@ use clap::Parser;
 use hmtt_cluster::{Address, Analysed, StateRow, analyse, plan};
 use hmtt_sql::EngineError;
 use hmtt_sql::command::{Ended, interruptible, report, report_as};
-use rustix::process::{Signal, set_parent_process_death_signal};
+use rustix::process::{
+    Pid, Signal, getpid, getppid, kill_process, set_parent_process_death_signal,
+};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -35,8 +37,9 @@ struct Arguments {
 }
 
 fn main() -> ExitCode {
+    let parent = getppid();
     report_as("hmtt report");
-    match run(Arguments::parse()) {
+    match run(Arguments::parse(), parent) {
         Ok(Ended::Done(())) => ExitCode::SUCCESS,
         Ok(Ended::Signal(number)) => ExitCode::from(EXIT_SIGNAL + number),
         Err(error) => {
@@ -46,12 +49,11 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(arguments: Arguments) -> Result<Ended<()>> {
-    // Without the program that reads the states, the cluster would analyse in vain.
-    set_parent_process_death_signal(Some(Signal::TERM))?;
+fn run(arguments: Arguments, parent: Option<Pid>) -> Result<Ended<()>> {
     let Arguments { cluster, sample, source } = arguments;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(interruptible(async {
+        end_with(parent)?;
         let plan = plan(&source).await.map_err(EngineError::from)?;
         let text = serde_json::to_vec(&plan)?;
         let mut output = io::stdout().lock();
@@ -63,6 +65,16 @@ fn run(arguments: Arguments) -> Result<Ended<()>> {
         done.map_err(EngineError::from)?;
         Ok(output.flush()?)
     }))
+}
+
+/// Has this process terminated when its parent ends. Without the program that reads the states, the cluster would analyse in
+/// vain. While handlers of signals are being installed, the runtime can lose a signal: so they are there before.
+fn end_with(parent: Option<Pid>) -> Result<()> {
+    set_parent_process_death_signal(Some(Signal::TERM))?;
+    if getppid() != parent {
+        kill_process(getpid(), Signal::TERM)?;
+    }
+    Ok(())
 }
 
 fn write(output: &mut impl Write, row: StateRow<'_>) -> io::Result<()> {
