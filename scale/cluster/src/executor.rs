@@ -1,15 +1,43 @@
 //! An executor of a cluster.
+//!
+//! ```text
+//! membership      joins the scheduler, sends it signs of life and statuses of tasks
+//! task_service    tasks of the scheduler -> tasks    their execution -> statuses
+//! results_folder  results that are not needed any more
+//! ```
+//!
+//! The services for tasks and for results are at one port.
+
+mod membership;
+mod results_folder;
+mod task_service;
+mod tasks;
 
 use std::io::Write;
-use std::net::TcpListener;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
 use ballista_core::registry::BallistaFunctionRegistry;
-use ballista_core::{ConfigProducer, RuntimeProducer};
-use ballista_executor::executor_process::{ExecutorProcessConfig, start_executor_process};
+use ballista_core::serde::protobuf::executor_resource::Resource;
+use ballista_core::serde::protobuf::{
+    ExecutorOperatingSystemSpecification, ExecutorRegistration, ExecutorResource,
+    ExecutorSpecification,
+};
+use ballista_core::serde::{BallistaCodec, BallistaLogicalExtensionCodec};
+use ballista_core::utils::{GrpcServerConfig, create_grpc_server};
+use ballista_core::{BALLISTA_PROTOCOL_VERSION, RuntimeProducer};
+use ballista_executor::executor::{Executor, TasksDrainedFuture};
+use ballista_executor::metrics::LoggingMetricsCollector;
+use ballista_executor::runtime_cache::{
+    DefaultSessionRuntimeCache, MemoryPoolPolicy, SessionRuntimeCache,
+};
+use datafusion::execution::memory_pool::FairSpillPool;
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
+use tokio::net::TcpListener;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::{Notify, mpsc};
+use tonic::transport::server::TcpIncoming;
 
 use crate::address::Address;
 use crate::codec::Codec;
@@ -18,19 +46,18 @@ use crate::locations::Locations;
 use crate::results_service;
 use crate::session;
 use crate::stores::Stores;
+use membership::Membership;
+use tasks::Tasks;
 
-/// Distance of the signs of life that an executor sends. The scheduler's timeout is three times as long.
-const HEARTBEAT_S: u64 = 2;
-/// Age at which results that no query has removed are deleted, and how often that is looked for.
-const RESULT_AGE_S: u64 = 24 * 3600;
-const CLEANUP_INTERVAL_S: u64 = 600;
+/// Queries whose open stores and footers of files are kept for their next tasks.
+const SESSIONS: usize = 16;
 
 /// Settings of an executor.
 #[derive(Clone, Debug)]
 pub struct ExecutorOptions {
     /// Address of the scheduler.
     pub scheduler: Address,
-    /// Address at which results are read. Tasks come to the next port. Port 0: any two ports.
+    /// Address to which tasks come, and at which results are read. Port 0: any.
     pub listen: Address,
     /// Host by which others reach this executor; `None`: that from which it connects to the scheduler.
     pub advertise: Option<String>,
@@ -47,9 +74,15 @@ pub struct ExecutorOptions {
 /// Runs an executor until it is interrupted or terminated. Prints the address at which it listens.
 ///
 /// # Errors
-/// An address, the folder or a URL of an object store cannot be used.
+/// An address, the folder or a URL of an object store cannot be used, or the scheduler does not accept the executor or is lost.
 pub async fn run_executor(options: ExecutorOptions) -> Result<()> {
+    let mut signals = Signals::new()?;
     let locations = Arc::new(Locations::new(&options.data)?);
+    let address = options.listen.to_string();
+    let listener = TcpListener::bind(&address).await;
+    let listener = listener.with_context(|| format!("{address}: cannot listen"))?;
+    let port = listener.local_addr()?.port();
+    let bound = Address { port, ..options.listen.clone() };
     // Removed when this function ends.
     let folder =
         tempfile::Builder::new().prefix("hmtt-sql-executor-").tempdir_in(&options.temporary);
@@ -58,65 +91,116 @@ pub async fn run_executor(options: ExecutorOptions) -> Result<()> {
     let Some(work_dir) = folder.path().to_str() else {
         bail!("{}: not UTF-8", folder.path().display());
     };
-    let (port, task_port) = ports(&options.listen)?;
-    let config_producer: ConfigProducer = Arc::new(session::config);
+    let engine = Arc::new(CheckedEngine::new(locations.clone()));
+    let executor = Arc::new(executor(&options, bound.port, work_dir, locations, engine.clone())?);
+    let registration = executor.metadata.clone();
+    let membership = Membership::new(options.scheduler.clone(), registration)?;
+    let (statuses, ended) = mpsc::unbounded_channel();
+    tokio::spawn(membership.clone().send_statuses(ended));
+    tokio::spawn(results_folder::remove_old(work_dir.to_owned()));
+    let logical = Arc::new(BallistaLogicalExtensionCodec::default());
+    let codec = BallistaCodec::new(logical, Arc::new(Codec::default()));
+    let tasks = Tasks::new(executor.clone(), engine, codec, statuses)?;
+    let stop = Arc::new(Notify::new());
+    let settings = GrpcServerConfig::default();
+    let server = create_grpc_server(&settings)
+        .add_service(results_service::service(work_dir))
+        .add_service(task_service::service(executor.clone(), tasks, stop.clone()))
+        .serve_with_incoming(TcpIncoming::from(listener).with_nodelay(Some(true)));
+    // The scheduler connects to it before it accepts the executor.
+    let server = tokio::spawn(server);
+    writeln!(std::io::stdout(), "listening on {bound}, tasks of {}", options.scheduler)?;
+    let work = async {
+        membership.join().await?;
+        membership.send_signs_of_life().await
+    };
+    tokio::select! {
+        lost = work => return lost,
+        failed = server => return Ok(failed??),
+        () = stop.notified() => return Ok(()),
+        () = signals.next() => {}
+    }
+    membership.leave().await;
+    tokio::select! {
+        () = TasksDrainedFuture(executor) => {}
+        () = signals.next() => {}
+    }
+    Ok(())
+}
+
+/// Requests of the user to end.
+struct Signals {
+    interrupt: Signal,
+    terminate: Signal,
+}
+
+impl Signals {
+    fn new() -> Result<Self> {
+        let [interrupt, terminate] = [SignalKind::interrupt(), SignalKind::terminate()].map(signal);
+        Ok(Signals { interrupt: interrupt?, terminate: terminate? })
+    }
+
+    async fn next(&mut self) {
+        tokio::select! {
+            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
+        }
+    }
+}
+
+/// What Ballista needs for tasks. `engine`: is used by `tasks`, and given because Ballista requires one.
+fn executor(
+    options: &ExecutorOptions,
+    port: u16,
+    work_dir: &str,
+    locations: Arc<Locations>,
+    engine: Arc<CheckedEngine>,
+) -> Result<Executor> {
     let functions = session::state(session::config())?;
     let temporary = work_dir.to_owned();
-    let stores = Arc::new(Stores::new(locations.clone()));
-    let runtime_producer: RuntimeProducer = Arc::new(move |_| {
+    let stores = Arc::new(Stores::new(locations));
+    let runtimes: RuntimeProducer = Arc::new(move |_| {
         RuntimeEnvBuilder::new()
             .with_temp_file_path(&temporary)
             .with_object_store_registry(stores.clone())
             .build_arc()
     });
-    let most_bytes = session::MOST_MESSAGE_BYTES as u32;
-    let config = ExecutorProcessConfig {
-        bind_host: options.listen.host.clone(),
-        external_host: options.advertise,
-        port,
-        grpc_port: task_port,
-        scheduler_host: options.scheduler.host.clone(),
-        scheduler_port: options.scheduler.port,
-        // Any number but 0: the executor waits for the scheduler.
-        scheduler_connect_timeout_seconds: 1,
-        vcores: options.tasks,
-        work_dir: Some(work_dir.into()),
-        job_data_ttl_seconds: RESULT_AGE_S,
-        job_data_clean_up_interval_seconds: CLEANUP_INTERVAL_S,
-        grpc_max_decoding_message_size: most_bytes,
-        grpc_max_encoding_message_size: most_bytes,
-        executor_heartbeat_interval_seconds: HEARTBEAT_S,
-        memory_pool_size: Some(options.memory_bytes),
-        override_function_registry: Some(Arc::new(BallistaFunctionRegistry::from(&functions))),
-        override_runtime_producer: Some(runtime_producer),
-        override_config_producer: Some(config_producer),
-        override_physical_codec: Some(Arc::new(Codec::default())),
-        override_arrow_flight_service: Some(Arc::new(results_service::provider())),
-        override_execution_engine: Some(Arc::new(CheckedEngine::new(locations))),
-        override_create_grpc_client_endpoint: Some(session::endpoint_of(options.scheduler.url())),
-        ..ExecutorProcessConfig::default()
-    };
-    let bound = Address { port, ..options.listen };
-    let scheduler = options.scheduler;
-    writeln!(std::io::stdout(), "listening on {bound}, tasks of {scheduler} at port {task_port}")?;
-    Ok(start_executor_process(Arc::new(config)).await?)
+    let executor = Executor::new(
+        registration(options, port),
+        work_dir,
+        runtimes.clone(),
+        Arc::new(session::config),
+        Arc::new(BallistaFunctionRegistry::from(&functions)),
+        Arc::new(LoggingMetricsCollector::default()),
+        options.tasks,
+        engine,
+    );
+    Ok(executor.with_session_runtime_cache(Some(with_memory(options, runtimes))))
 }
 
-/// The ports for results and for tasks.
-fn ports(listen: &Address) -> Result<(u16, u16)> {
-    let bind = |port: u16| {
-        let address = Address { port, ..listen.clone() }.to_string();
-        TcpListener::bind(&address).with_context(|| format!("{address}: cannot listen"))
-    };
-    if listen.port != 0 {
-        let Some(next) = listen.port.checked_add(1) else {
-            bail!("{listen}: the next port, for tasks, is too large");
-        };
-        // Known at once, with the address, if another process has them.
-        bind(listen.port)?;
-        bind(next)?;
-        return Ok((listen.port, next));
+/// Runtimes of tasks. Each has its part of the executor's memory.
+fn with_memory(
+    options: &ExecutorOptions,
+    runtimes: RuntimeProducer,
+) -> Arc<dyn SessionRuntimeCache> {
+    let bytes = options.memory_bytes as usize / options.tasks;
+    let pools: MemoryPoolPolicy = Arc::new(move |runtime, _, threads| {
+        let pool = FairSpillPool::new(bytes.saturating_mul(threads.max(1) as usize));
+        RuntimeEnvBuilder::from_runtime_env(&runtime).with_memory_pool(Arc::new(pool)).build_arc()
+    });
+    Arc::new(DefaultSessionRuntimeCache::new(runtimes, pools, SESSIONS))
+}
+
+/// What the scheduler gets to know of the executor. Without a host it uses the address from which the executor connects.
+fn registration(options: &ExecutorOptions, port: u16) -> ExecutorRegistration {
+    let tasks = ExecutorResource { resource: Some(Resource::Vcores(options.tasks as u32)) };
+    ExecutorRegistration {
+        id: ballista_core::ids::new_instance_id(),
+        host: options.advertise.clone(),
+        port: port.into(),
+        grpc_port: port.into(),
+        specification: Some(ExecutorSpecification { resources: vec![tasks] }),
+        os_info: Some(ExecutorOperatingSystemSpecification::default()),
+        ballista_protocol_version: BALLISTA_PROTOCOL_VERSION,
     }
-    let (results, tasks) = (bind(0)?, bind(0)?);
-    Ok((results.local_addr()?.port(), tasks.local_addr()?.port()))
 }

@@ -8,7 +8,7 @@
 //!            plan_message      the scheduler accepts plans of queries of data sets
 //!            scheduler         divides plans into tasks, notices executors that are lost
 //!            slots             the executors, how many tasks each can get, jobs that fail when one is lost
-//!            executor          executes tasks
+//!            executor          joins the scheduler, executes tasks
 //!            engine            checks each task before its execution: plan_check the operators, locations the paths
 //!            results_service   others read results of its tasks
 //!            connections       those to other executors, whose results it reads

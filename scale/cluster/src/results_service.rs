@@ -9,11 +9,8 @@ use arrow_flight::{
     HandshakeRequest, HandshakeResponse, PollInfo, PutResult, SchemaResult, Ticket,
 };
 use async_trait::async_trait;
-use ballista_core::error::BallistaError;
 use ballista_core::serde::decode_protobuf;
 use ballista_core::serde::scheduler::Action as Fetch;
-use ballista_core::utils::create_grpc_server;
-use ballista_executor::ArrowFlightServerProvider;
 use ballista_executor::flight_service::BallistaFlightService;
 use futures::stream::BoxStream;
 use tonic::{Request, Response, Status, Streaming};
@@ -21,19 +18,12 @@ use tonic::{Request, Response, Status, Streaming};
 use crate::plan_check::check_job;
 use crate::session::MOST_MESSAGE_BYTES;
 
-/// Starts the service.
-pub fn provider() -> Box<ArrowFlightServerProvider> {
-    Box::new(|work_dir, address, mut shutdown, config| {
-        let service = ResultsService { results: BallistaFlightService::new(work_dir) };
-        let service = FlightServiceServer::new(service)
-            .max_decoding_message_size(MOST_MESSAGE_BYTES)
-            .max_encoding_message_size(MOST_MESSAGE_BYTES);
-        tokio::spawn(async move {
-            let server = create_grpc_server(&config).add_service(service);
-            let ended = server.serve_with_shutdown(address, shutdown.recv()).await;
-            ended.map_err(BallistaError::TonicError)
-        })
-    })
+/// The service for the results in a folder.
+pub fn service(folder: &str) -> FlightServiceServer<impl FlightService> {
+    let service = ResultsService { results: BallistaFlightService::new(folder.to_owned()) };
+    FlightServiceServer::new(service)
+        .max_decoding_message_size(MOST_MESSAGE_BYTES)
+        .max_encoding_message_size(MOST_MESSAGE_BYTES)
 }
 
 /// Ballista's service, for requests that are accepted.

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 
 /// Stack of a thread that decodes and evaluates expressions, which may nest.
-const STACK_BYTES: usize = 1 << 26;
+pub const STACK_BYTES: usize = 1 << 26;
 /// What is logged, unless `RUST_LOG` states it. Not that metrics of a stage cannot be shown beside its plan, nor that a
 /// task uses the disk.
 const LOGGED: &str =

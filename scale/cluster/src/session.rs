@@ -1,6 +1,5 @@
 //! Settings that client, scheduler and executors have in common.
 
-use std::error::Error;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,12 +8,12 @@ use ballista_core::extension::{
     ballista_window_functions,
 };
 use ballista_core::optimizer::with_ballista_optimizer_rules;
-use datafusion::common::Result;
 use datafusion::common::config::ExecutionOptions;
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
 use datafusion::prelude::{SessionConfig, SessionContext};
 use tonic::transport::Endpoint;
+use tonic::{Code, Status};
 
 use crate::stores::EmptyStores;
 
@@ -36,7 +35,8 @@ pub fn client_session(mut session: SessionStateBuilder, tasks: u16) -> SessionSt
     own.batch_size = usual.batch_size;
     own.sort_spill_reservation_bytes = usual.sort_spill_reservation_bytes;
     // As in the embedded engine. A merge of sorted rows takes time in proportion to the square of the rows of a hot page.
-    let config = with_endpoint(config.upgrade_for_ballista())
+    let config = config
+        .upgrade_for_ballista()
         .set_bool("datafusion.optimizer.prefer_hash_join", true)
         .with_ballista_grpc_client_max_message_size(MOST_MESSAGE_BYTES);
     let rules = with_ballista_optimizer_rules(&datafusion::optimizer::Optimizer::default().rules);
@@ -45,16 +45,13 @@ pub fn client_session(mut session: SessionStateBuilder, tasks: u16) -> SessionSt
 
 /// Settings of scheduler and executors, before those of the query.
 pub fn config() -> SessionConfig {
-    let config = SessionConfig::new_with_ballista();
-    with_endpoint(config).with_ballista_grpc_client_max_message_size(MOST_MESSAGE_BYTES)
-}
-
-fn with_endpoint(config: SessionConfig) -> SessionConfig {
-    config.with_ballista_override_create_grpc_client_endpoint(endpoint_settings())
+    SessionConfig::new_with_ballista()
+        .with_ballista_override_create_grpc_client_endpoint(endpoint_settings())
+        .with_ballista_grpc_client_max_message_size(MOST_MESSAGE_BYTES)
 }
 
 /// A session that decodes plans, with all functions.
-pub fn state(config: SessionConfig) -> Result<SessionState> {
+pub fn state(config: SessionConfig) -> datafusion::common::Result<SessionState> {
     let stores = Arc::new(EmptyStores::default());
     let runtime = RuntimeEnvBuilder::new().with_object_store_registry(stores);
     let state = SessionStateBuilder::new()
@@ -70,15 +67,9 @@ pub fn state(config: SessionConfig) -> Result<SessionState> {
     Ok(context.state())
 }
 
-/// What is set for each connection.
+/// What is set for each connection that Ballista makes.
 pub fn endpoint_settings() -> EndpointOverrideFn {
-    Arc::new(|endpoint| Ok::<_, Box<dyn Error + Send + Sync>>(watched(endpoint)))
-}
-
-/// What is set for each connection of an executor to the scheduler. A task states where its status is sent: whatever it
-/// states, that is the executor's own scheduler.
-pub fn endpoint_of(scheduler: String) -> EndpointOverrideFn {
-    Arc::new(move |_| Ok(watched(Endpoint::new(scheduler.clone())?)))
+    Arc::new(|endpoint| Ok(watched(endpoint)))
 }
 
 /// An endpoint that notices when the other side is gone.
@@ -89,4 +80,12 @@ pub fn watched(endpoint: Endpoint) -> Endpoint {
         .keep_alive_timeout(KEEP_ALIVE_ANSWER)
         .keep_alive_while_idle(true)
         .tcp_nodelay(true)
+}
+
+/// Whether a status states that the other side cannot be reached, or was lost.
+pub fn is_of_connection(status: &Status) -> bool {
+    matches!(
+        status.code(),
+        Code::Unavailable | Code::Unknown | Code::Cancelled | Code::DeadlineExceeded
+    )
 }

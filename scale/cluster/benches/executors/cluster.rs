@@ -73,7 +73,10 @@ impl Cluster {
                 program.arg("--data").arg(data);
             }
             // At the end the scheduler can be gone first.
-            program.env("RUST_LOG", "warn,ballista_executor::executor_process=off,ballista_core::execution_plans::sort_shuffle=off");
+            program.env(
+                "RUST_LOG",
+                "warn,hmtt_cluster::executor=off,ballista_core::execution_plans::sort_shuffle=off",
+            );
             cluster.listen(program)?;
         }
         wait_for_executors(&log, executors)?;

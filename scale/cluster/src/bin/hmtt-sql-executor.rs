@@ -21,7 +21,7 @@ struct Arguments {
     /// Address of the scheduler
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:50050")]
     scheduler: Address,
-    /// Address at which results are read; tasks come to the next port
+    /// Address to which tasks come, and at which results are read
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:50051")]
     listen: Address,
     /// Host by which others reach this executor; by default that from which it connects to the scheduler

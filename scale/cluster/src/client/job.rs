@@ -13,12 +13,12 @@ use ballista_core::serde::protobuf::{
 use ballista_core::version::{check_compatibility, insert_version_header, version_from_metadata};
 use datafusion::common::DataFusionError;
 use datafusion::execution::TaskContext;
+use tonic::Status;
 use tonic::transport::{Channel, Endpoint};
-use tonic::{Code, Status};
 
 use super::failure::{ClusterError, execution, is_loss, of_message};
 use crate::address::Address;
-use crate::session::{MOST_MESSAGE_BYTES, watched};
+use crate::session::{MOST_MESSAGE_BYTES, is_of_connection, watched};
 
 /// Where a part of a result is.
 pub type Location = PartitionLocation;
@@ -194,11 +194,7 @@ impl Scheduler {
 
     /// Whether the scheduler is lost, or rejects a request.
     fn error(&self, status: &Status) -> JobError {
-        let is_of_connection = matches!(
-            status.code(),
-            Code::Unavailable | Code::Unknown | Code::Cancelled | Code::DeadlineExceeded
-        );
-        if is_of_connection {
+        if is_of_connection(status) {
             return JobError::Lost(causes(status));
         }
         self.rejected(status.message().into())

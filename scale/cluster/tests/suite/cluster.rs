@@ -21,8 +21,6 @@ pub struct Program {
     child: Child,
     /// Where it listens.
     pub address: String,
-    /// Where an executor gets tasks; of a scheduler empty.
-    pub task_address: String,
 }
 
 impl Drop for Program {
@@ -45,15 +43,10 @@ impl Program {
         let mut child = command.spawn().unwrap();
         let output = child.stdout.take().unwrap();
         // Ended before the first assertion can fail.
-        let mut started = Program { child, address: String::new(), task_address: String::new() };
+        let mut started = Program { child, address: String::new() };
         let line = first_line(output);
         let rest = line.strip_prefix("listening on ").unwrap_or_else(|| panic!("{line:?}"));
         started.address = rest.split([',', '\n']).next().unwrap().to_owned();
-        if let (Some((_, port)), Some((host, _))) =
-            (rest.trim_end().split_once(" at port "), started.address.rsplit_once(':'))
-        {
-            started.task_address = format!("{host}:{port}");
-        }
         started
     }
 
@@ -219,7 +212,8 @@ impl Cluster {
 
     /// A cluster without executors.
     pub fn of(scheduler: Program) -> Cluster {
-        Cluster { scheduler, executors: Vec::new(), temporary: tempfile::tempdir().unwrap() }
+        let temporary = tempfile::tempdir().unwrap();
+        Cluster { scheduler, executors: Vec::new(), temporary }
     }
 
     /// Waits until an executor has got a task of a stage; its place in `executors`. For [`Cluster::of_single_tasks`].

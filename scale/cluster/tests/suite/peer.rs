@@ -115,7 +115,7 @@ pub async fn submit_plan(cluster: &Cluster, plan: &PhysicalPlanNode) -> String {
 
 /// Sends a task to the executor of a cluster, which does not ask the scheduler about it.
 pub async fn launch(cluster: &Cluster, job: &str, plan: &PhysicalPlanNode) {
-    let address = format!("http://{}", cluster.executors[0].task_address);
+    let address = format!("http://{}", cluster.executors[0].address);
     let channel = Endpoint::new(address).unwrap().connect().await.unwrap();
     let task_ids = vec![TaskId { global_output_partition_ids: vec![0], ..TaskId::default() }];
     let task = MultiTaskDefinition {

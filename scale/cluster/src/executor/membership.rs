@@ -1,0 +1,129 @@
+//! Keeps an executor in its cluster: it joins, sends signs of life and statuses of tasks, and leaves.
+
+use std::time::Duration;
+
+use anyhow::{Result, bail};
+use ballista_core::serde::protobuf::scheduler_grpc_client::SchedulerGrpcClient;
+use ballista_core::serde::protobuf::{
+    ExecutorRegistration, ExecutorStatus, ExecutorStoppedParams, HeartBeatParams,
+    RegisterExecutorParams, TaskStatus, UpdateTaskStatusParams, executor_status,
+};
+use tokio::sync::mpsc::UnboundedReceiver;
+use tonic::transport::{Channel, Endpoint};
+
+use crate::address::Address;
+use crate::session::{MOST_MESSAGE_BYTES, is_of_connection, watched};
+
+/// Distance of the signs of life that an executor sends. The scheduler's timeout is three times as long.
+const HEARTBEAT: Duration = Duration::from_secs(2);
+/// An executor ends after so many signs of life that the scheduler has not got.
+const MOST_FAILURES: usize = 5;
+/// How often the scheduler is looked for.
+const RETRY: Duration = Duration::from_millis(500);
+/// Most statuses in a message.
+const MOST_STATUSES: usize = 1000;
+
+/// An executor of a cluster, as its scheduler knows it. Clones are the same executor.
+#[derive(Clone)]
+pub struct Membership {
+    address: Address,
+    scheduler: SchedulerGrpcClient<Channel>,
+    registration: ExecutorRegistration,
+}
+
+impl Membership {
+    /// An executor that has not joined. Whatever a task says, its status is sent to this scheduler.
+    ///
+    /// # Errors
+    /// The address is none.
+    pub fn new(address: Address, registration: ExecutorRegistration) -> Result<Self> {
+        let channel = watched(Endpoint::new(address.url())?).connect_lazy();
+        let scheduler = SchedulerGrpcClient::new(channel)
+            .max_encoding_message_size(MOST_MESSAGE_BYTES)
+            .max_decoding_message_size(MOST_MESSAGE_BYTES);
+        Ok(Membership { address, scheduler, registration })
+    }
+
+    /// Joins, as soon as there is a scheduler.
+    ///
+    /// # Errors
+    /// The scheduler does not accept the executor.
+    pub async fn join(&self) -> Result<()> {
+        let mut scheduler = self.scheduler.clone();
+        loop {
+            let metadata = Some(self.registration.clone());
+            match scheduler.register_executor(RegisterExecutorParams { metadata }).await {
+                Ok(answer) if answer.get_ref().success => return Ok(()),
+                Ok(_) => bail!("{}: the scheduler does not accept this executor", self.address),
+                Err(status) if is_of_connection(&status) => {
+                    log::warn!("{}: waiting for the scheduler: {status}", self.address);
+                    tokio::time::sleep(RETRY).await;
+                }
+                Err(status) => bail!(
+                    "{}: the scheduler does not accept this executor: {}",
+                    self.address,
+                    status.message()
+                ),
+            }
+        }
+    }
+
+    /// Sends signs of life. A scheduler that was restarted so learns of the executor.
+    ///
+    /// # Errors
+    /// Several one after the other have failed.
+    pub async fn send_signs_of_life(&self) -> Result<()> {
+        let mut failures = 0;
+        while failures < MOST_FAILURES {
+            match self.send(executor_status::Status::Active(String::new())).await {
+                Ok(()) => failures = 0,
+                Err(status) => {
+                    failures += 1;
+                    log::warn!("{}: the scheduler gets no sign of life: {status}", self.address);
+                }
+            }
+            tokio::time::sleep(HEARTBEAT).await;
+        }
+        bail!("{}: the scheduler is lost", self.address)
+    }
+
+    async fn send(&self, status: executor_status::Status) -> Result<(), tonic::Status> {
+        let sign = HeartBeatParams {
+            executor_id: self.registration.id.clone(),
+            metrics: Vec::new(),
+            status: Some(ExecutorStatus { status: Some(status) }),
+            metadata: Some(self.registration.clone()),
+        };
+        self.scheduler.clone().heart_beat_from_executor(sign).await.map(drop)
+    }
+
+    /// Sends statuses of tasks, those that have ended meanwhile together. Does not end before all senders are dropped.
+    pub async fn send_statuses(self, mut statuses: UnboundedReceiver<TaskStatus>) {
+        let (mut scheduler, mut ended) = (self.scheduler, Vec::new());
+        while statuses.recv_many(&mut ended, MOST_STATUSES).await > 0 {
+            let update = UpdateTaskStatusParams {
+                executor_id: self.registration.id.clone(),
+                task_status: std::mem::take(&mut ended),
+            };
+            if let Err(status) = scheduler.update_task_status(update).await {
+                log::error!("{}: the scheduler gets no statuses of tasks: {status}", self.address);
+            }
+        }
+    }
+
+    /// Gets no more tasks. The scheduler does not use the executor any longer.
+    pub async fn leave(&self) {
+        let left = self.send(executor_status::Status::Terminating(String::new())).await;
+        let stopped = ExecutorStoppedParams {
+            executor_id: self.registration.id.clone(),
+            reason: "it was interrupted".into(),
+        };
+        let stopped = self.scheduler.clone().executor_stopped(stopped).await;
+        if let Err(status) = left.and(stopped.map(drop)) {
+            log::error!(
+                "{}: the scheduler does not know that this executor ends: {status}",
+                self.address
+            );
+        }
+    }
+}
