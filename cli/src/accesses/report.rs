@@ -30,6 +30,8 @@ use serde_json::{Value, json};
 
 use self::all_memories::MOST_MEMORIES;
 use self::chart::Parts;
+#[cfg(feature = "dataset")]
+use self::cluster::Cluster;
 use self::compare::{Side, differences};
 use self::found::Found;
 use self::groups::OwnGroups;
@@ -77,6 +79,10 @@ pub struct Arguments {
     #[cfg(feature = "dataset")]
     #[arg(long, value_name = "HOST:PORT", conflicts_with_all = ["pagemap", "by", "compare"])]
     cluster: Option<String>,
+    /// File with the secret of the cluster; by default the environment variable HMTT_CLUSTER_SECRET has it
+    #[cfg(feature = "dataset")]
+    #[arg(long, value_name = "FILE", requires = "cluster")]
+    secret_file: Option<PathBuf>,
 }
 
 const SLICES: &str = "source,slice,reads,writes,access_bytes,unsized_accesses,pages,new_pages,\
@@ -145,7 +151,8 @@ impl Arguments {
     fn found(&self) -> Result<(Found, Files, Option<OwnGroups>)> {
         #[cfg(feature = "dataset")]
         if let Some(scheduler) = &self.cluster {
-            let (found, files) = cluster::read(scheduler, &self.options.files, self.sample)?;
+            let access = Cluster { scheduler, secret_file: self.secret_file.as_deref() };
+            let (found, files) = cluster::read(access, &self.options.files, self.sample)?;
             return Ok((found, files, None));
         }
         let by = self.split.by()?;

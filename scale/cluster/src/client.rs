@@ -13,9 +13,9 @@ use hmtt_sql::command::QueryEngine;
 use hmtt_sql::{Engine, EngineError, EngineOptions, Query, Shared, Sources};
 
 pub use failure::ClusterError;
+pub use job::SchedulerAccess;
 pub use states::{StateRow, analyse};
 
-use crate::address::Address;
 use crate::codec::write_plan;
 use crate::external::external;
 use crate::leaves::{Place, place_of, with_restricted_leaves};
@@ -29,7 +29,7 @@ const DAMAGE_ADVICE: &str =
 /// An engine whose queries a cluster executes.
 pub struct ClusterEngine {
     engine: Engine,
-    scheduler: Address,
+    scheduler: SchedulerAccess,
 }
 
 impl ClusterEngine {
@@ -40,7 +40,7 @@ impl ClusterEngine {
     pub fn new(
         sources: Sources,
         options: EngineOptions,
-        scheduler: Address,
+        scheduler: SchedulerAccess,
         tasks: u16,
     ) -> Result<Self, EngineError> {
         if let Some(capture) = sources.captures().next() {

@@ -6,7 +6,7 @@
 //! results_folder  results that are not needed any more
 //! ```
 //!
-//! The services for tasks and for results are at one port.
+//! The services for tasks and for results are at one port, and each call is checked before it is decoded.
 
 mod membership;
 mod results_folder;
@@ -14,10 +14,10 @@ mod task_service;
 mod tasks;
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, ensure};
 use ballista_core::registry::BallistaFunctionRegistry;
 use ballista_core::serde::protobuf::executor_resource::Resource;
 use ballista_core::serde::protobuf::{
@@ -34,16 +34,22 @@ use ballista_executor::runtime_cache::{
 };
 use datafusion::execution::memory_pool::FairSpillPool;
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
+use tempfile::TempDir;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{Notify, mpsc};
+use tokio::task::JoinHandle;
+use tonic::service::InterceptorLayer;
 use tonic::transport::server::TcpIncoming;
 
 use crate::address::Address;
+use crate::authentication::Authentication;
 use crate::codec::Codec;
 use crate::engine::CheckedEngine;
+use crate::listen::listen;
 use crate::locations::Locations;
 use crate::results_service;
+use crate::secret::Secret;
 use crate::session;
 use crate::stores::Stores;
 use membership::Membership;
@@ -69,32 +75,27 @@ pub struct ExecutorOptions {
     pub temporary: PathBuf,
     /// Folders and URLs of object stores below which are the data sets that are read. Nothing else is.
     pub data: Vec<String>,
+    /// The secret of the cluster. Without it only loopback is possible.
+    pub secret: Option<Secret>,
 }
 
 /// Runs an executor until it is interrupted or terminated. Prints the address at which it listens.
 ///
 /// # Errors
-/// An address, the folder or a URL of an object store cannot be used, or the scheduler does not accept the executor or is lost.
+/// An address, the folder or a URL of an object store cannot be used, an address needs a secret, or the scheduler does not
+/// accept the executor or is lost.
 pub async fn run_executor(options: ExecutorOptions) -> Result<()> {
     let mut signals = Signals::new()?;
     let locations = Arc::new(Locations::new(&options.data)?);
-    let address = options.listen.to_string();
-    let listener = TcpListener::bind(&address).await;
-    let listener = listener.with_context(|| format!("{address}: cannot listen"))?;
-    let port = listener.local_addr()?.port();
-    let bound = Address { port, ..options.listen.clone() };
+    let secret = options.secret;
+    let (listener, bound) = listen(options.listen.clone(), secret).await?;
     // Removed when this function ends.
-    let folder =
-        tempfile::Builder::new().prefix("hmtt-sql-executor-").tempdir_in(&options.temporary);
-    let folder =
-        folder.with_context(|| format!("{}: cannot write", options.temporary.display()))?;
-    let Some(work_dir) = folder.path().to_str() else {
-        bail!("{}: not UTF-8", folder.path().display());
-    };
+    let folder = work_folder(&options.temporary)?;
+    let work_dir = folder.path().to_str().context("a path that is UTF-8")?;
     let engine = Arc::new(CheckedEngine::new(locations.clone()));
     let executor = Arc::new(executor(&options, bound.port, work_dir, locations, engine.clone())?);
     let registration = executor.metadata.clone();
-    let membership = Membership::new(options.scheduler.clone(), registration)?;
+    let membership = Membership::new(options.scheduler.clone(), secret, registration)?;
     let (statuses, ended) = mpsc::unbounded_channel();
     tokio::spawn(membership.clone().send_statuses(ended));
     tokio::spawn(results_folder::remove_old(work_dir.to_owned()));
@@ -102,13 +103,8 @@ pub async fn run_executor(options: ExecutorOptions) -> Result<()> {
     let codec = BallistaCodec::new(logical, Arc::new(Codec::default()));
     let tasks = Tasks::new(executor.clone(), engine, codec, statuses)?;
     let stop = Arc::new(Notify::new());
-    let settings = GrpcServerConfig::default();
-    let server = create_grpc_server(&settings)
-        .add_service(results_service::service(work_dir))
-        .add_service(task_service::service(executor.clone(), tasks, stop.clone()))
-        .serve_with_incoming(TcpIncoming::from(listener).with_nodelay(Some(true)));
     // The scheduler connects to it before it accepts the executor.
-    let server = tokio::spawn(server);
+    let server = serve(listener, secret, executor.clone(), tasks, stop.clone());
     writeln!(std::io::stdout(), "listening on {bound}, tasks of {}", options.scheduler)?;
     let work = async {
         membership.join().await?;
@@ -126,6 +122,30 @@ pub async fn run_executor(options: ExecutorOptions) -> Result<()> {
         () = signals.next() => {}
     }
     Ok(())
+}
+
+/// Makes a folder of intermediate results in a folder.
+fn work_folder(parent: &Path) -> Result<TempDir> {
+    let folder = tempfile::Builder::new().prefix("hmtt-sql-executor-").tempdir_in(parent);
+    let folder = folder.with_context(|| format!("{}: cannot write", parent.display()))?;
+    ensure!(folder.path().to_str().is_some(), "{}: not UTF-8", folder.path().display());
+    Ok(folder)
+}
+
+/// Serves tasks and results to callers that have the secret.
+fn serve(
+    listener: TcpListener,
+    secret: Option<Secret>,
+    executor: Arc<Executor>,
+    tasks: Tasks,
+    stop: Arc<Notify>,
+) -> JoinHandle<Result<(), tonic::transport::Error>> {
+    let server = create_grpc_server(&GrpcServerConfig::default())
+        .layer(InterceptorLayer::new(Authentication::new(secret)))
+        .add_service(results_service::service(executor.work_dir()))
+        .add_service(task_service::service(executor, tasks, stop))
+        .serve_with_incoming(TcpIncoming::from(listener).with_nodelay(Some(true)));
+    tokio::spawn(server)
 }
 
 /// Requests of the user to end.
@@ -156,7 +176,8 @@ fn executor(
     locations: Arc<Locations>,
     engine: Arc<CheckedEngine>,
 ) -> Result<Executor> {
-    let functions = session::state(session::config())?;
+    let secret = options.secret;
+    let functions = session::state(session::config(secret))?;
     let temporary = work_dir.to_owned();
     let stores = Arc::new(Stores::new(locations));
     let runtimes: RuntimeProducer = Arc::new(move |_| {
@@ -169,7 +190,7 @@ fn executor(
         registration(options, port),
         work_dir,
         runtimes.clone(),
-        Arc::new(session::config),
+        Arc::new(move || session::config(secret)),
         Arc::new(BallistaFunctionRegistry::from(&functions)),
         Arc::new(LoggingMetricsCollector::default()),
         options.tasks,

@@ -15,6 +15,8 @@
 //!            stores            the files and objects that it reads, within its locations
 //! ```
 //!
+//! Scheduler and executors listen by `listen`, and have `authentication` check each call; `secret` is what callers must have.
+//!
 //! `hmtt report --cluster` sends pieces of data sets in place of queries:
 //!
 //! ```text
@@ -26,14 +28,15 @@
 //! Ballista executes the plans. `docs/scale.md` describes how a cluster is started, and what is promised when parts of it fail.
 //!
 //! Invariants: only scans of Parquet files, and rows that name pieces, are sent, because tasks of other scans would read all rows
-//! each. A query is sent again only while no row of it has been returned. Any process that reaches the ports can send plans.
-//! Nothing of a plan is executed before all of its operators and paths are accepted. An executor opens no file outside its
-//! locations and its folder of results.
+//! each. A query is sent again only while no row of it has been returned. No call of a program without the cluster's secret is
+//! decoded. Nothing of a plan is executed before all of its operators and paths are accepted, whoever has sent it. An executor opens
+//! no file outside its locations and its folder of results.
 
 #![deny(clippy::missing_errors_doc, clippy::missing_panics_doc)]
 
 mod address;
 mod analyse_exec;
+mod authentication;
 mod client;
 mod codec;
 mod connections;
@@ -42,11 +45,13 @@ mod engine;
 mod executor;
 mod external;
 mod leaves;
+mod listen;
 mod locations;
 mod plan_check;
 mod plan_message;
 mod results_service;
 mod scheduler;
+mod secret;
 mod service;
 mod session;
 mod slots;
@@ -54,9 +59,11 @@ mod stores;
 
 pub use address::Address;
 pub use analyse_exec::Analysed;
-pub use client::{ClusterEngine, ClusterError, StateRow, analyse};
+pub use authentication::with_token;
+pub use client::{ClusterEngine, ClusterError, SchedulerAccess, StateRow, analyse};
 pub use copies::plan;
 pub use executor::{ExecutorOptions, run_executor};
 pub use leaves::{Place, place_of};
 pub use scheduler::{SchedulerOptions, run_scheduler};
+pub use secret::{Secret, SecretError};
 pub use service::run_service;

@@ -4,16 +4,22 @@ use std::io::Write;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use ballista_core::ConfigProducer;
+use ballista_core::serde::protobuf::scheduler_grpc_server::SchedulerGrpcServer;
 use ballista_scheduler::cluster::BallistaCluster;
 use ballista_scheduler::config::SchedulerConfig;
-use ballista_scheduler::scheduler_process::{create_scheduler, start_grpc_service_with_listener};
-use tokio::net::TcpListener;
+use ballista_scheduler::scheduler_process::create_scheduler;
+use tonic::service::InterceptorLayer;
+use tonic::transport::Server;
+use tonic::transport::server::TcpIncoming;
 
 use crate::address::Address;
+use crate::authentication::Authentication;
 use crate::codec::Codec;
+use crate::listen;
 use crate::plan_message::{NoLogicalPlan, QueryPlan};
+use crate::secret::Secret;
 use crate::session;
 use crate::slots::{EXECUTOR_TIMEOUT_S, Executors};
 
@@ -30,24 +36,23 @@ const RESULT_AGE_S: u64 = 24 * 3600;
 pub struct SchedulerOptions {
     /// Address at which it listens. Port 0: any.
     pub listen: Address,
+    /// The secret of the cluster. Without it only loopback is possible.
+    pub secret: Option<Secret>,
 }
 
 /// Runs a scheduler until the process ends. Prints the address at which it listens.
 ///
 /// # Errors
-/// The address cannot be used.
+/// The address cannot be used, or needs a secret.
 pub async fn run_scheduler(options: SchedulerOptions) -> Result<()> {
-    let address = options.listen.to_string();
-    let listener = TcpListener::bind(&address).await;
-    let listener = listener.with_context(|| format!("{address}: cannot listen"))?;
-    let port = listener.local_addr()?.port();
-    let bound = Address { port, ..options.listen };
-    let config_producer: ConfigProducer = Arc::new(session::config);
+    let SchedulerOptions { listen, secret } = options;
+    let (listener, bound) = listen::listen(listen, secret).await?;
+    let config_producer: ConfigProducer = Arc::new(move || session::config(secret));
     let most_bytes = session::MOST_MESSAGE_BYTES as u32;
     let config = SchedulerConfig {
         external_host: bound.host.clone(),
         bind_host: bound.host.clone(),
-        bind_port: port,
+        bind_port: bound.port,
         executor_timeout_seconds: EXECUTOR_TIMEOUT_S,
         expire_dead_executor_interval_seconds: EXPIRY_INTERVAL_S,
         no_executors_grace_period_seconds: NO_EXECUTOR_S,
@@ -61,7 +66,7 @@ pub async fn run_scheduler(options: SchedulerOptions) -> Result<()> {
         override_config_producer: Some(config_producer),
         override_session_builder: Some(Arc::new(session::state)),
         override_physical_codec: Some(Arc::new(Codec::default())),
-        override_create_grpc_client_endpoint: Some(session::endpoint_settings()),
+        override_create_grpc_client_endpoint: Some(session::endpoint_settings(secret)),
         ..SchedulerConfig::default()
     };
     config.validate()?;
@@ -73,5 +78,13 @@ pub async fn run_scheduler(options: SchedulerOptions) -> Result<()> {
     let running = move || state.task_manager.get_running_job_cache();
     tokio::spawn(executors.watch(Duration::from_secs(NO_EXECUTOR_S), running));
     writeln!(std::io::stdout(), "listening on {bound}")?;
-    Ok(start_grpc_service_with_listener(listener, scheduler).await?)
+    // Ballista's own server would have a REST interface and accept calls of everybody.
+    let service = SchedulerGrpcServer::new(scheduler)
+        .max_decoding_message_size(session::MOST_MESSAGE_BYTES)
+        .max_encoding_message_size(session::MOST_MESSAGE_BYTES);
+    let server = Server::builder()
+        .layer(InterceptorLayer::new(Authentication::new(secret)))
+        .add_service(service)
+        .serve_with_incoming(TcpIncoming::from(listener).with_nodelay(Some(true)));
+    Ok(server.await?)
 }

@@ -15,6 +15,8 @@ use datafusion::prelude::{SessionConfig, SessionContext};
 use tonic::transport::Endpoint;
 use tonic::{Code, Status};
 
+use crate::authentication::with_token;
+use crate::secret::Secret;
 use crate::stores::EmptyStores;
 
 /// Largest message. A message can have a plan for each of several tasks, each with the states of its functions.
@@ -43,10 +45,10 @@ pub fn client_session(mut session: SessionStateBuilder, tasks: u16) -> SessionSt
     session.with_config(config).with_optimizer_rules(rules)
 }
 
-/// Settings of scheduler and executors, before those of the query.
-pub fn config() -> SessionConfig {
+/// Settings of scheduler and executors, before those of the query. `secret`: of the connections that Ballista makes.
+pub fn config(secret: Option<Secret>) -> SessionConfig {
     SessionConfig::new_with_ballista()
-        .with_ballista_override_create_grpc_client_endpoint(endpoint_settings())
+        .with_ballista_override_create_grpc_client_endpoint(endpoint_settings(secret))
         .with_ballista_grpc_client_max_message_size(MOST_MESSAGE_BYTES)
 }
 
@@ -68,18 +70,25 @@ pub fn state(config: SessionConfig) -> datafusion::common::Result<SessionState> 
 }
 
 /// What is set for each connection that Ballista makes.
-pub fn endpoint_settings() -> EndpointOverrideFn {
-    Arc::new(|endpoint| Ok(watched(endpoint)))
+pub fn endpoint_settings(secret: Option<Secret>) -> EndpointOverrideFn {
+    Arc::new(move |endpoint| Ok(watched(endpoint, secret)?))
 }
 
-/// An endpoint that notices when the other side is gone.
-pub fn watched(endpoint: Endpoint) -> Endpoint {
-    endpoint
+/// An endpoint that notices when the other side is gone, and whose calls have the token of a secret.
+///
+/// # Errors
+/// Never: a token is text.
+pub fn watched(
+    endpoint: Endpoint,
+    secret: Option<Secret>,
+) -> Result<Endpoint, tonic::transport::Error> {
+    let endpoint = endpoint
         .connect_timeout(CONNECT)
         .http2_keep_alive_interval(KEEP_ALIVE)
         .keep_alive_timeout(KEEP_ALIVE_ANSWER)
         .keep_alive_while_idle(true)
-        .tcp_nodelay(true)
+        .tcp_nodelay(true);
+    with_token(endpoint, secret)
 }
 
 /// Whether a status states that the other side cannot be reached, or was lost.

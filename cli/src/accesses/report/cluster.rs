@@ -24,11 +24,24 @@ const MOST_ROW_BYTES: u64 = 1 << 26;
 const SPINNER: &str = "{spinner} {msg}";
 const TICK: Duration = Duration::from_millis(200);
 
+/// A cluster.
+#[derive(Clone, Copy, Debug)]
+pub struct Cluster<'a> {
+    /// Address of its scheduler.
+    pub scheduler: &'a str,
+    /// File with its secret.
+    pub secret_file: Option<&'a Path>,
+}
+
 /// Reports data sets.
 ///
 /// # Errors
 /// One is no data set, or the cluster has no result.
-pub fn read(scheduler: &str, sources: &[PathBuf], sample: Option<f64>) -> Result<(Found, Files)> {
+pub fn read(
+    cluster: Cluster<'_>,
+    sources: &[PathBuf],
+    sample: Option<f64>,
+) -> Result<(Found, Files)> {
     for source in sources {
         ensure!(
             is_url(source) || source.is_dir(),
@@ -39,7 +52,7 @@ pub fn read(scheduler: &str, sources: &[PathBuf], sample: Option<f64>) -> Result
     let mut fold = Fold::new(combined(sample));
     let (mut first, mut reads) = (0, Vec::new());
     for source in sources {
-        let (plan, rows) = analyse(scheduler, source, sample, first, &mut fold)?;
+        let (plan, rows) = analyse(cluster, source, sample, first, &mut fold)?;
         first += plan.memories.len();
         let name = name_of_input(source);
         reads.push(Read { name, kind: "data set", ending: plan.ending(rows) });
@@ -54,14 +67,17 @@ fn is_url(source: &Path) -> bool {
 
 /// Has a data set analysed. `first`: number of its first memory.
 fn analyse(
-    scheduler: &str,
+    cluster: Cluster<'_>,
     source: &Path,
     sample: Option<f64>,
     first: usize,
     fold: &mut Fold<Combined>,
 ) -> Result<(Plan, ReadRows)> {
     let mut command = scale_program::command(PROGRAM);
-    command.args(["--cluster", scheduler]);
+    command.args(["--cluster", cluster.scheduler]);
+    if let Some(file) = cluster.secret_file {
+        command.arg("--secret-file").arg(file);
+    }
     if let Some(rate) = sample {
         command.args(["--sample", &rate.to_string()]);
     }
@@ -70,7 +86,7 @@ fn analyse(
     command.stdin(Stdio::null()).stdout(Stdio::piped());
     let child = command.spawn().map_err(|error| scale_program::failed(PROGRAM, error))?;
     let mut running = Running { child };
-    let progress = progress(scheduler);
+    let progress = progress(cluster.scheduler);
     let output = running.child.stdout.take().context("no pipe from the program")?;
     let read = join(BufReader::new(output), sample, first, fold, &progress);
     progress.finish_and_clear();

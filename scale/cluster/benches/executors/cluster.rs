@@ -15,6 +15,8 @@ use crate::processes::{Times, seconds};
 /// Longest time until all executors have joined.
 const START: Duration = Duration::from_secs(60);
 const PORT: &str = "50050";
+/// The secret of all programs, which other machines do not reach.
+const SECRET: (&str, &str) = ("HMTT_CLUSTER_SECRET", "the secret of a measurement");
 
 /// What a query took.
 #[derive(Clone, Debug)]
@@ -56,7 +58,7 @@ impl Cluster {
         network::make(executors)?;
         let log = temporary.join("scheduler.log");
         let mut scheduler = command(&client_group(groups), &cluster.program("hmtt-sql-scheduler")?);
-        scheduler.args(["--listen", &format!("{SCHEDULER}:{PORT}")]);
+        scheduler.args(["--listen", &format!("{SCHEDULER}:{PORT}")]).env(SECRET.0, SECRET.1);
         scheduler.env("RUST_LOG", "warn,ballista_scheduler::display=off,hmtt_cluster=debug");
         scheduler.stderr(File::create(&log)?);
         cluster.listen(scheduler)?;
@@ -77,6 +79,7 @@ impl Cluster {
                 "RUST_LOG",
                 "warn,hmtt_cluster::executor=off,ballista_core::execution_plans::sort_shuffle=off",
             );
+            program.env(SECRET.0, SECRET.1);
             cluster.listen(program)?;
         }
         wait_for_executors(&log, executors)?;
@@ -124,7 +127,7 @@ impl Cluster {
         }
         let program = self.program("hmtt-sql-cluster")?;
         let mut client = command(&client_group(&self.groups), &program);
-        client.args(["--cluster", &format!("{SCHEDULER}:{PORT}")]);
+        client.args(["--cluster", &format!("{SCHEDULER}:{PORT}")]).env(SECRET.0, SECRET.1);
         Ok(client)
     }
 

@@ -5,11 +5,12 @@
 //! - For each state, rows: number of the piece, bytes of the whole state, bytes of the row, and these.
 
 use std::io::{self, Write};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Parser;
-use hmtt_cluster::{Address, Analysed, StateRow, analyse, plan};
+use hmtt_cluster::{Address, Analysed, SchedulerAccess, Secret, StateRow, analyse, plan};
 use hmtt_sql::EngineError;
 use hmtt_sql::command::{Ended, interruptible, report, report_as};
 use rustix::process::{
@@ -32,6 +33,9 @@ struct Arguments {
     /// The part of all lines of which reuse distances are found
     #[arg(long, value_name = "RATE")]
     sample: Option<f64>,
+    /// File with the secret of the cluster; by default the environment variable HMTT_CLUSTER_SECRET has it
+    #[arg(long, value_name = "FILE")]
+    secret_file: Option<PathBuf>,
     /// Folder of the data set, the same on all machines, or URL of one in an object store
     source: String,
 }
@@ -50,7 +54,9 @@ fn main() -> ExitCode {
 }
 
 fn run(arguments: Arguments, parent: Option<Pid>) -> Result<Ended<()>> {
-    let Arguments { cluster, sample, source } = arguments;
+    let Arguments { cluster, sample, secret_file, source } = arguments;
+    let access =
+        SchedulerAccess { address: cluster, secret: Secret::read(secret_file.as_deref())? };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(interruptible(async {
         end_with(parent)?;
@@ -61,7 +67,7 @@ fn run(arguments: Arguments, parent: Option<Pid>) -> Result<Ended<()>> {
         output.write_all(&text)?;
         output.flush()?;
         let analysed = Analysed { source, sample };
-        let done = analyse(&plan.pieces, analysed, cluster, |row| write(&mut output, row)).await;
+        let done = analyse(&plan.pieces, analysed, access, |row| write(&mut output, row)).await;
         done.map_err(EngineError::from)?;
         Ok(output.flush()?)
     }))

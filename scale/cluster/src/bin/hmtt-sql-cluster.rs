@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser};
-use hmtt_cluster::{Address, ClusterEngine};
+use hmtt_cluster::{Address, ClusterEngine, SchedulerAccess, Secret};
 use hmtt_sql::command::{Arguments, run, with_large_stack};
 
 /// DataFusion allocates and frees many small pieces from several threads.
@@ -17,7 +17,9 @@ fn main() -> ExitCode {
         .unwrap_or_else(|(kind, reason)| Arguments::command().error(kind, reason).exit());
     with_large_stack(move || {
         run(&arguments, |sources, options| {
-            Ok(ClusterEngine::new(sources, options, address, arguments.tasks)?)
+            let secret = Secret::read(arguments.secret_file.as_deref())?;
+            let access = SchedulerAccess { address, secret };
+            Ok(ClusterEngine::new(sources, options, access, arguments.tasks)?)
         })
     })
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Parser;
-use hmtt_cluster::{Address, ExecutorOptions, run_executor};
+use hmtt_cluster::{Address, ExecutorOptions, Secret, run_executor};
 use hmtt_sql::command::size;
 
 #[global_allocator]
@@ -14,8 +14,8 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 #[derive(Debug, Parser)]
 #[command(
     version,
-    after_help = "The protocol has no authentication: who reaches the address can read all data sets that are given with \
-    --data. docs/scale.md describes a cluster."
+    after_help = "Whoever has the secret can read all data sets that are given with --data. Without a secret only this machine \
+    can use the executor: it listens on loopback only. docs/scale.md describes a cluster."
 )]
 struct Arguments {
     /// Address of the scheduler
@@ -39,19 +39,26 @@ struct Arguments {
     /// Folder of intermediate results; by default that of the system for temporary files
     #[arg(long, value_name = "DIR")]
     temp_dir: Option<PathBuf>,
+    /// File with the secret of the cluster; by default the environment variable HMTT_CLUSTER_SECRET has it
+    #[arg(long, value_name = "FILE")]
+    secret_file: Option<PathBuf>,
 }
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    let processors = || std::thread::available_parallelism().map_or(1, usize::from);
-    let options = ExecutorOptions {
-        scheduler: arguments.scheduler,
-        listen: arguments.listen,
-        advertise: arguments.advertise,
-        tasks: arguments.threads.map_or_else(processors, usize::from),
-        memory_bytes: arguments.memory as u64,
-        data: arguments.data,
-        temporary: arguments.temp_dir.unwrap_or_else(std::env::temp_dir),
-    };
-    hmtt_cluster::run_service("hmtt-sql-executor", run_executor(options))
+    hmtt_cluster::run_service("hmtt-sql-executor", async {
+        let secret = Secret::read(arguments.secret_file.as_deref())?;
+        let processors = || std::thread::available_parallelism().map_or(1, usize::from);
+        run_executor(ExecutorOptions {
+            scheduler: arguments.scheduler,
+            listen: arguments.listen,
+            advertise: arguments.advertise,
+            tasks: arguments.threads.map_or_else(processors, usize::from),
+            memory_bytes: arguments.memory as u64,
+            data: arguments.data,
+            temporary: arguments.temp_dir.unwrap_or_else(std::env::temp_dir),
+            secret,
+        })
+        .await
+    })
 }

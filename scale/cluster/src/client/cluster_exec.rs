@@ -17,9 +17,8 @@ use futures::{StreamExt, TryStreamExt, stream};
 use hmtt_sql::command::report;
 
 use super::failure::{ClusterError, execution};
-use super::job::{Job, JobError, Location, Request, Scheduler};
+use super::job::{Job, JobError, Location, Request, Scheduler, SchedulerAccess};
 use super::results;
-use crate::address::Address;
 
 /// How often a query is sent again.
 const MOST_RESUBMISSIONS: usize = 3;
@@ -33,13 +32,13 @@ const AFTER_LOSS: Duration = Duration::from_secs(2);
 #[derive(Debug)]
 pub struct ClusterExec {
     plan: Arc<[u8]>,
-    scheduler: Address,
+    scheduler: SchedulerAccess,
     properties: Arc<PlanProperties>,
 }
 
 impl ClusterExec {
     /// `bytes`: the plan as bytes.
-    pub fn new(plan: &Arc<dyn ExecutionPlan>, bytes: Vec<u8>, scheduler: Address) -> Self {
+    pub fn new(plan: &Arc<dyn ExecutionPlan>, bytes: Vec<u8>, scheduler: SchedulerAccess) -> Self {
         let properties = PlanProperties::new(
             EquivalenceProperties::new(plan.schema()),
             Partitioning::UnknownPartitioning(1),
@@ -52,7 +51,7 @@ impl ClusterExec {
 
 impl DisplayAs for ClusterExec {
     fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter) -> fmt::Result {
-        write!(f, "ClusterExec: scheduler={}", self.scheduler)
+        write!(f, "ClusterExec: scheduler={}", self.scheduler.address)
     }
 }
 
@@ -107,8 +106,9 @@ impl ExecutionPlan for ClusterExec {
 
 /// Executes a plan to its end: what is where. While there is no result, a plan whose scheduler or executor is lost is sent
 /// again.
-async fn finish(address: &Address, request: &Request) -> Result<(Job, Vec<Location>)> {
-    let mut scheduler = Scheduler::connect(address).await.map_err(|reason| {
+async fn finish(access: &SchedulerAccess, request: &Request) -> Result<(Job, Vec<Location>)> {
+    let address = &access.address;
+    let mut scheduler = Scheduler::connect(access).await.map_err(|reason| {
         execution(&ClusterError::NoScheduler { address: address.clone(), reason })
     })?;
     let mut times = 0;
@@ -139,17 +139,17 @@ async fn finish(address: &Address, request: &Request) -> Result<(Job, Vec<Locati
              ({times} of at most {MOST_RESUBMISSIONS} times)",
             RETURN.as_secs()
         ));
-        scheduler = reconnect(address).await?;
+        scheduler = reconnect(access).await?;
     }
 }
 
-async fn reconnect(address: &Address) -> Result<Scheduler> {
+async fn reconnect(access: &SchedulerAccess) -> Result<Scheduler> {
     let begin = Instant::now();
     loop {
-        match Scheduler::connect(address).await {
+        match Scheduler::connect(access).await {
             Ok(scheduler) => return Ok(scheduler),
             Err(reason) if begin.elapsed() > RETURN => {
-                let address = address.clone();
+                let address = access.address.clone();
                 return Err(execution(&ClusterError::NoScheduler { address, reason }));
             }
             Err(_) => tokio::time::sleep(RETRY).await,

@@ -18,10 +18,20 @@ use tonic::transport::{Channel, Endpoint};
 
 use super::failure::{ClusterError, execution, is_loss, of_message};
 use crate::address::Address;
+use crate::secret::Secret;
 use crate::session::{MOST_MESSAGE_BYTES, is_of_connection, watched};
 
 /// Where a part of a result is.
 pub type Location = PartitionLocation;
+
+/// Where a scheduler is, and what it requires of callers.
+#[derive(Clone, Debug)]
+pub struct SchedulerAccess {
+    /// Its address.
+    pub address: Address,
+    /// The secret of the cluster; `None`: it has none.
+    pub secret: Option<Secret>,
+}
 
 /// Longest time of one request.
 const REQUEST: Duration = Duration::from_secs(30);
@@ -70,8 +80,15 @@ enum State {
 /// A query on a cluster. Dropping it cancels the query, or removes its result from the executors.
 pub struct Job {
     id: String,
-    address: Address,
+    access: SchedulerAccess,
     state: State,
+}
+
+impl Job {
+    /// The secret of the cluster that has the query.
+    pub fn secret(&self) -> Option<Secret> {
+        self.access.secret
+    }
 }
 
 impl Drop for Job {
@@ -80,10 +97,10 @@ impl Drop for Job {
             return;
         }
         // The program's runtime may be ending, so there is another one.
-        let (address, job_id, state) = (self.address.clone(), self.id.clone(), self.state);
+        let (access, job_id, state) = (self.access.clone(), self.id.clone(), self.state);
         let removed = std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-            let remove = remove(address, job_id, state);
+            let remove = remove(access, job_id, state);
             let _ = runtime.block_on(async { tokio::time::timeout(REMOVE, remove).await });
             Ok::<_, std::io::Error>(())
         });
@@ -92,8 +109,8 @@ impl Drop for Job {
 }
 
 /// Removes what a cluster has of a query. Without an answer the scheduler removes it later.
-async fn remove(address: Address, job_id: String, state: State) {
-    let Ok(Scheduler { mut client, .. }) = Scheduler::connect(&address).await else { return };
+async fn remove(access: SchedulerAccess, job_id: String, state: State) {
+    let Ok(Scheduler { mut client, .. }) = Scheduler::connect(&access).await else { return };
     match state {
         State::Running => drop(client.cancel_job(CancelJobParams { job_id }).await),
         State::HasResult => {
@@ -106,26 +123,28 @@ async fn remove(address: Address, job_id: String, state: State) {
 
 /// A connection to a scheduler.
 pub struct Scheduler {
-    address: Address,
+    access: SchedulerAccess,
     client: SchedulerGrpcClient<Channel>,
 }
 
 impl Scheduler {
     /// Connects. The error is the reason why that is not possible.
-    pub async fn connect(address: &Address) -> Result<Self, String> {
-        let endpoint = Endpoint::new(address.url()).map_err(|error| causes(&error))?;
-        let channel = watched(endpoint).timeout(REQUEST).connect().await;
+    pub async fn connect(access: &SchedulerAccess) -> Result<Self, String> {
+        let endpoint = Endpoint::new(access.address.url());
+        let endpoint = endpoint.and_then(|endpoint| watched(endpoint, access.secret));
+        let endpoint = endpoint.map_err(|error| causes(&error))?;
+        let channel = endpoint.timeout(REQUEST).connect().await;
         let channel = channel.map_err(|error| causes(&error))?;
         let client = SchedulerGrpcClient::new(channel)
             .max_encoding_message_size(MOST_MESSAGE_BYTES)
             .max_decoding_message_size(MOST_MESSAGE_BYTES);
-        Ok(Scheduler { address: address.clone(), client })
+        Ok(Scheduler { access: access.clone(), client })
     }
 
     /// Executes a plan to its end; returns where its result is.
     pub async fn execute(&mut self, request: &Request) -> Result<(Job, Vec<Location>), JobError> {
         let id = self.submit(request).await?;
-        let mut job = Job { id: id.clone(), address: self.address.clone(), state: State::Running };
+        let mut job = Job { id: id.clone(), access: self.access.clone(), state: State::Running };
         let mut wait = FIRST_POLL;
         loop {
             let question = GetJobStatusParams { job_id: id.clone() };
@@ -188,7 +207,7 @@ impl Scheduler {
     }
 
     fn rejected(&self, reason: String) -> JobError {
-        let address = self.address.clone();
+        let address = self.access.address.clone();
         JobError::Failed(execution(&ClusterError::Rejected { address, reason }))
     }
 

@@ -13,6 +13,7 @@ use futures::{Stream, StreamExt, TryStreamExt, stream};
 use super::failure::{ClusterError, execution};
 use super::job::{Job, Location};
 use crate::address::Address;
+use crate::secret::Secret;
 use crate::session::{MOST_MESSAGE_BYTES, endpoint_settings};
 
 /// How often a connection is tried again, and the time between.
@@ -27,14 +28,16 @@ pub fn read(
 ) -> impl Stream<Item = Result<RecordBatch>> + Send {
     // They come in the order in which tasks have ended.
     locations.sort_by_key(|location| location.partition_id.as_ref().map(|of| of.partition_id));
-    let parts = stream::iter(locations).map(|location| stream::once(open(location)).try_flatten());
+    let secret = job.secret();
+    let parts = stream::iter(locations)
+        .map(move |location| stream::once(open(location, secret)).try_flatten());
     parts.flatten().inspect(move |_| {
         let _in_use = &job;
     })
 }
 
 /// The rows of a part.
-async fn open(location: Location) -> Result<SendableRecordBatchStream> {
+async fn open(location: Location, secret: Option<Secret>) -> Result<SendableRecordBatchStream> {
     let layout = location.layout();
     let (Some(executor), Some(part)) = (location.executor_meta, location.partition_id) else {
         return internal_err!("the scheduler does not state where the result is");
@@ -42,7 +45,7 @@ async fn open(location: Location) -> Result<SendableRecordBatchStream> {
     let address = Address { host: executor.host, port: executor.port as u16 };
     let failed =
         |reason: String| execution(&ClusterError::Result { address: address.clone(), reason });
-    let settings = Arc::new(BallistaConfigGrpcEndpoint::new(endpoint_settings()));
+    let settings = Arc::new(BallistaConfigGrpcEndpoint::new(endpoint_settings(secret)));
     let client = BallistaClient::try_new(
         &address.host,
         address.port,

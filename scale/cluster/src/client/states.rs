@@ -10,7 +10,7 @@ use futures::StreamExt;
 use hmtt_dataset::Piece;
 
 use super::cluster_exec::ClusterExec;
-use crate::address::Address;
+use super::job::SchedulerAccess;
 use crate::analyse_exec::{AnalyseExec, Analysed};
 use crate::codec::write_plan;
 use crate::session;
@@ -33,7 +33,7 @@ pub struct StateRow<'a> {
 pub async fn analyse(
     pieces: &[Piece],
     analysed: Analysed,
-    scheduler: Address,
+    scheduler: SchedulerAccess,
     mut pass_on: impl FnMut(StateRow<'_>) -> std::io::Result<()>,
 ) -> Result<()> {
     if pieces.is_empty() {

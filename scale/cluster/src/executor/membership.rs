@@ -12,6 +12,7 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use tonic::transport::{Channel, Endpoint};
 
 use crate::address::Address;
+use crate::secret::Secret;
 use crate::session::{MOST_MESSAGE_BYTES, is_of_connection, watched};
 
 /// Distance of the signs of life that an executor sends. The scheduler's timeout is three times as long.
@@ -36,8 +37,12 @@ impl Membership {
     ///
     /// # Errors
     /// The address is none.
-    pub fn new(address: Address, registration: ExecutorRegistration) -> Result<Self> {
-        let channel = watched(Endpoint::new(address.url())?).connect_lazy();
+    pub fn new(
+        address: Address,
+        secret: Option<Secret>,
+        registration: ExecutorRegistration,
+    ) -> Result<Self> {
+        let channel = watched(Endpoint::new(address.url())?, secret)?.connect_lazy();
         let scheduler = SchedulerGrpcClient::new(channel)
             .max_encoding_message_size(MOST_MESSAGE_BYTES)
             .max_decoding_message_size(MOST_MESSAGE_BYTES);

@@ -1,6 +1,6 @@
 //! The service by which the scheduler gives an executor tasks, cancels them, and has results removed.
 //!
-//! It is as that of Ballista, which only Ballista's own server can use: there callers cannot be checked.
+//! It is as that of Ballista, whose own can neither be made nor given a check of its callers.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

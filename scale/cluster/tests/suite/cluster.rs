@@ -1,7 +1,7 @@
 //! Starts the programs of a cluster, and ends them.
 
 use std::io::{BufRead, BufReader, Read};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
 use std::sync::mpsc;
 use std::thread::JoinHandle;
@@ -138,6 +138,8 @@ pub struct Cluster {
     /// The executors.
     pub executors: Vec<Program>,
     temporary: TempDir,
+    /// File with the secret.
+    secret: Option<PathBuf>,
 }
 
 impl Cluster {
@@ -156,7 +158,7 @@ impl Cluster {
         command.args(["--listen", "127.0.0.1:0"]).env("RUST_LOG", "warn,hmtt_cluster=debug");
         command.stderr(log);
         let scheduler = Program::of_command(command);
-        let mut cluster = Cluster { scheduler, executors: Vec::new(), temporary };
+        let mut cluster = Cluster { scheduler, executors: Vec::new(), temporary, secret: None };
         (0..2).for_each(|_| cluster.add_executor("1", data, &[]));
         cluster
     }
@@ -164,11 +166,27 @@ impl Cluster {
     /// Starts a cluster with an executor whose messages are in [`Cluster::messages`].
     pub fn with_messages(data: &Path, temporary: TempDir) -> Cluster {
         let scheduler = start_scheduler("127.0.0.1:0");
-        let mut cluster = Cluster { scheduler, executors: Vec::new(), temporary };
+        let mut cluster = Cluster { scheduler, executors: Vec::new(), temporary, secret: None };
         let mut command = cluster.executor("2", data);
         command.stderr(std::fs::File::create(cluster.temporary.path().join(LOG)).unwrap());
         cluster.executors.push(Program::of_command(command));
         cluster
+    }
+
+    /// Starts a cluster with an executor that have a secret. The result has the file in which both log all that they can.
+    pub fn with_secret(data: &Path, secret: &Path) -> (Cluster, PathBuf) {
+        let temporary = tempfile::tempdir().unwrap();
+        let path = temporary.path().join(LOG);
+        let file = std::fs::File::create(&path).unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_hmtt-sql-scheduler"));
+        command.args(["--listen", "127.0.0.1:0", "--secret-file"]).arg(secret);
+        command.env("RUST_LOG", "trace").stderr(file.try_clone().unwrap());
+        let (scheduler, secret) = (Program::of_command(command), Some(secret.to_owned()));
+        let mut cluster = Cluster { scheduler, executors: Vec::new(), temporary, secret };
+        let mut command = cluster.executor("2", data);
+        command.env("RUST_LOG", "trace").stderr(file);
+        cluster.executors.push(Program::of_command(command));
+        (cluster, path)
     }
 
     /// Waits until a message of the program that writes messages has a text.
@@ -207,13 +225,16 @@ impl Cluster {
         command.args(["--scheduler", &self.scheduler.address, "--listen", "127.0.0.1:0"]);
         command.args(["--threads", threads, "--temp-dir"]).arg(self.temporary.path());
         command.arg("--data").arg(data);
+        if let Some(secret) = &self.secret {
+            command.arg("--secret-file").arg(secret);
+        }
         command
     }
 
     /// A cluster without executors.
     pub fn of(scheduler: Program) -> Cluster {
         let temporary = tempfile::tempdir().unwrap();
-        Cluster { scheduler, executors: Vec::new(), temporary }
+        Cluster { scheduler, executors: Vec::new(), temporary, secret: None }
     }
 
     /// Waits until an executor has got a task of a stage; its place in `executors`. For [`Cluster::of_single_tasks`].
@@ -249,6 +270,9 @@ impl Cluster {
     pub fn command(&self, arguments: &[&str], source: &Path) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_hmtt-sql-cluster"));
         command.args(["--cluster", &self.scheduler.address, "--tasks", "4"]).args(arguments);
+        if let Some(secret) = &self.secret {
+            command.arg("--secret-file").arg(secret);
+        }
         command.arg(source);
         command
     }

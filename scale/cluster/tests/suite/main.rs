@@ -7,7 +7,9 @@ mod hostile;
 mod objects;
 mod peer;
 mod queries;
+mod raw_calls;
 mod rejected;
 mod report;
 #[path = "../../../sql/tests/suite/samples.rs"]
 mod samples;
+mod secrets;
