@@ -52,7 +52,8 @@ impl Wire {
 
     /// Whether a pending run can be a card's. A confirmed run can. So can one that a silent card could have sent after it
     /// lost a few frames. As long as no stray was seen, a run also can if another run could follow soon, or if all runs
-    /// have several frames, begin a session or have a counter or counts that a card could use next or after a gap.
+    /// have several frames, begin a session or have a counter or counts that a card could use next or after a gap. It cannot
+    /// if such a silent card could have sent another run that begins with the same counter.
     fn is_believed(&self, at: usize) -> bool {
         let run = &self.pending[at];
         let is_a_cards = |run: &PendingRun| run.is_confirmed() || run.follows_soon(Likeness::Close);
@@ -66,7 +67,9 @@ impl Wire {
                 || run.follows_soon(Likeness::Random)
         };
         let mut others = self.pending.iter().enumerate().filter(|(other, _)| *other != at);
+        let replaces = |other: &PendingRun| other.counter() == run.counter() && is_a_cards(other);
         self.stray_frames == 0
+            && !others.clone().any(|(_, other)| replaces(other))
             && (others.clone().any(|(_, other)| run.leads_soon_to(other))
                 || may_be(run) && others.all(|(_, other)| is_a_cards(other) || may_be(other)))
     }
