@@ -48,7 +48,7 @@ impl Agreement {
 
     /// The agreement with a card that was just switched on.
     pub fn with_power_on(sync: Sync) -> Self {
-        Agreement::new(CountsAfter { accesses: 0, lost: 0, clock: 0, damaged: false }, sync)
+        Agreement::new(CountsAfter::POWER_ON, sync)
     }
 
     pub fn bits(self) -> u32 {
@@ -104,7 +104,7 @@ mod tests {
 
     #[test]
     fn zeros_confirm_nothing() {
-        let end = CountsAfter { accesses: 0, lost: 0, clock: 0, damaged: false };
+        let end = CountsAfter::POWER_ON;
         let zeros = Sync { clock: 0, unit_log2: 0, segment: 0, accesses: 0, lost: 0 };
         assert_eq!(confirmation(end, zeros), 0);
         assert_eq!(confirmation(end, Sync { clock: 1 << 20, ..zeros }), 26);
@@ -114,7 +114,7 @@ mod tests {
 
     #[test]
     fn counts_that_decrease_confirm_nothing() {
-        let end = CountsAfter { accesses: 40, lost: 3, clock: 7, damaged: false };
+        let end = CountsAfter { accesses: 40, lost: 3, clock: 7, ..CountsAfter::POWER_ON };
         let next = Sync { clock: 7, unit_log2: 6, segment: 0, accesses: 40, lost: 3 };
         assert_eq!(confirmation(end, next), 112);
         assert_eq!(confirmation(end, Sync { accesses: 39, ..next }), 0);

@@ -26,9 +26,16 @@ pub struct CountsAfter {
     pub clock: u64,
     /// Whether the frame could not be read to its end, so that the counts are lower bounds.
     pub damaged: bool,
+    /// Whether each record of the frame stands for one access ([`counts_each_access`]). If not, neither do records that the
+    /// card lost after it, also if the next frame has another unit.
+    pub counts_each_access: bool,
 }
 
 impl CountsAfter {
+    /// The counts of a card that was just switched on.
+    pub const POWER_ON: CountsAfter =
+        CountsAfter { accesses: 0, lost: 0, clock: 0, damaged: false, counts_each_access: true };
+
     /// The counts after a frame, from the frame alone; `None` if it cannot be read or has no sync.
     pub fn new(body: &Body<'_>) -> Option<Self> {
         let sync = body.sync()?;
@@ -40,7 +47,14 @@ impl CountsAfter {
             _ => (Tally::new(sync), false),
         };
         let accesses = sync.accesses.wrapping_add(tally.accesses) & ACCESSES_MASK;
-        Some(CountsAfter { accesses, lost: sync.lost, clock: tally.clock.0, damaged })
+        let counts_each_access = counts_each_access(sync);
+        Some(CountsAfter {
+            accesses,
+            lost: sync.lost,
+            clock: tally.clock.0,
+            damaged,
+            counts_each_access,
+        })
     }
 
     /// Whether a sync states exactly these counts.
@@ -54,7 +68,8 @@ impl CountsAfter {
         let missing = missing + u64::from(self.damaged);
         let accesses = sync.accesses.wrapping_sub(self.accesses) & ACCESSES_MASK;
         let lost = sync.lost.wrapping_sub(self.lost) & LOST_MASK;
-        let most = match (counts_each_access(sync), missing, lost) {
+        let each_access = self.counts_each_access && counts_each_access(sync);
+        let most = match (each_access, missing, lost) {
             (_, 0, 0) => 0,
             (true, ..) => missing.saturating_mul(FRAME_ACCESSES).saturating_add(lost.into()),
             (false, ..) => ACCESSES_MASK / 2,

@@ -30,8 +30,8 @@ pub(super) struct Reached {
     pub lost: u32,
     /// The last frame that was decoded.
     pub origin: Origin,
-    /// Accesses and 48-bit clock that its sync stated.
-    entered: (u64, u64),
+    /// What its sync stated.
+    entered: Sync,
 }
 
 impl Reached {
@@ -45,8 +45,8 @@ impl Reached {
     /// Accesses that the last frame cannot have held: a sync counts less than the counts after that frame, but not less
     /// than its own sync. `None` for the first sync after a card's restart, whose counts are 0.
     fn excess(self, sync: Sync) -> Option<u64> {
-        let since = |count: u64| count.wrapping_sub(self.entered.0) & ACCESSES_MASK;
-        let clocks = sync.clock.wrapping_sub(self.entered.1) & CLOCK_MASK;
+        let since = |count: u64| count.wrapping_sub(self.entered.accesses) & ACCESSES_MASK;
+        let clocks = sync.clock.wrapping_sub(self.entered.clock) & CLOCK_MASK;
         let excess = since(self.accesses).checked_sub(since(sync.accesses))?;
         let is_first = (sync.accesses, sync.clock) == (0, 0);
         let possible = !is_first && sync.lost == self.lost && clocks <= CLOCK_MASK / 2;
@@ -56,8 +56,14 @@ impl Reached {
 
 impl From<Reached> for CountsAfter {
     fn from(reached: Reached) -> Self {
-        let Reached { accesses, lost, clock, .. } = reached;
-        CountsAfter { accesses, lost, clock: clock.0 & CLOCK_MASK, damaged: false }
+        let Reached { accesses, lost, clock, entered, .. } = reached;
+        CountsAfter {
+            accesses,
+            lost,
+            clock: clock.0 & CLOCK_MASK,
+            damaged: false,
+            counts_each_access: counts_each_access(entered),
+        }
     }
 }
 
@@ -180,7 +186,7 @@ impl Decoder {
             && kind == FrameKind::Info
             && (sync.accesses, sync.lost) == (0, 0)
             && self.reached.is_some_and(|reached| {
-                (reached.accesses, reached.lost) != (0, 0) || sync.clock < reached.entered.1
+                (reached.accesses, reached.lost) != (0, 0) || sync.clock < reached.entered.clock
             })
     }
 
@@ -190,7 +196,7 @@ impl Decoder {
         self.reached.is_some_and(|reached| {
             let more = sync.accesses.wrapping_sub(reached.accesses) & ACCESSES_MASK;
             let most = if counts_each_access(sync) { FRAME_ACCESSES } else { ACCESSES_MASK / 2 };
-            let lost_some = reached.accesses != reached.entered.0 && more <= most;
+            let lost_some = reached.accesses != reached.entered.accesses && more <= most;
             reached.excess(sync).is_some() || lost_some && reached.lost == sync.lost
         })
     }
@@ -234,8 +240,7 @@ impl Decoder {
         let clocks = self.counts.clocks.get_or_insert((entered, entered));
         clocks.1 = if body.kind == FrameKind::Data { clock.0 } else { entered };
         let accesses = sync.accesses.wrapping_add(accesses) & ACCESSES_MASK;
-        let entered = (sync.accesses, sync.clock);
-        self.reached = Some(Reached { clock, accesses, lost: sync.lost, origin, entered });
+        self.reached = Some(Reached { clock, accesses, lost: sync.lost, origin, entered: sync });
         result
     }
 

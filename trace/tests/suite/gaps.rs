@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use hmtt::decode::{CardTrace, Counts, Origin, decode_frames};
 use hmtt::table::text::text_of;
+use hmtt_format::block::UNIT_NONE;
 use hmtt_format::frame::{COUNTER_MASK, Heartbeat, SYNC_WORDS, WORD_BYTES, WORDS_AT};
+use hmtt_format::memory::PAGE_LOG2;
 use hmtt_format::record::{CLOCK_MASK, PageRun, TagSource, WordRecord};
 use hmtt_format::{Direction, FaultKind};
 
@@ -81,6 +83,26 @@ fn loss_on_the_card_is_separate_from_loss_on_the_wire() {
     );
     assert_eq!(comments, [HEADING, &on_card, &both]);
     assert_eq!((accesses, counts.card_lost_records, counts.lost_accesses), (30, 9, 12));
+}
+
+/// A record that is lost in page mode or in frequency mode can represent many accesses, also if the next frame is one of
+/// another mode.
+#[test]
+fn a_record_lost_before_the_unit_changes_represents_many_accesses() {
+    let line_log2 = Card::new().unit_log2;
+    for unit_log2 in [UNIT_NONE, PAGE_LOG2] {
+        let mut card = Card::new();
+        let mut frames = vec![card.info()];
+        (card.unit_log2, card.clock) = (unit_log2, 1000);
+        frames.push(card.info());
+        frames.push(card.records(&[], 0, 0));
+        (card.unit_log2, card.lost, card.accesses) = (line_log2, 1, card.accesses + 40);
+        card.clock += 500;
+        frames.extend([card.info(), card.data(7).0, card.end()]);
+        let (comments, accesses, counts) = comments(&frames);
+        assert_eq!((counts.malformed_frames, counts.card_lost_records), (0, 1), "{comments:?}");
+        assert_eq!((accesses, counts.lost_accesses), (7, 40), "{comments:?}");
+    }
 }
 
 #[test]
