@@ -218,7 +218,12 @@ mod tests {
         let mut writer = ChampSim::new(&mut output, has_elements);
         let mut rounds = Rounds::default();
         let mut step = |pc: u64, instruction: &Instruction, accesses: &[Made]| {
-            writer.step(&Step { thread: 1, pc, instruction, accesses }, &mut rounds).unwrap();
+            writer
+                .step(
+                    &Step { thread: 1, pc, instruction, accesses, is_complete: true },
+                    &mut rounds,
+                )
+                .unwrap();
         };
         for one in &instructions(0x1000, code) {
             step(0x1000 + u64::from(one.offset), one, accesses);
@@ -267,7 +272,8 @@ mod tests {
         let mut output = Vec::new();
         let mut writer = ChampSim::new(&mut output, false);
         let instruction = instructions(0x1000, &[0x90])[0];
-        let step = Step { thread: 1, pc: 0x1000, instruction: &instruction, accesses: &many };
+        let (thread, pc, is_complete) = (1, 0x1000, true);
+        let step = Step { thread, pc, instruction: &instruction, accesses: &many, is_complete };
         writer.step(&step, &mut Rounds::default()).unwrap();
         writer.step(&Step { thread: 2, ..step }, &mut Rounds::default()).unwrap();
         assert_eq!((writer.unplaced, writer.others), (1, 1));

@@ -1,6 +1,7 @@
 //! Writes regions of the instructions of a thread, each in a file of its own.
 //!
-//! Instructions are counted from the beginning of the trace on. A repeated string instruction is one.
+//! Instructions are counted from the beginning of the trace on. A repeated string instruction is one. One that was interrupted counts when it
+//! is executed to its end; what it has accessed before that is in the region in which it would have been the next instruction.
 
 use std::collections::VecDeque;
 use std::io;
@@ -65,7 +66,7 @@ impl Exporter for Cut<'_> {
         if self.regions.front().is_some_and(|(range, _)| range.end <= number) {
             self.end_region(Some(step.pc))?;
         }
-        self.executed += 1;
+        self.executed += u64::from(step.is_complete);
         match self.regions.front_mut() {
             Some((range, exporter)) if range.contains(&number) => exporter.step(step, rounds),
             _ => Ok(()),

@@ -63,7 +63,7 @@ impl<W: Write> Exporter for Drmemtrace<W> {
             self.output.write_all(DIVIDER.as_bytes())?;
         }
         let Drmemtrace { output, records, fetched, shown, .. } = self;
-        let Step { thread, pc, instruction, accesses } = *step;
+        let Step { thread, pc, instruction, accesses, .. } = *step;
         *fetched += 1;
         let mut name = flow_name(instruction.flow);
         rounds.each(accesses, |singles| {

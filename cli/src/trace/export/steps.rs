@@ -26,6 +26,8 @@ pub struct Step<'s> {
     pub instruction: &'s Instruction,
     /// Its accesses, in program order.
     pub accesses: &'s [Made],
+    /// Whether it was executed to its end. What a signal or fault has interrupted is executed again.
+    pub is_complete: bool,
 }
 
 /// Writes executed instructions in the format of a simulator.
@@ -140,7 +142,8 @@ impl<'e> Steps<'e> {
             let (own, rest) = accesses.split_at(count);
             // An instruction that was interrupted has accessed elements of a string, or nothing.
             if self.written.is_ok() && (index < executed || count > 0) {
-                let step = Step { thread, pc, instruction, accesses: own };
+                let is_complete = index < executed;
+                let step = Step { thread, pc, instruction, accesses: own, is_complete };
                 self.written = self.exporter.step(&step, &mut self.rounds);
             }
             accesses = rest;
