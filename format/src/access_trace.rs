@@ -24,7 +24,7 @@
 //!
 //! | offset in a chunk | bytes | |
 //! |---|---|---|
-//! | 0 | 4 | kind: [`FUNCTIONS`], [`BLOCKS`], [`UNITS`], [`GAP`], [`UNRECORDED`] or [`END`] |
+//! | 0 | 4 | kind: [`FUNCTIONS`], [`BLOCKS`], [`UNITS`], [`GAP`], [`UNRECORDED`], [`REGION`] or [`END`] |
 //! | 4 | 4 | number of the thread in the system, of [`UNITS`]; 0 otherwise |
 //! | 8 | 4 | number of bytes that follow the header |
 //! | 12 | 4 | number of bytes of the content, at most [`MOST_BYTES`] |
@@ -63,6 +63,7 @@ mod function;
 mod kept;
 mod lanes;
 mod others;
+mod region;
 mod unrecorded;
 
 pub use accuracy::Accuracy;
@@ -73,14 +74,15 @@ pub use function::Function;
 pub use kept::{Kept, MOST_KEPT, Repeated};
 pub use lanes::{LaneOrder, Lanes};
 pub use others::{Known, MOST_ACCESSES, Other};
+pub use region::RecordedRegion;
 pub use unrecorded::{Continuation, Unrecorded};
 
 /// First bytes of a file.
 pub const MAGIC: [u8; 8] = *b"HMTTACCS";
 /// Version of the format.
-pub const VERSION: u32 = 7;
-/// Oldest version that is read. Version 6 has no [`Lanes`]: its masked accesses have the size of all elements, and its gathers one
-/// element without an address.
+pub const VERSION: u32 = 8;
+/// Oldest version that is read. Version 7 has no [`REGION`]. Version 6 has no [`Lanes`] either: its masked accesses have the size of all
+/// elements, and its gathers one element without an address.
 pub const OLDEST_VERSION: u32 = 6;
 /// Flag of a file: only some of the accesses were to be recorded.
 pub const CHOSEN: u32 = 1;
@@ -98,6 +100,9 @@ pub const GAP: u32 = 5;
 /// Kind of a chunk: what has run natively although that was not asked for, as [`Unrecorded`] defines it. There is none if
 /// there is nothing of it; of several chunks, the last one is valid.
 pub const UNRECORDED: u32 = 6;
+/// Kind of a chunk: only a region of the instructions of a thread was to be recorded, as [`RecordedRegion`] defines it. There is
+/// none if all were; of several chunks, the last one is valid.
+pub const REGION: u32 = 7;
 /// Most bytes of the content of a chunk, and of the units in it.
 pub const MOST_BYTES: usize = 1 << 22;
 /// Most bytes of all descriptions of functions and blocks, which readers keep. Those of a million blocks have about as many.

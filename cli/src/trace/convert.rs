@@ -82,6 +82,9 @@ fn warn_of(path: &Path, ending: &Ending) -> bool {
     if ending.is_chosen {
         report!("hmtt: warning: {}: {CHOSEN}", path.display());
     }
+    if let Some(region) = ending.region {
+        report!("hmtt: warning: {}: {}", path.display(), region.request_text());
+    }
     for what in what_is_missing(ending) {
         report!("hmtt: warning: {}: {what}", path.display());
     }
@@ -180,7 +183,9 @@ impl Conversion<'_> {
         let mut steps = Steps::new(exporter);
         let file = self.trace.0.try_clone()?;
         let read = read_to_end(file, self.trace.1, self.thread, &mut steps);
-        let finished = steps.finish().with_context(|| format!("cannot write to {name}"));
+        // Behind a recorded region it is known what follows.
+        let next = read.as_ref().ok().and_then(|ending| ending.region?.next);
+        let finished = steps.finish(next).with_context(|| format!("cannot write to {name}"));
         let NotWritten { unknown, elements, undecoded, strays } = finished?;
         if let Some(refused) = elements {
             report!("hmtt: warning: {name} does not hold {refused}");

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use anyhow::Result;
 use hmtt::access_trace::{Ending, Summary, Sums};
-use hmtt_format::access_trace::{Accuracy, Continuation, Function};
+use hmtt_format::access_trace::{Accuracy, Continuation, Function, RecordedRegion};
 use serde_json::{Value, json};
 
 use super::file::{CHOSEN, read_to_end, shown, what_is_missing};
@@ -58,6 +58,18 @@ pub fn with(mut object: Value, more: Value) -> Value {
         object.extend(more);
     }
     object
+}
+
+/// What was to be recorded, and what was, as an object.
+fn region(region: RecordedRegion) -> Value {
+    let RecordedRegion { thread, skip, count, skipped, recorded, next: _ } = region;
+    json!({
+        "thread": thread,
+        "skip": skip,
+        "count": count,
+        "skipped_instructions": skipped,
+        "recorded_instructions": recorded,
+    })
 }
 
 /// What accesses account for, as members of an object.
@@ -132,6 +144,7 @@ impl Info {
             "invalid_chunks": ending.invalid_chunks,
             "cut": ending.is_cut,
             "only_some": ending.is_chosen,
+            "region": ending.region.map(region),
         });
         with(sums(summary.sums()), more)
     }
@@ -173,6 +186,11 @@ impl Info {
         }
         if ending.is_chosen {
             line("note", CHOSEN.into())?;
+        }
+        if let Some(region) = ending.region {
+            line("note", region.request_text())?;
+            line("instructions skipped", region.skipped.to_string())?;
+            line("instructions recorded", region.recorded.to_string())?;
         }
         if ending.native_ns > 0 {
             let seconds = ending.native_ns as f64 / 1e9;

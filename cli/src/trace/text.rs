@@ -153,6 +153,9 @@ fn comments(output: &mut impl Write, counts: [u64; 3], ending: &Ending) -> io::R
     if ending.is_chosen {
         writeln!(output, "# {CHOSEN}")?;
     }
+    if let Some(region) = ending.region {
+        writeln!(output, "# {}", region.request_text())?;
+    }
     if let Some(what) = ending.unrecorded.children_text() {
         writeln!(output, "# {what}")?;
     }

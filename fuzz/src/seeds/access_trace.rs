@@ -4,7 +4,7 @@ use hmtt::access_trace::Writer;
 use hmtt_format::Direction;
 use hmtt_format::access_trace::{
     Access, BlockAccesses, CUT, Derived, FS_BASE, Function, Kept, Known, LaneOrder, Lanes, NATIVE, Operation, Other,
-    Part, Place, Repeated, START, Unrecorded, note,
+    Part, Place, RecordedRegion, Repeated, START, Unrecorded, note,
 };
 
 /// A block with an access of each kind.
@@ -99,5 +99,7 @@ pub fn scripts() -> Vec<Vec<u8>> {
     writer.units(7, units).expect("memory can be written to");
     let unrecorded = Unrecorded { native_code: 1, children: 2, ..Unrecorded::default() };
     writer.unrecorded(unrecorded).expect("memory can be written to");
+    let region = RecordedRegion { thread: 7, skip: 9, skipped: 9, recorded: 1, ..RecordedRegion::default() };
+    writer.region(region).expect("memory can be written to");
     vec![writer.finish(0, 0).expect("memory can be written to"), script]
 }

@@ -3,7 +3,7 @@
 use std::io;
 
 use hmtt_format::access_trace::{
-    BlockAccesses, Function, MAGIC, OLDEST_VERSION, Unrecorded, VERSION,
+    BlockAccesses, Function, MAGIC, OLDEST_VERSION, RecordedRegion, Unrecorded, VERSION,
 };
 use thiserror::Error;
 
@@ -54,6 +54,8 @@ pub enum Content {
     },
     /// What has run natively although that was not asked for, up to here.
     Unrecorded(Unrecorded),
+    /// Only a region was to be recorded.
+    Region(RecordedRegion),
     /// Nothing follows.
     End {
         /// Words of 4 bytes that threads have dropped.

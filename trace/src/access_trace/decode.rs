@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::io::Read;
 
 use hmtt_format::access_trace::{
-    BlockAccesses, CUT, FS_BASE, Function, LOST, Made, NATIVE, SLOT_BYTES, START, Unrecorded,
-    parse_note,
+    BlockAccesses, CUT, FS_BASE, Function, LOST, Made, NATIVE, RecordedRegion, SLOT_BYTES, START,
+    Unrecorded, parse_note,
 };
 
 use super::content::{Content, ReadError};
@@ -34,6 +34,8 @@ pub struct Ending {
     pub native_ns: u64,
     /// What has run natively although that was not asked for.
     pub unrecorded: Unrecorded,
+    /// The region that was to be recorded; `None` if everything was.
+    pub region: Option<RecordedRegion>,
     /// Whether the file ends before its last chunk.
     pub is_cut: bool,
     /// Whether only some accesses were to be recorded. That is no loss.
@@ -47,10 +49,16 @@ impl Ending {
         Ending { dropped: dropped.max(self.dropped), cut_threads, is_cut: false, ..self }
     }
 
+    /// What is missing of the region that was to be recorded, as a clause. Of a file that is cut that is not known.
+    pub fn missing_of_region(&self) -> Option<String> {
+        self.region.filter(|_| !self.is_cut)?.missing_text()
+    }
+
     /// Whether accesses are missing.
     pub fn has_loss(&self) -> bool {
         let is_complete = self.dropped == 0 && self.cut_threads == 0 && self.invalid_chunks == 0;
-        self.is_cut || !is_complete || self.unrecorded.has_loss()
+        let has_region = self.region.is_none_or(|region| region.is_complete());
+        self.is_cut || !is_complete || !has_region || self.unrecorded.has_loss()
     }
 }
 
@@ -163,6 +171,7 @@ fn visit_chunks(input: impl Read, mut visitor: impl Visitor) -> Result<Ending, R
                 decoder.add_native(nanoseconds, &mut visitor);
             }
             Content::Unrecorded(all) => decoder.set_unrecorded(all),
+            Content::Region(region) => decoder.set_region(region),
             Content::End { dropped, cut_threads } => {
                 return Ok(decoder.ending().completed(dropped, cut_threads));
             }
@@ -231,6 +240,11 @@ impl Decoder {
     /// Sets what has run natively up to here although that was not asked for.
     pub fn set_unrecorded(&mut self, all: Unrecorded) {
         self.sums.unrecorded = all;
+    }
+
+    /// Sets the region that was to be recorded, and how much of it was.
+    pub fn set_region(&mut self, region: RecordedRegion) {
+        self.sums.region = Some(region);
     }
 
     /// Sets the base of the segment `fs` of a thread.

@@ -5,7 +5,8 @@ use std::io::{self, Read};
 
 use hmtt_format::access_trace::{
     BLOCKS, BlockAccesses, CHOSEN, CHUNK_HEADER_BYTES, ChunkHeader, END, FUNCTIONS, Function, GAP,
-    HEADER_BYTES, MAGIC, MOST_DESCRIBED, OLDEST_VERSION, UNITS, UNRECORDED, Unrecorded, VERSION,
+    HEADER_BYTES, MAGIC, MOST_DESCRIBED, OLDEST_VERSION, REGION, RecordedRegion, UNITS, UNRECORDED,
+    Unrecorded, VERSION,
 };
 use zstd::bulk::Decompressor;
 
@@ -192,6 +193,7 @@ fn parse(kind: u32, content: &[u8]) -> Option<Content> {
             Some(Content::Gap { nanoseconds })
         }
         UNRECORDED => Unrecorded::parse(content).map(Content::Unrecorded),
+        REGION => RecordedRegion::parse(content).map(Content::Region),
         END => {
             let (numbers, []) = content.as_chunks::<8>() else { return None };
             let [dropped, cut_threads] = numbers else { return None };

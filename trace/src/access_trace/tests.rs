@@ -6,7 +6,7 @@ mod threads;
 use hmtt_format::Direction;
 use hmtt_format::access_trace::{
     Access, BlockAccesses, CUT, FS_BASE, Function, Kept, MOST_BYTES, OLDEST_VERSION, Part, Place,
-    Repeated, START, VERSION, note,
+    RecordedRegion, Repeated, START, VERSION, note,
 };
 
 use super::*;
@@ -211,6 +211,21 @@ fn files_with_chosen_accesses_are_known_as_such() {
 }
 
 #[test]
+fn files_state_their_region() {
+    let region = RecordedRegion { thread: 3, skip: 5, count: Some(2), ..RecordedRegion::default() };
+    let whole = RecordedRegion { skipped: 5, recorded: 2, ..region };
+    let part = RecordedRegion { recorded: 1, ..whole };
+    for (last, has_loss) in [(whole, false), (part, true)] {
+        let mut writer = Writer::new(Vec::new()).unwrap();
+        writer.region(region).unwrap();
+        writer.region(last).unwrap();
+        let ending = accesses(&writer.finish(0, 0).unwrap()).1.unwrap();
+        assert_eq!((ending.region, ending.has_loss()), (Some(last), has_loss));
+        assert_eq!(ending.missing_of_region().is_some(), has_loss);
+    }
+}
+
+#[test]
 fn a_cut_file_is_read_to_its_last_chunk() {
     let file = file();
     let mut read = Vec::new();
@@ -229,7 +244,7 @@ fn a_cut_file_is_read_to_its_last_chunk() {
 fn older_versions_are_read_and_others_refused() {
     let mut file = file();
     let expected = accesses(&file).0;
-    for version in [OLDEST_VERSION, VERSION] {
+    for version in OLDEST_VERSION..=VERSION {
         file[8..12].copy_from_slice(&version.to_le_bytes());
         assert_eq!(accesses(&file).0, expected, "{version}");
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use hmtt_format::access_trace::{
     BLOCKS, BlockAccesses, CHOSEN, ChunkHeader, END, FUNCTIONS, Function, GAP, MOST_BYTES,
-    MOST_DESCRIBED, UNITS, UNRECORDED, Unrecorded, header,
+    MOST_DESCRIBED, REGION, RecordedRegion, UNITS, UNRECORDED, Unrecorded, header,
 };
 use zstd::bulk::Compressor;
 
@@ -213,6 +213,14 @@ impl<W: Write> Writer<W> {
     /// The error of writing.
     pub fn unrecorded(&mut self, all: Unrecorded) -> io::Result<()> {
         self.chunk(UNRECORDED, &all.to_bytes())
+    }
+
+    /// States which region was to be recorded, and how much of it was up to here.
+    ///
+    /// # Errors
+    /// The error of writing.
+    pub fn region(&mut self, region: RecordedRegion) -> io::Result<()> {
+        self.chunk(REGION, &region.to_bytes())
     }
 
     /// Writes all that is not written yet. Returns how many chunks of units are not in the file to their ends, because they name no

@@ -104,14 +104,14 @@ impl<'e> Steps<'e> {
         }
     }
 
-    /// Passes the last block on. Returns what could not be written.
+    /// Passes the last block on. `next`: address of the instruction behind it, if that is known. Returns what could not be written.
     ///
     /// # Errors
     /// The error of writing.
-    pub fn finish(mut self) -> io::Result<NotWritten> {
+    pub fn finish(mut self, next: Option<u64>) -> io::Result<NotWritten> {
         self.close();
         self.written?;
-        self.exporter.finish(None)?;
+        self.exporter.finish(next)?;
         let (unknown, elements) = (self.rounds.unknown, self.rounds.left_out());
         let (undecoded, strays) = (self.undecoded, self.strays);
         Ok(NotWritten { unknown, elements, undecoded, strays })

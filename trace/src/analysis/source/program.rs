@@ -244,7 +244,8 @@ pub fn read(
                 found = all;
                 None
             }
-            Err((all, error)) => {
+            Err(stopped) => {
+                let (all, error) = *stopped;
                 found = all;
                 Some(error.into())
             }
@@ -260,6 +261,9 @@ pub fn read(
         let seconds = found.native_ns as f64 / 1e9;
         ending.notes.push(format!("the program ran natively for {seconds:.3} s, as was asked for"));
     }
+    if let Some(region) = found.region {
+        ending.notes.push(region.request_text());
+    }
     if is_chosen {
         ending.notes.push("only some of the accesses were to be recorded".to_owned());
     }
@@ -272,7 +276,7 @@ type Found = access_trace::Ending;
 fn pass_on(
     chunks: &mut ChunkReader<BufReader<File>>,
     columns: &mut Columns<'_, '_>,
-) -> Result<Found, (Found, access_trace::ReadError)> {
+) -> Result<Found, Box<(Found, access_trace::ReadError)>> {
     let mut decoder = Decoder::default();
     loop {
         match chunks.next_chunk() {
@@ -290,10 +294,11 @@ fn pass_on(
             }
             Ok(Some(Content::Gap { nanoseconds })) => decoder.add_native(nanoseconds, columns),
             Ok(Some(Content::Unrecorded(all))) => decoder.set_unrecorded(all),
+            Ok(Some(Content::Region(region))) => decoder.set_region(region),
             Ok(Some(Content::End { dropped, cut_threads })) => {
                 return Ok(decoder.ending().completed(dropped, cut_threads));
             }
-            Err(error) => return Err((decoder.ending(), error)),
+            Err(error) => return Err(Box::new((decoder.ending(), error))),
         }
     }
 }
@@ -320,5 +325,5 @@ fn what_is_missing(found: &Found) -> Vec<String> {
         (is_cut, "the file is cut: what follows is missing".to_owned()),
     ];
     let counts = all.into_iter().filter_map(|(is_so, what)| is_so.then_some(what));
-    counts.chain(found.unrecorded.missing()).collect()
+    counts.chain(found.unrecorded.missing()).chain(found.missing_of_region()).collect()
 }

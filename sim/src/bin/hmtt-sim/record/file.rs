@@ -110,6 +110,7 @@ fn make_trace(
                 decoder.units(thread, &bytes, &mut each);
             }
             Some(Content::Unrecorded(all)) => decoder.set_unrecorded(all),
+            Some(Content::Region(region)) => decoder.set_region(region),
             Some(Content::End { dropped, cut_threads }) => {
                 let sums = decoder.ending().completed(dropped, cut_threads);
                 return Ok(Ending { is_chosen, ..sums });
@@ -118,7 +119,7 @@ fn make_trace(
         }
     }
     // What follows is not asked for.
-    Ok(Ending { is_cut: false, is_chosen, ..decoder.ending() })
+    Ok(Ending { is_cut: false, is_chosen, region: None, ..decoder.ending() })
 }
 
 fn missing(ending: &Ending) -> Vec<String> {
@@ -139,6 +140,7 @@ fn missing(ending: &Ending) -> Vec<String> {
         all.push(format!("{invalid_chunks} chunks of the trace could not be read to their end"));
     }
     all.extend(ending.unrecorded.missing());
+    all.extend(ending.missing_of_region());
     if is_cut {
         all.push("the trace is cut: what follows is missing".into());
     }
