@@ -3,6 +3,7 @@
 //! [`Writer`] writes the units of threads. [`read`] decodes a file: each access has a virtual address, the
 //! address of its instruction, and its thread. With [`visit`], a [`Visitor`] receives the executed blocks too, with their code
 //! and functions: [`Summary`] is one, and [`table`] writes CSV, JSON lines and Parquet. [`Decoder`] decodes what is not in a file,
+//! [`RegionCutter`] cuts a region of the instructions of a thread out of its units,
 //! and [`EachElement`] splits string instructions, as far as an [`ElementBudget`] allows.
 //! `hmtt_format::access_trace` defines the format.
 
@@ -22,6 +23,7 @@ mod kept;
 mod numbers;
 mod predictor;
 mod reader;
+mod region;
 mod summary;
 #[cfg(feature = "tables")]
 pub mod table;
@@ -33,6 +35,7 @@ pub use decode::{Decoder, Ending, read, visit};
 pub use element_budget::{ElementBudget, MOST_ELEMENTS, Refused};
 pub use elements::{EachElement, Elements, MOST_ACCESS_BYTES};
 pub use reader::ChunkReader;
+pub use region::{CutUnits, RegionCutter, RegionStage, SeenInRegion};
 pub use summary::{Summary, Sums};
 pub use visitor::{Accesses, Executed, Gap, ThreadAccess, Visitor};
 pub use writer::{Writer, WriterOptions};

@@ -1,6 +1,7 @@
 //! The accesses of a block, or of a path of blocks, and how their addresses are found.
 
 mod description;
+mod tail;
 
 use std::ops::Range;
 use std::vec::Vec;

@@ -85,6 +85,14 @@ impl Lanes {
         }
     }
 
+    /// Slots with its indexes.
+    pub(super) fn indexes(&self) -> std::ops::Range<u16> {
+        match self.order {
+            LaneOrder::Indexed { slot, .. } => slot..slot.saturating_add(self.index_slots() as u16),
+            LaneOrder::Apart | LaneOrder::Packed => 0..0,
+        }
+    }
+
     /// The last values of each kind from which its accesses follow.
     pub(super) fn values(&self) -> [Option<u16>; 3] {
         let index = match self.order {
