@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 
 use anyhow::Result;
-use hmtt_probe::ptrace::{self, RiskPolicy, wait_for_end};
+use hmtt_probe::ptrace::{self, RiskPolicy, wait_for_end, wait_for_end_or_signal};
 use hmtt_translator::control::{FirstEnd, Observer, Options};
 use nix::unistd::Pid;
 
@@ -49,10 +49,17 @@ pub fn run_to_end<O: Observer>(
     let process = ptrace::launch(program)?;
     let (pid, risk_policy) = (process.pid, process.risk_policy);
     let first = hmtt_translator::control::run(process, options, outputs)?;
-    let FirstEnd { ending, goes_on, .. } = go_on(Followed { pid, first, risk_policy }, outputs)?;
+    let end = go_on(Followed { pid, first, risk_policy }, outputs)?;
+    let FirstEnd { ending, goes_on, is_time_over, .. } = end;
     let mut finished = finish(outputs);
     // It is still this process's child, and its status is this command's.
-    let end = match goes_on.then(|| wait_for_end(pid)) {
+    let waited = match (goes_on, is_time_over) {
+        (true, _) => Some(wait_for_end(pid)),
+        // A signal has the effect that it has while the program is followed.
+        (false, true) => wait_for_end_or_signal(pid).map(Some),
+        (false, false) => None,
+    };
+    let end = match waited {
         Some(Some(Ok(code))) => End::Status(code),
         Some(Some(Err(signal))) => End::Signal(signal),
         Some(None) => {

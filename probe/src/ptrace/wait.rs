@@ -242,10 +242,23 @@ pub(super) fn state(thread: Pid) -> Option<u8> {
 /// after the first. Returns its exit status, or the signal that ended it; `None` if it is not a child of this process, or
 /// has not ended.
 pub fn wait_for_end(child: Pid) -> Option<Result<i32, SignalNumber>> {
+    let mut first: Option<Instant> = None;
+    wait_for_end_unless(child, || first.get_or_insert_with(Instant::now).elapsed() >= escape::LEAST)
+}
+
+/// As [`wait_for_end`], but the first signal ends the wait.
+pub fn wait_for_end_or_signal(child: Pid) -> Option<Result<i32, SignalNumber>> {
+    wait_for_end_unless(child, || true)
+}
+
+/// Waits until a child ends, or a signal asks this program to end, and that suffices.
+fn wait_for_end_unless(
+    child: Pid,
+    mut suffices: impl FnMut() -> bool,
+) -> Option<Result<i32, SignalNumber>> {
     let mut waited = SigSet::empty();
     let signals = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGCHLD];
     signals.into_iter().for_each(|signal| waited.add(signal));
-    let mut first: Option<Instant> = None;
     loop {
         match wait(Some(child), WaitPidFlag::WNOHANG) {
             Ok(Status::Exited(_, status)) => return Some(Ok(status)),
@@ -253,11 +266,11 @@ pub fn wait_for_end(child: Pid) -> Option<Result<i32, SignalNumber>> {
             Ok(_) | Err(Errno::EINTR) => {}
             Err(_) => return None,
         }
-        match (wait_for_blocked(&waited, END_TICK), first) {
-            (Ok(Some(Signal::SIGCHLD)), _) => {}
-            (Ok(Some(_)), None) => first = Some(Instant::now()),
-            (Ok(Some(_)), Some(first)) if first.elapsed() >= escape::LEAST => return None,
-            _ => {}
+        if let Ok(Some(signal)) = wait_for_blocked(&waited, END_TICK)
+            && signal != Signal::SIGCHLD
+            && suffices()
+        {
+            return None;
         }
     }
 }
