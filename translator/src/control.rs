@@ -134,6 +134,8 @@ struct Shared {
     requests: Mutex<VecDeque<Request>>,
     /// Whether the process is no longer followed.
     is_over: AtomicBool,
+    /// Whether the process is to be left, because nothing more is to be recorded.
+    is_to_be_left: AtomicBool,
 }
 
 impl Shared {
@@ -145,6 +147,7 @@ impl Shared {
             defers: [const { AtomicBool::new(false) }; THREADS],
             requests: Mutex::default(),
             is_over: AtomicBool::new(false),
+            is_to_be_left: AtomicBool::new(false),
         }
     }
 
@@ -159,6 +162,16 @@ impl Shared {
         let requests = self.rings.areas.header(header::REQUESTS);
         requests.fetch_add(1, Ordering::SeqCst);
         wake(requests);
+    }
+
+    /// Has the process left, by the tracer, which waits for a signal like that of a child.
+    fn leave(&self) {
+        self.is_to_be_left.store(true, Ordering::SeqCst);
+        let _ = kill(Pid::this(), Signal::SIGCHLD);
+    }
+
+    fn is_to_be_left(&self) -> bool {
+        self.is_to_be_left.load(Ordering::SeqCst)
     }
 
     /// Takes the next request to the tracer.

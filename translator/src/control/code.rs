@@ -37,6 +37,8 @@ pub struct ProcessCode {
     /// Finds functions, if how much is recorded differs among them.
     functions: Option<RefCell<Names<Arc<Selection>>>>,
     extents: Option<Arc<Extents>>,
+    /// Whether no accesses are recorded, as long as it is only counted what is executed.
+    counts_only: bool,
     /// Code that was read for the current request, by the address of its page.
     pages: RefCell<HashMap<RunAddr, Page>>,
     sequences: Sequences,
@@ -76,7 +78,22 @@ impl ProcessCode {
         let differs = selected.is_some() || extents.is_some();
         let functions = differs.then(|| RefCell::new(Names::new(files.clone(), selected)));
         let (pages, sequences) = (RefCell::default(), Sequences::default());
-        Ok(ProcessCode { memory, maps, files, expected, functions, extents, pages, sequences })
+        Ok(ProcessCode {
+            memory,
+            maps,
+            files,
+            expected,
+            functions,
+            extents,
+            counts_only: false,
+            pages,
+            sequences,
+        })
+    }
+
+    /// Sets whether blocks that are translated from now on record no accesses.
+    pub fn set_counts_only(&mut self, counts_only: bool) {
+        self.counts_only = counts_only;
     }
 
     /// The files of all executable mappings that there were when code was read.
@@ -191,6 +208,9 @@ impl CodeBytes for ProcessCode {
     }
 
     fn extent(&self, at: RunAddr) -> Extent {
+        if self.counts_only {
+            return Extent::Nothing;
+        }
         let Some(names) = &self.functions else { return Extent::Chosen };
         let current = self.current();
         let mut names = names.borrow_mut();

@@ -76,6 +76,14 @@ impl AccessBlocks for DescribedBlocks<'_> {
         (new, blocks)
     }
 
+    fn record_accesses(&mut self) -> u32 {
+        self.shared.translation().record_accesses()
+    }
+
+    fn leave(&mut self) {
+        self.shared.leave();
+    }
+
     fn code(&self) -> &dyn Blocks {
         self.shared
     }

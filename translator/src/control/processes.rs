@@ -79,7 +79,7 @@ pub struct FirstEnd {
     pub ending: Ending,
     /// Whether it goes on natively although the controller was not asked to detach.
     pub goes_on: bool,
-    /// Whether it goes on natively because the time is over for which it was to be followed.
+    /// Whether it goes on natively because the time is over for which it was to be followed, or what was to be recorded has been.
     pub is_time_over: bool,
     /// When it was left, if it was.
     pub left: Option<Left>,
@@ -257,7 +257,7 @@ impl<'o> Processes<'o> {
         let begin = Instant::now();
         loop {
             let left = self.options.at_most.map(|most| most.saturating_sub(begin.elapsed()));
-            if left == Some(Duration::ZERO) {
+            if left == Some(Duration::ZERO) || self.is_recorded() {
                 self.is_time_over = true;
                 return Ok(false);
             }
@@ -283,6 +283,12 @@ impl<'o> Processes<'o> {
                 return Ok(false);
             }
         }
+    }
+
+    /// Whether nothing more is to be recorded of the first process.
+    fn is_recorded(&mut self) -> bool {
+        let first = self.followed(self.first);
+        first.is_some_and(|followed| followed.tracer.shared.is_to_be_left())
     }
 
     /// How long to wait for events: until a deferral is over, at most.

@@ -67,6 +67,19 @@ impl Translation {
         self.cache.contents()
     }
 
+    /// Records only which blocks are executed, until [accesses are recorded](Self::record_accesses). No block is translated yet.
+    pub fn count_only(&mut self) {
+        self.code.set_counts_only(true);
+    }
+
+    /// Records accesses from the next block of each thread on. Returns the last number of a block without them.
+    pub fn record_accesses(&mut self) -> u32 {
+        self.code.set_counts_only(false);
+        self.cache.invalidate(RunAddr(0)..RunAddr(u64::MAX));
+        self.complete_request();
+        self.last_number()
+    }
+
     /// Builds a superblock of blocks, by their numbers. Returns whether it is in use.
     pub fn build(&mut self, path: &[u32]) -> bool {
         let is_built = self.cache.add_superblock(path).is_ok();

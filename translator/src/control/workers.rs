@@ -14,7 +14,7 @@ use super::described::DescribedBlocks;
 use super::tracer::{MonitorCpu, Options, Seen};
 use super::translator::{Translation, serve};
 use super::{Outcome, Shared, cpus, perf_map, progress};
-use crate::monitor::accesses::{AccessSink, record};
+use crate::monitor::accesses::{AccessSink, Demand, record};
 use crate::monitor::code::BlockCode;
 use crate::monitor::progress::Snapshots;
 use crate::monitor::{Counts, Finished, Losses, watch};
@@ -62,6 +62,9 @@ impl Workers {
             MonitorCpu::Chosen => cpus::choose(pid),
             MonitorCpu::Fixed(cpu) => Some(cpu),
         };
+        if sink.as_ref().is_some_and(|sink| sink.demand() < Demand::Accesses) {
+            shared.translation().count_only();
+        }
         let monitor = Builder::new().name("monitor".to_owned()).spawn(move || {
             cpu.into_iter().for_each(cpus::pin);
             let shared = &*monitor_shared;

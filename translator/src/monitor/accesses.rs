@@ -9,11 +9,13 @@ use hmtt_format::access_trace::{
     BlockAccesses, FS_BASE, Function, LOST, NATIVE, SLOT_BYTES, note, parse_note,
 };
 
-use super::code::Blocks;
+use super::code::{Blocks, Numbered};
 use super::table::BATCH;
 use super::tally::{Recording, Stream, Tally};
 use super::{Chunk, Consumer, FIRST_DECISION, Finished, Losses, Lost, Reader};
-use crate::shared::{Rings, THREADS};
+use crate::block::MAX_INSTRUCTIONS;
+use crate::layout::ring;
+use crate::shared::{CHUNKS, Rings, THREADS};
 
 /// How many chunks are looked at one after the other, and then one of how many.
 const FIRST_CHUNKS: u64 = 16;
@@ -21,8 +23,73 @@ const OTHERS: u64 = 16;
 /// Most numbers between decisions.
 const NEXT_DECISION: u64 = 1 << 20;
 
+/// Most numbers in a ring that is full, with the one of the block that the thread is in.
+const MOST_NUMBERS: u64 = CHUNKS * (ring::CHUNK_BYTES + ring::SLACK_BYTES) / SLOT_BYTES as u64 + 1;
+
+/// What threads are to record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Demand {
+    /// Only the blocks that they execute. A superblock has at most as many instructions as a block may have.
+    Blocks,
+    /// Accesses, without superblocks.
+    Accesses,
+    /// Accesses, with the superblocks that were asked for.
+    All,
+    /// Nothing more: the process is to be left.
+    Nothing,
+}
+
+impl Demand {
+    /// By how many instructions a thread that records [blocks](Demand::Blocks), or [accesses](Demand::Accesses) without superblocks,
+    /// may be ahead of the words that were read: those of a ring that is full. A repeated string instruction is one.
+    pub const LEAD: u64 = MOST_NUMBERS * MAX_INSTRUCTIONS as u64;
+
+    /// Whether hot paths become superblocks.
+    const fn has_paths(self) -> bool {
+        matches!(self, Demand::Blocks | Demand::All)
+    }
+}
+
+/// Builds superblocks with at most as many instructions as a block may have.
+struct ShortPaths<'b> {
+    code: &'b dyn Blocks,
+    /// Number of instructions of each number.
+    instructions: &'b [u16],
+}
+
+impl Blocks for ShortPaths<'_> {
+    fn after(&self, known: u32) -> Vec<Numbered> {
+        self.code.after(known)
+    }
+
+    fn build(&self, path: &[u32]) -> bool {
+        let mut left = MAX_INSTRUCTIONS as u64;
+        let fitting = path.iter().take_while(|number| {
+            let instructions = self.instructions.get(**number as usize).copied();
+            let rest = instructions.and_then(|count| left.checked_sub(count.into()));
+            rest.inspect(|rest| left = *rest).is_some()
+        });
+        let length = fitting.count();
+        length > 1 && self.code.build(&path[..length])
+    }
+
+    fn undo(&self, number: u32) {
+        self.code.undo(number);
+    }
+
+    fn is_in_use(&self, number: u32) -> bool {
+        self.code.is_in_use(number)
+    }
+}
+
 /// Where records of accesses go.
 pub trait AccessSink: Send {
+    /// What is to be recorded from now on: what was before, or something behind it.
+    fn demand(&self) -> Demand {
+        Demand::All
+    }
+    /// Accesses are recorded in the blocks behind this number, and were not before.
+    fn set_counted(&mut self, _last: u32) {}
     /// The next functions, by number from 1 on.
     fn functions(&mut self, functions: &[Function]);
     /// The next blocks and paths, by number from 1 on. Their functions are known.
@@ -37,6 +104,12 @@ pub trait AccessSink: Send {
 pub trait AccessBlocks {
     /// Descriptions of all blocks and paths that are new since the last time, and of functions that are new in them.
     fn describe_new(&mut self) -> (Vec<Function>, Vec<BlockAccesses>);
+    /// Records accesses from the next block of each thread on. Returns the last number of a block without them.
+    fn record_accesses(&mut self) -> u32 {
+        0
+    }
+    /// Makes the tracer leave the process.
+    fn leave(&mut self) {}
     /// What the numbers stand for otherwise.
     fn code(&self) -> &dyn Blocks;
 }
@@ -48,6 +121,8 @@ struct Passing<'r> {
     bytes: Vec<u8>,
     /// Number of slots of each number; the first one is not used.
     slots: Vec<u16>,
+    /// Number of instructions of each.
+    instructions: Vec<u16>,
     tally: Tally,
     /// The numbers of each area, and whether its last chunk was looked at.
     streams: [(Stream, bool); THREADS],
@@ -56,11 +131,34 @@ struct Passing<'r> {
     /// Chunks since the last decision at which there was new code.
     chunks: u64,
     next_decision: u64,
-    /// Whether superblocks are built.
+    /// What is recorded.
+    demand: Demand,
+    /// Whether superblocks are asked for.
     builds: bool,
 }
 
 impl Passing<'_> {
+    /// Has recorded what the sink wants now. No chunk was freed since the sink has seen the last words: a thread can be ahead of these by
+    /// a ring at most.
+    fn follow_demand(&mut self) {
+        let demand = self.sink.demand();
+        if demand <= self.demand {
+            return;
+        }
+        if self.demand < Demand::Accesses {
+            let last = self.blocks.record_accesses();
+            self.sink.set_counted(last);
+        }
+        if demand == Demand::Nothing {
+            self.blocks.leave();
+        }
+        if demand == Demand::All {
+            // Hot paths are looked for from here on.
+            self.chunks = 0;
+        }
+        self.demand = demand;
+    }
+
     /// Passes on the blocks that are not known yet.
     fn learn(&mut self) {
         let (functions, blocks) = self.blocks.describe_new();
@@ -68,7 +166,11 @@ impl Passing<'_> {
             self.sink.functions(&functions);
         }
         for block in &blocks {
-            self.slots.extend((0..block.numbers()).map(|part| block.up_to(part).1));
+            for part in 0..block.numbers() {
+                let (instructions, slots) = block.up_to(part);
+                self.instructions.push(instructions);
+                self.slots.push(slots);
+            }
         }
         if !blocks.is_empty() {
             self.sink.blocks(&blocks);
@@ -119,8 +221,9 @@ impl Consumer for Passing<'_> {
         first.copy_from_slice(notes);
         area.copy_chunk(chunk, 0, rest);
         self.chunks += 1;
-        let is_looked_at =
-            self.builds && (self.chunks <= FIRST_CHUNKS || self.chunks.is_multiple_of(OTHERS));
+        let is_looked_at = self.builds
+            && self.demand.has_paths()
+            && (self.chunks <= FIRST_CHUNKS || self.chunks.is_multiple_of(OTHERS));
         if is_looked_at {
             self.look_at(number, thread);
         } else if self.streams[number].1 {
@@ -129,6 +232,7 @@ impl Consumer for Passing<'_> {
         self.streams[number].1 = is_looked_at;
         if !self.bytes.is_empty() {
             self.bytes = self.sink.words(thread, std::mem::take(&mut self.bytes));
+            self.follow_demand();
         }
     }
 
@@ -138,9 +242,13 @@ impl Consumer for Passing<'_> {
 
     fn pause(&mut self) {
         let numbers = self.tally.numbers;
-        if numbers >= self.next_decision {
+        if numbers >= self.next_decision && self.demand.has_paths() {
             let known = self.tally.known();
-            self.tally.decide(self.blocks.code());
+            let (code, instructions) = (self.blocks.code(), &self.instructions);
+            match self.demand {
+                Demand::Blocks => self.tally.decide(&ShortPaths { code, instructions }),
+                _ => self.tally.decide(code),
+            }
             self.next_decision = numbers + numbers.min(NEXT_DECISION);
             if self.tally.known() > known {
                 self.chunks = 0;
@@ -158,16 +266,19 @@ pub fn record(
     blocks: &mut dyn AccessBlocks,
     sink: &mut dyn AccessSink,
 ) -> Losses {
+    let demand = sink.demand();
     let consumer = Passing {
         blocks,
         sink,
         bytes: Vec::new(),
         slots: vec![0],
+        instructions: vec![0],
         tally: Tally::new(recording),
         streams: std::array::from_fn(|_| Default::default()),
         numbers: Vec::new(),
         chunks: 0,
         next_decision: FIRST_DECISION,
+        demand,
         builds: recording.superblocks.is_some(),
     };
     let Reader { consumer, losses, .. } = Reader::new(rings, consumer).follow(finished);
