@@ -21,7 +21,7 @@ pub struct Attach {
 
 /// Follows the process until it ends or a signal asks to detach. Returns whether something was lost.
 pub fn run(Attach { options, pid }: &Attach) -> Result<bool> {
-    let Prepared { options, mut outputs, mut schedule } = options.prepare(false)?;
+    let Prepared { options, mut outputs, mut schedule } = options.prepare(false, None)?;
     let pid = Pid::from_raw(*pid);
     schedule.iter_mut().for_each(|schedule| schedule.begin(pid));
     let process = Process::attach_checked(pid, false)?;

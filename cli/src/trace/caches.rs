@@ -25,6 +25,7 @@ use nix::unistd::Pid;
 
 use super::budget::{Counter, CountingSink};
 use super::outputs::Outputs;
+use super::region::Region;
 use crate::monitor::Finished;
 use crate::tag::files::{Created, NewFiles};
 use crate::tag::warnings::{chain, shown, warn_of_leak_detector};
@@ -154,6 +155,8 @@ pub struct TraceOutputs {
     pub caches: Option<Caches>,
     /// Counts what recording costs, if that is limited.
     pub counter: Option<Arc<Mutex<Counter>>>,
+    /// The region that is recorded; `None` if everything is.
+    pub region: Option<Region>,
     /// Child processes, which are not recorded.
     pub children: Arc<AtomicU64>,
 }
@@ -187,15 +190,19 @@ impl TraceOutputs {
 impl Observer for TraceOutputs {
     fn begin(&mut self, pid: Pid, program: &Path) -> Result<Output, TagError> {
         warn_of_leak_detector(pid);
+        self.region.iter().for_each(|region| region.begin(pid));
         let of_file = self.file.as_mut().map(|file| file.begin(pid, program)).transpose()?;
         let state = self.caches.as_mut().map(|caches| {
             caches.new_file.take().into_iter().for_each(NewFiles::keep);
             caches.state.clone()
         });
-        let children = self.children.clone();
+        let (children, region) = (self.children.clone(), self.region.clone());
         Ok(Box::new(move |outcome: Outcome| {
             children.fetch_add(outcome.unrecorded().children, Ordering::SeqCst);
-            let missing = outcome.missing_accesses();
+            let missing = match &region {
+                Some(region) => region.missing(&outcome),
+                None => outcome.missing_accesses(),
+            };
             if let Some(state) = state {
                 let mut state = lock(&state);
                 state.is_lost |= !missing.is_empty();
@@ -214,9 +221,13 @@ impl Observer for TraceOutputs {
         if let Some(counter) = &self.counter {
             return Some(Box::new(CountingSink::new(counter.clone(), of_file)));
         }
-        match &self.caches {
+        let inner: Option<Box<dyn AccessSink>> = match &self.caches {
             None => of_file,
             Some(caches) => Some(Box::new(CacheSink { state: caches.state.clone(), of_file })),
+        };
+        match &self.region {
+            Some(region) => Some(region.sink(inner)),
+            None => inner,
         }
     }
 

@@ -18,6 +18,7 @@ use super::budget::{Budget, Regulator};
 use super::caches::{CacheOptions, TraceOutputs};
 use super::outputs::Outputs;
 use super::progress::Progress;
+use super::region::Region;
 use super::sampled::{Sample, Schedule};
 use crate::monitor::{Full, selected};
 use crate::tag::options::block_signals;
@@ -143,7 +144,7 @@ pub struct Prepared {
 
 impl TraceOptions {
     /// Which accesses are recorded. `has_rules`: only those of some functions.
-    fn choice(&self, has_rules: bool) -> Choice {
+    fn choice(&self, has_rules: bool, has_region: bool) -> Choice {
         let selector = match self.omega {
             Some(omega) => Selector::Representatives { omega, chunk: self.chunk },
             None => Selector::Every,
@@ -155,16 +156,23 @@ impl TraceOptions {
             _ => None,
         };
         let is_whole = selector == Selector::Every && direction.is_none() && !has_rules;
-        let is_loud = is_whole || self.all_blocks || self.no_superblocks || self.budget.is_some();
+        // All blocks are needed to count instructions.
+        let counts = self.all_blocks || self.budget.is_some() || has_region;
+        let is_loud = is_whole || counts || self.no_superblocks;
         let silence = if is_loud { Silence::Never } else { Silence::Superblocks };
         Choice { selector, scope: self.scope.into(), equality, direction, silence }
     }
 
     /// Blocks signals and creates the output file, before any other thread starts. `prints`: whether the program may print on
-    /// this process's standard output.
-    pub fn prepare(&self, prints: bool) -> Result<Prepared> {
+    /// this process's standard output. `region`: what is recorded; `None` for everything.
+    pub fn prepare(&self, prints: bool, region: Option<Region>) -> Result<Prepared> {
+        if region.is_some() && self.full == Full::Drop {
+            bail!(
+                "--skip and --count need all blocks to count instructions: leave out --full drop"
+            );
+        }
         let selected = selected(&self.include, &self.exclude)?.map(Arc::new);
-        let choice = self.choice(selected.is_some());
+        let choice = self.choice(selected.is_some(), region.is_some());
         let chooses = selected.is_some() || choice != Choice::EVERY;
         let is_chosen = chooses || self.sample.is_some() || self.budget.is_some();
         if chooses && self.caches.are_wanted() {
@@ -190,7 +198,7 @@ impl TraceOptions {
             .as_ref()
             .map(|path| {
                 let progress = Progress::new(self.progress, prints);
-                Outputs::new(path, self.overwrite, is_chosen, progress)
+                Outputs::new(path, self.overwrite, is_chosen, region.clone(), progress)
             })
             .transpose()?;
         let schedule = match (self.sample, self.budget) {
@@ -223,7 +231,7 @@ impl TraceOptions {
         };
         Ok(Prepared {
             options,
-            outputs: TraceOutputs { file, caches, counter, children: Arc::default() },
+            outputs: TraceOutputs { file, caches, counter, region, children: Arc::default() },
             schedule,
         })
     }

@@ -15,6 +15,7 @@ use hmtt_translator::monitor::accesses::AccessSink;
 use nix::unistd::Pid;
 
 use super::progress::{CountedFile, Progress};
+use super::region::Region;
 use crate::monitor::Finished;
 use crate::tag::files::{Created, NewFiles};
 use crate::tag::warnings::{chain, shown};
@@ -40,6 +41,8 @@ struct State {
     unrecorded: Unrecorded,
     /// Since when the program runs natively, as was asked for.
     native_since: Option<Instant>,
+    /// The region that is recorded; `None` if everything is.
+    region: Option<Region>,
     error: Option<io::Error>,
     finished: Finished,
     progress: Progress,
@@ -58,7 +61,8 @@ fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
 }
 
 impl Outputs {
-    /// Creates the file. `is_chosen`: whether only some accesses are recorded. `progress`: shows how much was written.
+    /// Creates the file. `is_chosen`: whether only some accesses are recorded. `region`: what is recorded; `None` for everything.
+    /// `progress`: shows how much was written.
     ///
     /// # Errors
     /// [`TagError::Output`] if it cannot be created.
@@ -66,6 +70,7 @@ impl Outputs {
         path: &Path,
         overwrite: bool,
         is_chosen: bool,
+        region: Option<Region>,
         progress: Progress,
     ) -> Result<Self, TagError> {
         let created = Created::new(path, overwrite)?;
@@ -75,6 +80,7 @@ impl Outputs {
             losses: Losses::default(),
             unrecorded: Unrecorded::default(),
             native_since: None,
+            region,
             error: None,
             finished: Finished::default(),
             progress,
@@ -105,6 +111,9 @@ impl Outputs {
         let unrecorded = state.unrecorded;
         if unrecorded != Unrecorded::default() {
             state.write(|writer| writer.unrecorded(unrecorded));
+        }
+        if let Some(region) = state.region.clone() {
+            state.write(|writer| writer.region(region.result()));
         }
         let mut cut_chunks = 0;
         state.write(|writer| {
@@ -145,6 +154,10 @@ impl Observer for Outputs {
                 Ok(writer) => state.writer = Some(writer),
                 Err(error) => state.error = Some(error),
             }
+            // Who reads a file without its end knows what it is, too.
+            if let Some(region) = state.region.clone() {
+                state.write(|writer| writer.region(region.result()));
+            }
         } else {
             if let Some(since) = state.native_since.take() {
                 state.write(|writer| writer.resume(since.elapsed()));
@@ -171,11 +184,14 @@ impl Observer for Outputs {
 
 /// Warns of what is not in the trace of a program that has ended.
 fn finish(outcome: &Outcome, state: &mut State) {
-    let missing = outcome.missing_accesses();
+    let (missing, unrecorded) = match &state.region {
+        Some(region) => (region.missing(outcome), region.unrecorded(outcome)),
+        None => (outcome.missing_accesses(), outcome.unrecorded()),
+    };
     state.progress.clear();
     missing.iter().for_each(|what| report!("hmtt: warning: {what}"));
     state.finished.is_lost |= !missing.is_empty();
-    state.unrecorded.add(outcome.unrecorded());
+    state.unrecorded.add(unrecorded);
 }
 
 /// How many threads encode what is written: the program does not use all CPUs while it waits for them.

@@ -6,6 +6,7 @@ use anyhow::Result;
 
 use super::caches::TraceOutputs;
 use super::options::{Prepared, TraceOptions};
+use super::region::RegionOptions;
 use super::sampled;
 use crate::monitor::{Followed, run_to_end};
 
@@ -14,14 +15,17 @@ use crate::monitor::{Followed, run_to_end};
 pub struct Run {
     #[command(flatten)]
     options: TraceOptions,
+    #[command(flatten)]
+    region: RegionOptions,
     /// The program and its arguments
     #[arg(value_name = "PROG", required = true, trailing_var_arg = true)]
     program: Vec<OsString>,
 }
 
 /// Runs the program until it ends, and ends as the program has ended. Returns whether something was lost.
-pub fn run(Run { options, program }: &Run) -> Result<bool> {
-    let Prepared { options, mut outputs, mut schedule } = options.prepare(true)?;
+pub fn run(Run { options, region, program }: &Run) -> Result<bool> {
+    let prepared = options.prepare(true, region.region())?;
+    let Prepared { options, mut outputs, mut schedule } = prepared;
     let go_on = |followed: Followed, outputs: &mut TraceOutputs| match &mut schedule {
         Some(schedule) => sampled::go_on(followed, schedule, &options, outputs),
         None => Ok(followed.first),

@@ -65,6 +65,7 @@ mod trace_native;
 mod trace_operands;
 mod trace_progress;
 mod trace_recounted;
+mod trace_regions;
 mod trace_sampled;
 mod trace_selected;
 mod trace_stepped;

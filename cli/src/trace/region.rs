@@ -1,0 +1,172 @@
+//! Records a region of the instructions of a program's first thread: `--skip` and `--count`.
+//!
+//! ```text
+//! monitor -> RegionSink -> RegionCutter -> file, caches
+//!               |  demand: blocks only, accesses, all, nothing more
+//! ```
+//!
+//! Other threads are not recorded. Once the region is over, the program is left and goes on natively.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use hmtt::access_trace::{CutUnits, RegionCutter, RegionStage};
+use hmtt_format::access_trace::{
+    BlockAccesses, Continuation, Function, RecordedRegion, Unrecorded,
+};
+use hmtt_translator::control::Outcome;
+use hmtt_translator::instructions::instructions;
+use hmtt_translator::monitor::Losses;
+use hmtt_translator::monitor::accesses::{AccessSink, Demand};
+use nix::unistd::Pid;
+
+#[derive(Clone, Copy, clap::Args)]
+pub struct RegionOptions {
+    /// Leave out the first N instructions of the program's first thread: run them without recording their accesses
+    #[arg(long, value_name = "N", conflicts_with_all = ["sample", "budget"])]
+    skip: Option<u64>,
+    /// Record only M instructions of the program's first thread, behind those of --skip; then the program goes on natively
+    #[arg(long, value_name = "M", conflicts_with_all = ["sample", "budget"], value_parser = clap::value_parser!(u64).range(1..))]
+    count: Option<u64>,
+}
+
+impl RegionOptions {
+    /// The region; `None` if everything is recorded.
+    pub fn region(&self) -> Option<Region> {
+        let RegionOptions { skip, count } = *self;
+        (skip.is_some() || count.is_some()).then(|| {
+            let skip = skip.unwrap_or(0);
+            let cutter = RegionCutter::new(skip, count, Demand::LEAD);
+            Region(Arc::new(Mutex::new(State { thread: 0, cutter })))
+        })
+    }
+}
+
+/// The region, and the number of the thread.
+struct State {
+    thread: u32,
+    cutter: RegionCutter,
+}
+
+/// A region that is recorded.
+#[derive(Clone)]
+pub struct Region(Arc<Mutex<State>>);
+
+impl Region {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A program is about to be recorded, whose first thread has the number of the process.
+    pub fn begin(&self, pid: Pid) {
+        self.lock().thread = pid.as_raw().cast_unsigned();
+    }
+
+    /// What was to be recorded, and what was up to now.
+    pub fn result(&self) -> RecordedRegion {
+        let state = self.lock();
+        state.cutter.result(state.thread)
+    }
+
+    /// Whether all of it was recorded, so that what follows makes no difference.
+    fn is_over(&self) -> bool {
+        self.lock().cutter.stage() == RegionStage::Over
+    }
+
+    /// Passes the region on.
+    pub fn sink(&self, inner: Option<Box<dyn AccessSink>>) -> Box<dyn AccessSink> {
+        Box::new(RegionSink { region: self.clone(), inner })
+    }
+
+    /// What has run natively although that was not asked for, as far as that concerns the region.
+    pub fn unrecorded(&self, outcome: &Outcome) -> Unrecorded {
+        let all = outcome.unrecorded();
+        if !self.is_over() {
+            return all;
+        }
+        let native_code = self.lock().cutter.seen().native;
+        let continuation = Continuation::None;
+        Unrecorded { native_code, native_threads: 0, continuation, ..all }
+    }
+
+    /// What is missing of the region when the program is not recorded any more, a sentence for each reason.
+    pub fn missing(&self, outcome: &Outcome) -> Vec<String> {
+        let mut all = match self.is_over() {
+            true => self.unrecorded(outcome).missing(),
+            false => outcome.missing_accesses(),
+        };
+        let (result, seen) = (self.result(), self.lock().cutter.seen());
+        all.extend(result.missing_text());
+        let more = [
+            (seen.lost > 0, format!("{} words about accesses were dropped", seen.lost)),
+            (
+                seen.invalid_chunks > 0,
+                format!("{} chunks of accesses name no block", seen.invalid_chunks),
+            ),
+            (
+                seen.counted_only > 0,
+                format!("{} instructions of the region were counted only", seen.counted_only),
+            ),
+        ];
+        all.extend(more.into_iter().filter_map(|(is_so, what)| is_so.then_some(what)));
+        all
+    }
+}
+
+/// Cuts the region out of what is recorded, and passes it on.
+struct RegionSink {
+    region: Region,
+    inner: Option<Box<dyn AccessSink>>,
+}
+
+/// Offset of an instruction in the code of a block.
+fn offset(block: &BlockAccesses, index: u16) -> usize {
+    let all = instructions(block.start, &block.code);
+    all.get(usize::from(index)).map_or(block.code.len(), |one| one.offset.into())
+}
+
+impl AccessSink for RegionSink {
+    fn demand(&self) -> Demand {
+        let state = self.region.lock();
+        match state.cutter.stage() {
+            RegionStage::Counting => Demand::Blocks,
+            RegionStage::Blocks => Demand::Accesses,
+            RegionStage::Paths => Demand::All,
+            RegionStage::Over => Demand::Nothing,
+        }
+    }
+
+    fn set_counted(&mut self, last: u32) {
+        self.region.lock().cutter.set_counted(last);
+    }
+
+    fn functions(&mut self, functions: &[Function]) {
+        self.inner.iter_mut().for_each(|inner| inner.functions(functions));
+    }
+
+    fn blocks(&mut self, blocks: &[BlockAccesses]) {
+        let passed = self.region.lock().cutter.add_blocks(blocks);
+        if !passed.is_empty() {
+            self.inner.iter_mut().for_each(|inner| inner.blocks(&passed));
+        }
+    }
+
+    fn words(&mut self, thread: i32, words: Vec<u8>) -> Vec<u8> {
+        let CutUnits { tail, units } = {
+            let mut state = self.region.lock();
+            if thread.cast_unsigned() != state.thread {
+                return words;
+            }
+            state.cutter.units(&words, offset)
+        };
+        let Some(inner) = &mut self.inner else { return words };
+        if let Some(tail) = tail {
+            inner.blocks(&[tail]);
+        }
+        if units.is_empty() { words } else { inner.words(thread, units) }
+    }
+
+    fn finish(&mut self, losses: Losses) {
+        let of_region = if self.region.is_over() { Losses::default() } else { losses };
+        self.inner.iter_mut().for_each(|inner| inner.finish(of_region));
+    }
+}
