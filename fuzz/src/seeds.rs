@@ -126,12 +126,14 @@ fn captures() -> Vec<Vec<u8>> {
     vec![[&little[..], &little].concat(), big_endian()]
 }
 
-/// Returns a section in the other byte order with a simple packet.
+/// Returns a section in the other byte order with a simple packet. Its interface has a time zone, a name that is not UTF-8,
+/// and an address of a wrong length.
 fn big_endian() -> Vec<u8> {
     let words =
         |words: &[u32]| words.iter().flat_map(|word| word.to_be_bytes()).collect::<Vec<_>>();
     let section = [0x0a0d_0d0a, 28, 0x1a2b_3c4d, 0x0001_0000, u32::MAX, u32::MAX, 28];
-    let interface = [1, 20, 1 << 16, 0, 20];
+    let options = [10 << 16 | 4, 3600, 2 << 16 | 4, 0x6574_68e9, 6 << 16 | 4, 7];
+    let interface = [&[1, 44, 1 << 16, 0][..], &options, &[44]].concat();
     let packet = [6, 40, 0, 1, 2, 8, 8, 0xabcd_ef01, 0x2345_6789, 40];
     let simple = [3, 20, 4, 0x0102_0304, 20];
     [words(&section), words(&interface), words(&packet), words(&simple)].concat()

@@ -3,9 +3,11 @@
 //! pcapng (draft-ietf-opsawg-pcapng) is append-only: a file whose writer was killed can be read up to its last whole
 //! block. The module uses no sockets and does not interpret frames.
 
+mod block;
 mod capture_sums;
 mod error;
 mod interface;
+mod options;
 mod page_cache;
 mod read_ahead;
 mod reader;

@@ -3,16 +3,26 @@
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
-use pcap_file::pcapng::blocks::interface_description::{
-    InterfaceDescriptionBlock, InterfaceDescriptionOption,
-};
-use pcap_file::pcapng::blocks::interface_statistics::{
-    InterfaceStatisticsBlock, InterfaceStatisticsOption,
-};
-
 use super::InterfaceStatistics;
+use super::block::{FIELDS_AT, Fields};
 use super::capture_sums::{Capture, CaptureSums};
+use super::options::COMMENT;
 
+/// Bytes of a description's fields: link type, a reserved word, and the most bytes of a packet that are captured.
+const DESCRIPTION_FIELDS: usize = 8;
+/// Bytes of a statistics block's fields: the interface's number and a timestamp.
+const STATISTICS_FIELDS: usize = 12;
+/// Byte offset of a statistics block's timestamp.
+const STATISTICS_TIME_AT: usize = FIELDS_AT + 4;
+/// Codes of the options of a description that are needed.
+const IF_NAME: u16 = 2;
+const IF_TSRESOL: u16 = 9;
+const IF_TSOFFSET: u16 = 14;
+/// Codes of the options of a statistics block that are used.
+const ISB_STARTTIME: u16 = 2;
+const ISB_IFRECV: u16 = 4;
+const ISB_IFDROP: u16 = 5;
+const ISB_OSDROP: u16 = 7;
 /// `if_tsresol` of nanoseconds, which needs no scaling.
 const NANOSECONDS: u8 = 9;
 /// `if_tsresol` of an interface that does not state one: microseconds.
@@ -39,7 +49,7 @@ pub struct Interface {
     #[serde(skip)]
     resolution: u8,
     #[serde(skip)]
-    offset_seconds: u64,
+    offset_seconds: i64,
 }
 
 fn entry_bytes(text: &str) -> usize {
@@ -47,25 +57,27 @@ fn entry_bytes(text: &str) -> usize {
 }
 
 impl Interface {
-    fn new(description: &InterfaceDescriptionBlock<'_>) -> Self {
+    /// Parses an Interface Description Block.
+    fn parse(fields: Fields, block: &[u8]) -> Result<Self, &'static str> {
         let mut interface = Interface { resolution: MICROSECONDS, ..Default::default() };
-        for option in &description.options {
-            match option {
-                InterfaceDescriptionOption::Comment(text) => {
-                    interface.comments.push(text.to_string());
+        for option in fields.options(block, DESCRIPTION_FIELDS)? {
+            let option = option?;
+            match option.code {
+                COMMENT => interface.comments.push(option.text()),
+                IF_NAME => interface.name = Some(option.text()),
+                IF_TSRESOL => {
+                    let [value] = option.array().ok_or("its if_tsresol is not 1 byte long")?;
+                    interface.resolution = value;
                 }
-                InterfaceDescriptionOption::IfName(name) => interface.name = Some(name.to_string()),
-                InterfaceDescriptionOption::IfTsResol(resolution) => {
-                    interface.resolution = *resolution;
-                }
-                InterfaceDescriptionOption::IfTsOffset(seconds) => {
-                    interface.offset_seconds = *seconds;
+                IF_TSOFFSET => {
+                    let value = option.array().ok_or("its if_tsoffset is not 8 bytes long")?;
+                    interface.offset_seconds = fields.u64(value).cast_signed();
                 }
                 _ => {}
             }
         }
         interface.seen_comments = interface.comments.iter().cloned().collect();
-        interface
+        Ok(interface)
     }
 
     /// Adds the description of a later section. Returns the bytes by which the kept texts grow.
@@ -90,7 +102,7 @@ impl Interface {
     /// powers of 10. `None` if the time cannot be represented.
     pub(super) fn time(&self, ticks: u64) -> Option<Duration> {
         if self.resolution == NANOSECONDS {
-            let seconds = (ticks / 1_000_000_000).checked_add(self.offset_seconds)?;
+            let seconds = (ticks / 1_000_000_000).checked_add_signed(self.offset_seconds)?;
             return Some(Duration::new(seconds, (ticks % 1_000_000_000) as u32));
         }
         let exponent = u32::from(self.resolution & 0x7f);
@@ -100,39 +112,37 @@ impl Interface {
             1u64.checked_shl(exponent)?
         };
         let rest = u128::from(ticks % per_second) * 1_000_000_000 / u128::from(per_second);
-        let seconds = (ticks / per_second).checked_add(self.offset_seconds)?;
+        let seconds = (ticks / per_second).checked_add_signed(self.offset_seconds)?;
         Some(Duration::new(seconds, rest as u32))
     }
 
-    /// Adds a statistics block. `time`: the block's timestamp in ticks; `section`: number of its section.
-    fn note(&mut self, block: &InterfaceStatisticsBlock<'_>, time: u64, section: u64) {
+    /// Adds a statistics block. `section`: number of its section. A count whose option has a wrong length is not known.
+    fn note(&mut self, fields: Fields, block: &[u8], section: u64) -> Result<(), &'static str> {
         let mut capture = Capture::Section(section);
         let mut statistics = InterfaceStatistics::default();
         let mut comment = None;
-        for option in &block.options {
-            match option {
-                InterfaceStatisticsOption::Comment(text) => comment = Some(text),
-                InterfaceStatisticsOption::IsbStartTime(start) => {
-                    capture = Capture::Started(*start)
+        for option in fields.options(block, STATISTICS_FIELDS)? {
+            let option = option?;
+            let count = || option.array().map(|bytes| fields.u64(bytes));
+            match option.code {
+                COMMENT => comment = Some(option),
+                ISB_STARTTIME if option.value.len() == size_of::<u64>() => {
+                    capture = Capture::Started(fields.time(option.value, 0));
                 }
-                InterfaceStatisticsOption::IsbIfRecv(count) => {
-                    statistics.received_frames = Some(*count)
-                }
-                InterfaceStatisticsOption::IsbIfDrop(count) => {
-                    statistics.interface_dropped_frames = Some(*count);
-                }
-                InterfaceStatisticsOption::IsbOsDrop(count) => {
-                    statistics.kernel_dropped_frames = Some(*count);
-                }
+                ISB_IFRECV => statistics.received_frames = count(),
+                ISB_IFDROP => statistics.interface_dropped_frames = count(),
+                ISB_OSDROP => statistics.kernel_dropped_frames = count(),
                 _ => {}
             }
         }
+        let time = fields.time(block, STATISTICS_TIME_AT);
         if self.counted.note(capture, time, &statistics) {
             self.statistics = Some(self.counted.total());
             if let Some(comment) = comment {
-                self.statistics_comment = Some(comment.to_string());
+                self.statistics_comment = Some(comment.text());
             }
         }
+        Ok(())
     }
 }
 
@@ -187,12 +197,9 @@ impl Interfaces {
     /// Adds the description of the section's next interface.
     ///
     /// # Errors
-    /// The reason, if the descriptions exceed [`MAX_KEPT_BYTES`].
-    pub fn describe(
-        &mut self,
-        description: &InterfaceDescriptionBlock<'_>,
-    ) -> Result<(), &'static str> {
-        let new = Interface::new(description);
+    /// The reason, if the block is invalid or the descriptions exceed [`MAX_KEPT_BYTES`].
+    pub fn describe(&mut self, fields: Fields, block: &[u8]) -> Result<(), &'static str> {
+        let new = Interface::parse(fields, block)?;
         let named = self.named.entry(new.name.clone()).or_default();
         if named.described.0 != self.sections {
             named.described = (self.sections, 0);
@@ -219,14 +226,16 @@ impl Interfaces {
         }
     }
 
-    /// Adds a statistics block of the section. Its times are two 32-bit words, the high one first in either byte order; the
-    /// block library reads them as one 64-bit integer.
-    pub fn note(&mut self, block: &InterfaceStatisticsBlock<'_>, big_endian: bool) {
-        let index = self.index(block.interface_id as usize);
-        if let Some(interface) = self.all.get_mut(index) {
-            let time = block.timestamp;
-            let time = if big_endian { time } else { time.rotate_left(32) };
-            interface.note(block, time, self.sections);
+    /// Adds a statistics block of the section.
+    ///
+    /// # Errors
+    /// The reason, if the block is invalid.
+    pub fn note(&mut self, fields: Fields, block: &[u8]) -> Result<(), &'static str> {
+        fields.options(block, STATISTICS_FIELDS)?;
+        let index = self.index(fields.u32(block, FIELDS_AT) as usize);
+        match self.all.get_mut(index) {
+            Some(interface) => interface.note(fields, block, self.sections),
+            None => Ok(()),
         }
     }
 }
@@ -247,5 +256,8 @@ mod tests {
         assert_eq!(time(0x80 | 64, 3), None);
         assert_eq!(time(20, 3), None);
         assert_eq!(time(0, u64::MAX), None);
+        let early = Interface { resolution: 9, offset_seconds: -3, ..Default::default() };
+        assert_eq!(early.time(5_000_000_007), Some(Duration::new(2, 7)));
+        assert_eq!(early.time(0), None, "before the Unix epoch");
     }
 }

@@ -1,42 +1,22 @@
 //! Reads frames with their arrival times from the blocks of a pcapng file.
 //!
 //! Reads a stream block by block and knows the byte offset of each block. A file that ends within a block is read up to
-//! the block before and reported as truncated; an invalid block is an error. Enhanced Packet Blocks, nearly all of a
-//! capture, are parsed here: the library allocates a vector of options for each, which takes several times as long. All
-//! other blocks are parsed by the library.
+//! the block before and reported as truncated; an invalid block is an error. Of blocks that the packets and their times
+//! do not depend on, only the lengths are checked. Options of packets and section headers are not read at all.
 
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 use std::time::Duration;
 
-use byteorder_slice::{BigEndian, LittleEndian};
-use pcap_file::pcapng::{Block, PcapNgParser};
-use pcap_file::{Endianness, PcapError};
-
 use super::Interface;
+use super::block::{
+    ENHANCED_PACKET, Fields, INTERFACE_DESCRIPTION, INTERFACE_STATISTICS, MIN_BLOCK_BYTES,
+    PacketLocation, SECTION_HEADER, SIMPLE_PACKET,
+};
 use super::error::ReadError;
 use super::interface::Interfaces;
 use super::source::{Buffer, MAX_BLOCK_BYTES, Reading, Source};
-
-/// Bytes of the shortest block: type and length at its beginning, and the length again at its end.
-const MIN_BLOCK_BYTES: usize = 12;
-/// Byte offset of a block's length.
-const LENGTH_AT: usize = 4;
-/// The option `opt_endofopt`, which ends a list of options but may be absent.
-const END_OF_OPTIONS: [u8; 4] = [0; 4];
-/// Byte offset of a block's own fields.
-const FIELDS_AT: usize = 8;
-/// Type of an Enhanced Packet Block.
-const ENHANCED_PACKET: u32 = 6;
-/// Byte offset of an Enhanced Packet Block's data: after interface, two words of time and two lengths.
-const ENHANCED_DATA_AT: usize = FIELDS_AT + 20;
-/// Byte offset of a Simple Packet Block's data: after the length on the wire.
-const SIMPLE_DATA_AT: usize = FIELDS_AT + 4;
-/// Type of a Section Header Block, the same in both byte orders.
-const SECTION_HEADER: [u8; 4] = 0x0a0d_0d0a_u32.to_be_bytes();
-/// Byte-order magic after the length of a Section Header Block, in big-endian sections.
-const BIG_ENDIAN_MAGIC: [u8; 4] = 0x1a2b_3c4d_u32.to_be_bytes();
 
 /// A frame in a capture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -123,31 +103,31 @@ impl<R: Read> PcapngReader<R> {
     /// # Errors
     /// [`ReadError`]: the source cannot be read, or it does not begin with a section header.
     pub fn new(source: R) -> Result<Self, ReadError> {
-        let mut buffer = Buffer::new(source);
-        loop {
-            let more = buffer.fill()?;
-            let bytes = buffer.bytes();
-            if !bytes.starts_with(&SECTION_HEADER) && (bytes.len() >= SECTION_HEADER.len() || !more)
-            {
-                let reason = "it does not begin with a section header".into();
-                return Err(ReadError::NotPcapng { reason });
-            }
-            match PcapNgParser::new(bytes) {
-                Ok((rest, parser)) => {
-                    let length = bytes.len() - rest.len();
-                    buffer.take(length);
-                    return Ok(PcapngReader {
-                        buffer,
-                        packets: 0,
-                        big_endian: matches!(parser.section().endianness, Endianness::Big),
-                        interfaces: Interfaces::default(),
-                        truncated: false,
-                    });
-                }
-                Err(PcapError::IncompleteBuffer) if more && bytes.len() < MAX_BLOCK_BYTES => {}
-                Err(error) => return Err(ReadError::NotPcapng { reason: error.to_string() }),
-            }
+        let mut reader = PcapngReader {
+            buffer: Buffer::new(source),
+            packets: 0,
+            big_endian: false,
+            interfaces: Interfaces::default(),
+            truncated: false,
+        };
+        match reader.section_header() {
+            Err(ReadError::Damaged { reason, .. }) => Err(ReadError::NotPcapng { reason }),
+            read => read.map(|()| reader),
         }
+    }
+
+    /// Reads the section header at the beginning.
+    fn section_header(&mut self) -> Result<(), ReadError> {
+        let start = SECTION_HEADER.to_be_bytes();
+        while self.buffer.bytes().len() < start.len() && self.buffer.fill()? {}
+        if !self.buffer.bytes().starts_with(&start) {
+            return Err(damaged(0, "it does not begin with a section header"));
+        }
+        let length = self.whole_block()?;
+        let length = length.ok_or_else(|| damaged(0, "it ends within its section header"))?;
+        let begin = self.buffer.take(length);
+        self.block(begin, 0)?;
+        Ok(())
     }
 
     /// The next frame; `None` at the end of the file.
@@ -216,125 +196,29 @@ impl<R: Read> PcapngReader<R> {
         }
     }
 
-    /// Parses a block through the library and stores what it states. Returns the packet of a Simple Packet Block.
+    /// Parses a block and stores what it states. Returns the packet of a Simple Packet Block.
     fn block(&mut self, begin: usize, offset: u64) -> Result<Option<PacketLocation>, ReadError> {
         let bytes = self.buffer.taken(begin);
-        let ended;
-        let block = match parse(bytes, self.big_endian) {
-            // Options may end with the block (draft-ietf-opsawg-pcapng, 3.5), but the library requires `opt_endofopt`.
-            Err(error) if matches!(error, PcapError::InvalidField(_)) => {
-                ended = with_end(bytes);
-                parse(&ended, self.big_endian).map_err(|_| damaged(offset, error))?
+        let fields = self.fields().of_block(bytes);
+        fields.check_lengths(bytes).map_err(|reason| damaged(offset, reason))?;
+        let result = match fields.u32(bytes, 0) {
+            SIMPLE_PACKET => {
+                let packet = fields.simple_packet(bytes);
+                return packet.map(Some).map_err(|reason| damaged(offset, reason));
             }
-            other => other.map_err(|error| damaged(offset, error))?,
-        };
-        match block {
-            Block::SimplePacket(packet) => {
-                // Its data begin after the original length.
-                let at = SIMPLE_DATA_AT;
-                let length = packet.data.len();
-                let original_len = packet.original_len;
-                return Ok(Some(PacketLocation {
-                    interface: 0,
-                    ticks: None,
-                    original_len,
-                    at,
-                    length,
-                }));
-            }
-            Block::SectionHeader(header) => {
-                self.big_endian = matches!(header.endianness, Endianness::Big);
+            SECTION_HEADER => {
+                self.big_endian = fields.big_endian;
                 self.interfaces.section();
+                fields.check_section_header(bytes)
             }
-            Block::InterfaceDescription(description) => {
-                let described = self.interfaces.describe(&description);
-                described.map_err(|reason| damaged(offset, reason))?;
-            }
-            Block::InterfaceStatistics(statistics) => {
-                self.interfaces.note(&statistics, self.big_endian);
-            }
-            _ => {}
-        }
-        Ok(None)
-    }
-}
-
-/// The fields of a packet's block, and the place of its data in the buffer.
-struct PacketLocation {
-    interface: usize,
-    ticks: Option<u64>,
-    original_len: u32,
-    at: usize,
-    length: usize,
-}
-
-/// Reads fields of blocks in the byte order of their section.
-#[derive(Clone, Copy)]
-struct Fields {
-    big_endian: bool,
-}
-
-impl Fields {
-    /// The 32-bit field at byte offset `at`; 0 beyond the end of the block.
-    fn u32(self, block: &[u8], at: usize) -> u32 {
-        let bytes = block.get(at..at + size_of::<u32>()).and_then(|bytes| bytes.first_chunk());
-        let Some(&bytes) = bytes else { return 0 };
-        if self.big_endian { u32::from_be_bytes(bytes) } else { u32::from_le_bytes(bytes) }
-    }
-
-    /// The length that a block states, in bytes. A section header states its own byte order.
-    fn block_length(self, bytes: &[u8]) -> usize {
-        let is_section = bytes.starts_with(&SECTION_HEADER);
-        let big_endian = match bytes.get(LENGTH_AT + 4..LENGTH_AT + 8) {
-            Some(magic) if is_section => magic == BIG_ENDIAN_MAGIC,
-            _ => self.big_endian,
+            INTERFACE_DESCRIPTION => self.interfaces.describe(fields, bytes),
+            INTERFACE_STATISTICS => self.interfaces.note(fields, bytes),
+            _ => Ok(()),
         };
-        (Fields { big_endian }.u32(bytes, LENGTH_AT) as usize).max(MIN_BLOCK_BYTES)
-    }
-
-    /// Parses an Enhanced Packet Block, without its options.
-    fn enhanced_packet(self, block: &[u8]) -> Result<PacketLocation, &'static str> {
-        let field = |index: usize| self.u32(block, FIELDS_AT + index * size_of::<u32>());
-        let length = field(3) as usize;
-        let end = block.len() - size_of::<u32>();
-        if self.u32(block, end) as usize != block.len() {
-            return Err("the lengths at its ends differ");
-        }
-        if end.checked_sub(ENHANCED_DATA_AT).is_none_or(|available| length > available) {
-            return Err("it is too short for its packet");
-        }
-        Ok(PacketLocation {
-            interface: field(0) as usize,
-            ticks: Some(u64::from(field(1)) << 32 | u64::from(field(2))),
-            original_len: field(4),
-            at: ENHANCED_DATA_AT,
-            length,
-        })
+        result.map(|()| None).map_err(|reason| damaged(offset, reason))
     }
 }
 
 fn damaged(offset: u64, reason: impl ToString) -> ReadError {
     ReadError::Damaged { offset, reason: reason.to_string() }
-}
-
-/// Parses a block by the library's block parser. Its file parser would keep a copy of every interface description.
-fn parse(bytes: &[u8], big_endian: bool) -> Result<Block<'_>, PcapError> {
-    let parsed = match big_endian {
-        true => Block::from_slice::<BigEndian>(bytes),
-        false => Block::from_slice::<LittleEndian>(bytes),
-    };
-    Ok(parsed?.1)
-}
-
-/// The same block with `opt_endofopt` after its options. `bytes`: at least [`MIN_BLOCK_BYTES`].
-fn with_end(bytes: &[u8]) -> Vec<u8> {
-    let stated = &bytes[LENGTH_AT..FIELDS_AT];
-    let length = (bytes.len() + END_OF_OPTIONS.len()) as u32;
-    // A section header may be in the other byte order.
-    let length = match (bytes.len() as u32).to_le_bytes() == stated {
-        true => length.to_le_bytes(),
-        false => length.to_be_bytes(),
-    };
-    let rest = &bytes[FIELDS_AT..bytes.len() - length.len()];
-    [&bytes[..LENGTH_AT], &length, rest, &END_OF_OPTIONS, &length].concat()
 }

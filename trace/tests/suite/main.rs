@@ -9,6 +9,7 @@ mod merge;
 mod modes;
 mod old_tables;
 mod open_trace;
+mod options;
 mod order;
 mod random_frames;
 mod reading;

@@ -1,0 +1,161 @@
+//! Reads the fields of blocks, in the byte order of their section.
+//!
+//! Each block begins with its type and its length, and ends with its length again. A section header states the byte order
+//! of its section, and of itself. Nothing is rejected that the packets and their times do not depend on.
+
+use super::options::Options;
+
+/// Bytes of the shortest block: type and length at its beginning, and the length again at its end.
+pub const MIN_BLOCK_BYTES: usize = 12;
+/// Type of a Section Header Block, the same in both byte orders.
+pub const SECTION_HEADER: u32 = 0x0a0d_0d0a;
+/// Type of an Interface Description Block.
+pub const INTERFACE_DESCRIPTION: u32 = 1;
+/// Type of a Simple Packet Block.
+pub const SIMPLE_PACKET: u32 = 3;
+/// Type of an Interface Statistics Block.
+pub const INTERFACE_STATISTICS: u32 = 5;
+/// Type of an Enhanced Packet Block.
+pub const ENHANCED_PACKET: u32 = 6;
+/// Byte offset of a block's own fields.
+pub const FIELDS_AT: usize = 8;
+/// Byte offset of a block's length.
+const LENGTH_AT: usize = 4;
+/// Bytes of a section header's fields: magic, version and length of the section.
+const SECTION_HEADER_FIELDS: usize = 16;
+/// Byte offset of an Enhanced Packet Block's data: after interface, two words of time and two lengths.
+const ENHANCED_DATA_AT: usize = FIELDS_AT + 20;
+/// Byte offset of a Simple Packet Block's data: after the length on the wire.
+const SIMPLE_DATA_AT: usize = FIELDS_AT + 4;
+/// Byte-order magic after the length of a Section Header Block.
+const MAGIC: u32 = 0x1a2b_3c4d;
+/// Why a block without room for its fields is rejected.
+const TOO_SHORT: &str = "it is too short for its fields";
+
+/// The fields of a packet's block, and the place of its data in the block.
+pub struct PacketLocation {
+    /// Number of the interface in the section.
+    pub interface: usize,
+    /// Arrival time in the interface's ticks.
+    pub ticks: Option<u64>,
+    /// Length of the packet on the wire, in bytes.
+    pub original_len: u32,
+    /// Offset of the data.
+    pub at: usize,
+    /// Length of the data.
+    pub length: usize,
+}
+
+/// Reads fields of blocks in the byte order of their section. A field beyond the end of its block is 0.
+#[derive(Clone, Copy, Debug)]
+pub struct Fields {
+    /// Whether the section is in big-endian byte order.
+    pub big_endian: bool,
+}
+
+impl Fields {
+    /// The byte order of a block: that of a section header is in itself. `bytes`: at least the first
+    /// [`MIN_BLOCK_BYTES`] of the block.
+    pub fn of_block(self, bytes: &[u8]) -> Self {
+        let big = Fields { big_endian: true };
+        match self.u32(bytes, 0) {
+            SECTION_HEADER => Fields { big_endian: big.u32(bytes, FIELDS_AT) == MAGIC },
+            _ => self,
+        }
+    }
+
+    /// The 16-bit field at byte offset `at`.
+    pub fn u16(self, block: &[u8], at: usize) -> u16 {
+        let bytes = array(block, at).unwrap_or_default();
+        if self.big_endian { u16::from_be_bytes(bytes) } else { u16::from_le_bytes(bytes) }
+    }
+
+    /// The 32-bit field at byte offset `at`.
+    pub fn u32(self, block: &[u8], at: usize) -> u32 {
+        let bytes = array(block, at).unwrap_or_default();
+        if self.big_endian { u32::from_be_bytes(bytes) } else { u32::from_le_bytes(bytes) }
+    }
+
+    /// A 64-bit value.
+    pub fn u64(self, bytes: [u8; 8]) -> u64 {
+        if self.big_endian { u64::from_be_bytes(bytes) } else { u64::from_le_bytes(bytes) }
+    }
+
+    /// The timestamp at byte offset `at`: two 32-bit words, the high one first in either byte order.
+    pub fn time(self, block: &[u8], at: usize) -> u64 {
+        u64::from(self.u32(block, at)) << 32 | u64::from(self.u32(block, at + size_of::<u32>()))
+    }
+
+    /// The length that a block states, in bytes. `bytes`: at least the first [`MIN_BLOCK_BYTES`] of the block.
+    pub fn block_length(self, bytes: &[u8]) -> usize {
+        (self.of_block(bytes).u32(bytes, LENGTH_AT) as usize).max(MIN_BLOCK_BYTES)
+    }
+
+    /// The options of a block after `fields` bytes of its own fields.
+    ///
+    /// # Errors
+    /// The reason, if the block is too short for the fields.
+    pub fn options(self, block: &[u8], fields: usize) -> Result<Options<'_>, &'static str> {
+        let options = block.get(FIELDS_AT + fields..end(block)).ok_or(TOO_SHORT)?;
+        Ok(Options::new(self, options))
+    }
+
+    /// Checks the lengths that a block states at both ends. `block`: as many bytes as the first one states.
+    pub fn check_lengths(self, block: &[u8]) -> Result<(), &'static str> {
+        if self.u32(block, end(block)) as usize != block.len() {
+            return Err("the lengths at its ends differ");
+        }
+        if !block.len().is_multiple_of(size_of::<u32>()) {
+            return Err("its length is no multiple of 4");
+        }
+        Ok(())
+    }
+
+    /// Checks a Section Header Block, without its options.
+    pub fn check_section_header(self, block: &[u8]) -> Result<(), &'static str> {
+        if end(block) < FIELDS_AT + SECTION_HEADER_FIELDS {
+            return Err(TOO_SHORT);
+        }
+        match self.u32(block, FIELDS_AT) {
+            MAGIC => Ok(()),
+            _ => Err("its byte-order magic is invalid"),
+        }
+    }
+
+    /// Parses a Simple Packet Block. Its data end with the block.
+    pub fn simple_packet(self, block: &[u8]) -> Result<PacketLocation, &'static str> {
+        let length = end(block).checked_sub(SIMPLE_DATA_AT).ok_or(TOO_SHORT)?;
+        let original_len = self.u32(block, FIELDS_AT);
+        Ok(PacketLocation { interface: 0, ticks: None, original_len, at: SIMPLE_DATA_AT, length })
+    }
+
+    /// Parses an Enhanced Packet Block, without its options.
+    pub fn enhanced_packet(self, block: &[u8]) -> Result<PacketLocation, &'static str> {
+        let field = |index: usize| self.u32(block, FIELDS_AT + index * size_of::<u32>());
+        let length = field(3) as usize;
+        let end = end(block);
+        if self.u32(block, end) as usize != block.len() {
+            return Err("the lengths at its ends differ");
+        }
+        if end.checked_sub(ENHANCED_DATA_AT).is_none_or(|available| length > available) {
+            return Err("it is too short for its packet");
+        }
+        Ok(PacketLocation {
+            interface: field(0) as usize,
+            ticks: Some(self.time(block, FIELDS_AT + size_of::<u32>())),
+            original_len: field(4),
+            at: ENHANCED_DATA_AT,
+            length,
+        })
+    }
+}
+
+/// The offset of the length at the end of a block.
+fn end(block: &[u8]) -> usize {
+    block.len() - size_of::<u32>()
+}
+
+/// The bytes at offset `at`; `None` beyond the end of the block.
+fn array<const N: usize>(block: &[u8], at: usize) -> Option<[u8; N]> {
+    block.get(at..at + N).and_then(|bytes| bytes.first_chunk()).copied()
+}
