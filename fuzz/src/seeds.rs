@@ -27,12 +27,13 @@ use crate::targets::{part, state};
 
 /// Environment variable that names the directory for the seeds.
 pub const FOLDER: &str = "HMTT_FUZZ_SEEDS";
-const WAVES: &str = "$timescale 1ps $end $scope module p $end\n\
+const WAVES: &str = "$date \u{e9} $end $timescale 1ps $end $attrbegin misc 02 $end $scope module p $end\n\
+    $var real 64 * r $end $scope old $end $unscope $end $comment x $end\n\
     $var wire 1 ! ck $end $var wire 1 \" cke $end $var wire 1 # cs $end\n\
     $var wire 1 $ ras $end $var wire 1 % cas $end $var wire 1 & we $end\n\
     $var wire 1 ' ba0 $end $var wire 1 ( ba1 $end $var wire 13 ) a [12:0] $end\n\
     $upscope $end $enddefinitions $end\n#0 0! 1\" 1# 1$ 1% 1& 0' 0( b0 )\n\
-    #5 1!\n#7 0# 0$ b101 ) 1(\n#10 0!\n#15 1! 1#\n#20 0! x$\n#25 1!\n";
+    #5 1!\n#7 0# 0$ b101 ) 1(\n#10 0! r1.5 * sx + pD 6 0 <0\n#15 1! 1#\n#20 0! x$\n#25 1!\n";
 /// Number of lines of a vector after its header.
 const LINES: usize = 20;
 

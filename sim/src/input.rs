@@ -59,7 +59,9 @@ pub enum InputError {
     #[error("{}: {reason}", path.display())]
     PinMap { path: PathBuf, reason: String },
     #[error("{}: {reason}", path.display())]
-    Vcd { path: PathBuf, reason: String },
+    VcdArguments { path: PathBuf, reason: String },
+    #[error("{}:{line}: {reason}", path.display())]
+    Vcd { path: PathBuf, line: u64, reason: String },
 }
 
 impl InputError {
@@ -86,7 +88,7 @@ pub fn open(
 ) -> Result<Recording, InputError> {
     let mut reader = lines::open(path)?;
     let start = reader.fill_buf().map_err(|source| read_error(path, source))?;
-    let first = start.iter().find(|byte| !byte.is_ascii_whitespace());
+    let first = vcd::without_mark(start).iter().find(|byte| !vcd::is_space(**byte));
     if first == Some(&b'$') {
         return vcd::open(path, reader, memory, pins);
     }

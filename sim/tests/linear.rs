@@ -137,7 +137,7 @@ fn memory_is_used_only_for_signals_that_the_pin_map_names() {
     let zeros = || vec![b'0'; 1 << 20];
     let begin = |text: &str| std::iter::once(text.as_bytes().to_vec());
     let bombs: [(&str, &str); 5] = [
-        ("$comment ", "a command is longer"),
+        ("$comment ", "the file ends within $comment"),
         ("$scope module ", "a command is longer"),
         ("$enddefinitions $end b", "clock"),
         ("# ddr command-bus vector 1\n", "lines shorter than 4096 bytes"),

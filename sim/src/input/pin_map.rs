@@ -1,17 +1,6 @@
 //! Parses a pin map in TOML, which assigns the signals of a logic analyser's VCD to pins.
 //!
-//! ```toml
-//! clock = "ck"                     # a name alone, or with its scopes: "probe.ck"
-//! cke = "cke0"                     # or ["cke0", "cke1"], rank 0 first; one for all ranks is enough
-//! cs_n = "s0_n"                    # or ["s0_n", "s1_n"], rank 0 first
-//! act_n = "act_n"                  # DDR4 only
-//! ras_n = "ras_n"
-//! cas_n = "cas_n"
-//! we_n = "we_n"
-//! ba = ["ba0", "ba1"]              # low bit first, or the name of a vector
-//! a = "a"
-//! sample = "before"                # levels just before the clock rises (default), or "after"
-//! ```
+//! `docs/vcd.md` states the format. Keys that are missing or not known are errors.
 
 use serde::Deserialize;
 

@@ -3,21 +3,24 @@
 //!
 //! Clock 0 is the first rising edge in the file. Until all pins are known, CKE counts as low. After
 //! that an unknown level is an error, except on pins that have no meaning at that clock.
+//!
+//! What concerns no pin is skipped: other declarations, values of other signals, real values, strings and ports.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use hmtt_format::{MemoryDescription, Pins};
-use vcd::{Command, Parser, Value};
 
 use super::lines::Reader;
 use super::pin_map::{PinMap, Sample};
 use super::{InputError, Recording, Span};
 
-mod bounded;
+mod declarations;
 mod signals;
+mod tokens;
 
-use bounded::{Bound, Bounded};
-use signals::{Levels, Signals};
+use signals::{Level, Levels, Signals};
+use tokens::Tokens;
+pub use tokens::{is_space, without_mark};
 
 /// Opens a VCD.
 pub fn open(
@@ -26,25 +29,25 @@ pub fn open(
     memory: Option<MemoryDescription>,
     pins: Option<PinMap>,
 ) -> Result<Recording, InputError> {
-    let fail = |reason: &str| InputError::Vcd { path: path.into(), reason: reason.into() };
+    let fail = |reason: &str| InputError::VcdArguments { path: path.into(), reason: reason.into() };
     let pins = pins.ok_or_else(|| fail("a VCD needs a pin map (--pins)"))?;
     let memory = memory.ok_or_else(|| fail("a VCD needs a memory description (--memory)"))?;
     if memory.generation.has_act_n() && pins.act_n.is_none() {
         return Err(fail("the pin map has no act_n, which DDR4 needs"));
     }
-    let bound = Bound::default();
-    let mut parser = Parser::new(Bounded { reader, bound: bound.clone() });
-    let signals = signals::read_header(&mut parser, &pins, || bound.begin())
-        .map_err(|reason| fail(&reason))?;
+    let mut tokens = Tokens::new(path, reader)?;
+    let declared = declarations::read(&mut tokens, pins.names())?;
+    let signals = Signals::connect(&declared, &pins).map_err(|reason| tokens.fail(reason))?;
     let spans = VcdReader {
-        path: path.into(),
-        parser,
-        bound,
+        tokens,
         signals,
         sample: pins.sample,
         levels: Levels::default(),
         before: Levels::default(),
         time: 0,
+        time_line: 1,
+        timed: false,
+        digits: Vec::new(),
         known: false,
         ended: false,
         rose: false,
@@ -53,16 +56,20 @@ pub fn open(
 }
 
 struct VcdReader {
-    path: PathBuf,
-    parser: Parser<Bounded<Reader>>,
-    bound: Bound,
+    tokens: Tokens,
     signals: Signals,
     sample: Sample,
     /// Levels after the last command.
     levels: Levels,
     /// Levels before the current time stamp.
     before: Levels,
-    time: u64,
+    time: i128,
+    /// Line of the current time stamp.
+    time_line: u64,
+    /// Whether there was a time stamp.
+    timed: bool,
+    /// The digits of the current value.
+    digits: Vec<u8>,
     /// Whether every pin has been 0 or 1 at some clock.
     known: bool,
     ended: bool,
@@ -71,49 +78,103 @@ struct VcdReader {
 }
 
 impl VcdReader {
+    /// Creates an error that concerns the current time stamp.
     fn fail(&self, reason: impl std::fmt::Display) -> InputError {
-        let reason = format!("at time {}: {reason}", self.time);
-        InputError::Vcd { path: self.path.clone(), reason }
+        self.tokens.fail_at(self.time_line, format!("at time {}: {reason}", self.time))
     }
 
     /// Reads commands up to the next clock edge.
     fn advance(&mut self) -> Result<Option<Span>, InputError> {
-        loop {
-            self.bound.begin();
-            let span = match self.parser.next() {
-                None => {
-                    self.ended = true;
-                    return self.edge();
-                }
-                Some(Err(error)) => return Err(self.fail(error)),
-                Some(Ok(Command::Timestamp(time))) => {
-                    if time < self.time {
-                        return Err(self.fail(format_args!("time goes back to {time}")));
-                    }
-                    let span = if time > self.time { self.edge()? } else { None };
-                    self.time = time;
-                    span
-                }
-                Some(Ok(Command::ChangeScalar(code, value))) => {
-                    self.signals.change(&mut self.levels, code, &[value]);
-                    None
-                }
-                Some(Ok(Command::ChangeVector(code, values))) => {
-                    self.signals.change(&mut self.levels, code, &values);
-                    None
-                }
-                Some(Ok(_)) => None,
-            };
-            if span.is_some() {
-                return Ok(span);
+        while self.tokens.advance()? {
+            if let Some(span) = self.command()? {
+                return Ok(Some(span));
             }
         }
+        self.ended = true;
+        self.edge()
+    }
+
+    /// Executes the command that begins with the last token.
+    fn command(&mut self) -> Result<Option<Span>, InputError> {
+        match *self.tokens.token() {
+            [b'#', ..] => return self.time_stamp(),
+            [b'b' | b'B', ..] => self.vector()?,
+            [b'r' | b'R'] => {
+                self.tokens.operand("a real value")?;
+                self.tokens.operand("a change of a real value")?;
+            }
+            [b'r' | b'R' | b's' | b'S', ..] => {
+                self.tokens.operand("a change of a value")?;
+            }
+            // A port of an extended VCD: its state, two strengths and its identifier code.
+            [b'p', ..] => {
+                for _ in 0..3 {
+                    self.tokens.operand("a change of a port")?;
+                }
+            }
+            [b'$', ..] => self.keyword()?,
+            [first, ..] if Level::from_byte(first).is_some() => self.scalar(first)?,
+            _ => return Err(self.tokens.unexpected("a time or a change of a value")),
+        }
+        Ok(None)
+    }
+
+    /// Skips a keyword. Those that begin with `$dump` enclose changes of values.
+    fn keyword(&mut self) -> Result<(), InputError> {
+        match self.tokens.token() {
+            token if token == b"$end" || token.starts_with(b"$dump") => Ok(()),
+            _ => self.tokens.skip_text(),
+        }
+    }
+
+    fn time_stamp(&mut self) -> Result<Option<Span>, InputError> {
+        if self.tokens.token() == b"#" {
+            self.tokens.operand("a time")?;
+        }
+        let token = self.tokens.token();
+        let digits = token.strip_prefix(b"#").unwrap_or(token);
+        let time: Option<i128> = str::from_utf8(digits).ok().and_then(|text| text.parse().ok());
+        let time = time.ok_or_else(|| self.tokens.unexpected("a time"))?;
+        let line = self.tokens.line();
+        if time < self.time && self.timed {
+            let reason = format!("at time {}: time goes back to {time}", self.time);
+            return Err(self.tokens.fail_at(line, reason));
+        }
+        let span = if time != self.time { self.edge()? } else { None };
+        (self.time, self.time_line, self.timed) = (time, line, true);
+        Ok(span)
+    }
+
+    fn scalar(&mut self, value: u8) -> Result<(), InputError> {
+        if self.tokens.token().len() == 1 {
+            self.tokens.operand("a change of a value")?;
+            self.signals.change(&mut self.levels, self.tokens.token(), &[value]);
+        } else {
+            self.signals.change(&mut self.levels, &self.tokens.token()[1..], &[value]);
+        }
+        Ok(())
+    }
+
+    fn vector(&mut self) -> Result<(), InputError> {
+        let line = self.tokens.line();
+        self.digits.clear();
+        if self.tokens.token().len() == 1 {
+            self.digits.extend_from_slice(self.tokens.operand("a vector")?);
+        } else {
+            self.digits.extend_from_slice(&self.tokens.token()[1..]);
+        }
+        let code = self.tokens.operand("a change of a vector")?;
+        if !self.signals.change(&mut self.levels, code, &self.digits) {
+            let got = tokens::start(&self.digits);
+            return Err(self.tokens.malformed_at(line, "the digits of levels", &got));
+        }
+        Ok(())
     }
 
     /// Ends a time stamp. Returns a span if the clock rose in it.
     fn edge(&mut self) -> Result<Option<Span>, InputError> {
         let before = std::mem::replace(&mut self.before, self.levels.clone());
-        let rose = before.clock() == Value::V0 && self.levels.clock() == Value::V1;
+        let rose = before.clock() == Level::Low && self.levels.clock() == Level::High;
         if !rose {
             return Ok(None);
         }
@@ -151,73 +212,4 @@ impl Iterator for VcdReader {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use hmtt_format::toml_memory;
-
-    const MEMORY: &str = "generation = 'DDR1'\nspeed = 'DDR-200'\nbus_bytes = 8\n\
-        burst_length = 4\n[map]\ncolumn = ['p3-p13']\nbank = ['p14', 'p15']\nrow = ['p16-p28']\n";
-    const PINS: &str = "clock='ck'\ncke='p.cke'\ncs_n='cs'\nras_n='ras'\ncas_n='cas'\nwe_n='we'\n\
-        ba=['ba0','ba1']\na='a'\n";
-    const HEADER: &str = "$timescale 1ps $end $scope module p $end\n\
-        $var wire 1 ! ck $end $var wire 1 \" cke $end $var wire 1 # cs $end\n\
-        $var wire 1 $ ras $end $var wire 1 % cas $end $var wire 1 & we $end\n\
-        $var wire 1 ' ba0 $end $var wire 1 ( ba1 $end $var wire 13 ) a [12:0] $end\n\
-        $upscope $end $enddefinitions $end\n";
-
-    fn spans(pins: &str, body: &str) -> Result<Vec<Pins>, InputError> {
-        let text = format!("{HEADER}{body}");
-        let reader = Box::new(std::io::Cursor::new(text.into_bytes()));
-        let memory = toml_memory::parse(MEMORY).unwrap();
-        let pins = PinMap::parse(pins).unwrap();
-        let recording = open(Path::new("x.vcd"), reader, Some(memory), Some(pins))?;
-        recording.spans.map(|span| span.map(|span| span.pins)).collect()
-    }
-
-    const START: &str = "#0 0! 1\" 1# 1$ 1% 1& 0' 0( b0 )\n";
-
-    #[test]
-    fn pins_are_sampled_at_rising_edges() {
-        let body = format!("{START}#5 1!\n#7 0# 0$ b101 ) 1(\n#10 0!\n#15 1! 1#\n#20 0!\n#25 1!\n");
-        let active = Pins { cs_n: 0b1110, ras_n: false, ba: 2, a: 5, ..Pins::DESELECT };
-        let idle = Pins { cs_n: 0b1111, ..active };
-        assert_eq!(spans(PINS, &body).unwrap(), [Pins::DESELECT, active, idle]);
-        let after = format!("{PINS}sample='after'\n");
-        assert_eq!(spans(&after, &body).unwrap(), [Pins::DESELECT, idle, idle]);
-    }
-
-    #[test]
-    fn ranks_have_their_own_pins_or_share_a_clock_enable() {
-        let pins = PINS.replace("cs_n='cs'", "cs_n=['cs','ba0']").replace("'ba0','ba1'", "'ba1'");
-        let body = format!("{START}#1 1'\n#5 1!\n#7 0'\n#10 0!\n#15 1!\n#17 0\"\n#20 0!\n#25 1!\n");
-        let levels: Vec<_> =
-            spans(&pins, &body).unwrap().iter().map(|pins| (pins.cke, pins.cs_n)).collect();
-        assert_eq!(levels, [(0b1111, 0b1111), (0b1111, 0b1101), (0, 0b1101)]);
-    }
-
-    #[test]
-    fn unknown_levels_are_power_up_first_and_errors_later() {
-        let off = Pins { cke: 0, ..Pins::DESELECT };
-        let body = format!("#0 0! x\"\n#5 1!\n#10 0!\n{}#15 1!\n", START.replace("#0", "#12"));
-        assert_eq!(spans(PINS, &body).unwrap(), [off, Pins::DESELECT]);
-        let late = format!("{body}#20 0! 0# x$\n#25 1!\n");
-        let error = spans(PINS, &late).unwrap_err().to_string();
-        assert_eq!(error, "x.vcd: at time 25: ras_n is neither 0 nor 1");
-        let deselected = format!("{body}#20 0! xras x$\n#25 1!\n").replace("xras ", "");
-        assert_eq!(spans(PINS, &deselected).unwrap().len(), 3);
-    }
-
-    #[test]
-    fn mistakes_are_named() {
-        let error = |pins: &str, body: &str| spans(pins, body).unwrap_err().to_string();
-        let missing = PINS.replace("'ras'", "'rass'");
-        assert_eq!(error(&missing, ""), "x.vcd: ras_n: there is no signal `rass`");
-        let wide = PINS.replace("'we'", "'a'");
-        assert_eq!(error(&wide, ""), "x.vcd: we_n: signal `a` has 13 bits, 1 expected");
-        let many = PINS.replace("cs_n='cs'", "cs_n=['cs','ras','cas','we','ba0']");
-        assert_eq!(error(&many, ""), "x.vcd: cs_n: more than 4 bits");
-        assert_eq!(error(PINS, "#5 1!\n#4 0!"), "x.vcd: at time 5: time goes back to 4");
-        assert!(error(PINS, "#5 ?").starts_with("x.vcd: at time 5: "));
-        assert_eq!(error(PINS, "#5 0!\n"), "x.vcd: at time 5: the clock never rises");
-    }
-}
+mod tests;

@@ -108,7 +108,7 @@ pub struct ReplayArguments {
     /// Memory description that replaces the vector's own
     #[arg(long, value_name = "FILE")]
     pub memory: Option<PathBuf>,
-    /// Pin map: the pin of each signal of a VCD recording
+    /// Pin map of a VCD recording, in TOML: the signal of each pin (docs/vcd.md)
     #[arg(long, value_name = "FILE")]
     pub pins: Option<PathBuf>,
     /// Directory for compiled cards
