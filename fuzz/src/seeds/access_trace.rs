@@ -3,15 +3,16 @@
 use hmtt::access_trace::Writer;
 use hmtt_format::Direction;
 use hmtt_format::access_trace::{
-    Access, BlockAccesses, CUT, Derived, FS_BASE, Function, Kept, Known, LaneOrder, Lanes, NATIVE, Operation, Other,
-    Part, Place, RecordedRegion, Repeated, START, Unrecorded, note,
+    Access, BlockAccesses, CUT, Derived, FS_BASE, Function, Kept, Known, LaneOrder, Lanes, NATIVE,
+    Operation, Other, Part, Place, RecordedRegion, Repeated, START, Unrecorded, note,
 };
 
 /// A block with an access of each kind.
 fn block() -> BlockAccesses {
     let elements = Place::Elements { left: [1, 3], first: 2, pointer: [2, 4] };
     let order = LaneOrder::Indexed { slot: 1, bytes: 4, scale: 2, is_narrow: false };
-    let lanes = Lanes { base: Some(3), plus: 1, mask: Some(0), first_bit: 0, lanes: 8, elements: 8, order };
+    let lanes =
+        Lanes { base: Some(3), plus: 1, mask: Some(0), first_bit: 0, lanes: 8, elements: 8, order };
     let places = [
         Place::Slot { slot: 0, plus: -8 },
         Place::Static(0x5000),
@@ -99,7 +100,8 @@ pub fn scripts() -> Vec<Vec<u8>> {
     writer.units(7, units).expect("memory can be written to");
     let unrecorded = Unrecorded { native_code: 1, children: 2, ..Unrecorded::default() };
     writer.unrecorded(unrecorded).expect("memory can be written to");
-    let region = RecordedRegion { thread: 7, skip: 9, skipped: 9, recorded: 1, ..RecordedRegion::default() };
+    let region =
+        RecordedRegion { thread: 7, skip: 9, skipped: 9, recorded: 1, ..RecordedRegion::default() };
     writer.region(region).expect("memory can be written to");
     vec![writer.finish(0, 0).expect("memory can be written to"), script]
 }

@@ -69,6 +69,12 @@ impl Comparison {
         matches!(self.evidence.next, Next::ExactOnly | Next::Exact | Next::FlippedBit)
     }
 
+    /// Whether the frame has counts and is the next one, with exactly the counts after the frame before.
+    pub fn follows_exactly(&self) -> bool {
+        let has_counts = matches!(self.evidence.kind, Kind::Data | Kind::Report);
+        has_counts && self.evidence.before == Before::Exact && self.continues()
+    }
+
     /// How well the frame fits a pending run of heartbeats, if it is the first frame with counts. In a card's trace such a
     /// frame waits until another one confirms it.
     pub fn fit_after_heartbeats(&self) -> Option<Fit> {

@@ -14,6 +14,7 @@ mod order;
 mod random_frames;
 mod reading;
 mod reading_ahead;
+mod restarts;
 mod rows;
 mod tag_report;
 mod wire;

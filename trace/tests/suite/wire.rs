@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use crate::card::Card;
 
 /// Returns the items and counts of each card found among the frames.
-fn cards(frames: &[impl AsRef<[u8]>]) -> Vec<(Vec<Item>, Counts)> {
+pub fn cards(frames: &[impl AsRef<[u8]>]) -> Vec<(Vec<Item>, Counts)> {
     let (mut wire, mut items) = (Wire::default(), Vec::<Vec<Item>>::new());
     let mut sink = |CardId(card): CardId, item: Item| {
         if items.len() <= card {

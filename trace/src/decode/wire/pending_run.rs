@@ -379,14 +379,20 @@ impl PendingRun {
         self.is_confirmed() && self.cards.iter().all(CardActivity::is_active)
     }
 
-    /// The card of the run, if several cards could have sent it: the card whose newest frame it follows exactly, or the only
-    /// one that does not continue beside it.
+    /// The card of the run: the one whose frames the earliest frame of the run now follows exactly, because a frame in between
+    /// has arrived. Also, if several cards could have sent it, the only one that does not continue beside it.
     pub fn matching_card(&self, cards: &[CardTrace]) -> Option<usize> {
+        let behind =
+            |frame: &&PendingFrame| self.newest.wrapping_sub(frame.stored.counter()) & COUNTER_MASK;
+        // Counters ahead of the newest are those of copies from long ago.
+        let is_behind = |frame: &&PendingFrame| behind(frame) <= COUNTER_MASK / 2;
+        let earliest = self.frames.iter().filter(is_behind).max_by_key(behind)?.stored.arrival();
+        let next = |trace: &CardTrace| matches!(trace.fit(&earliest), Some(Fit::Next(_)));
         if !self.fits_several {
-            return None;
+            let follows = |trace: &CardTrace| trace.compare(&earliest).follows_exactly();
+            let is_likely = self.is_alone() || self.is_confirmed();
+            return is_likely.then(|| cards.iter().position(follows))?;
         }
-        let first = self.frames.first()?.stored.arrival();
-        let next = |trace: &CardTrace| matches!(trace.fit(&first), Some(Fit::Next(_)));
         let mut left = self.cards.iter().enumerate().filter(|(_, activity)| !activity.is_active());
         let reaches = |activity: &CardActivity| activity.reach != Reach::No;
         let left = left.next().filter(|(_, activity)| reaches(activity) && left.next().is_none());
