@@ -357,3 +357,31 @@ fn tags_of_a_capture_divide_accesses_among_functions() {
     assert!(hmtt(&["convert", "-f", text(&file), text(&table)]).status.success());
     assert_eq!(accesses(&json(&by, &table)["split"]), counts(&own));
 }
+
+/// The card's window has addresses for 512 functions. Tags of others are no tags in the trace.
+#[cfg(feature = "tag")]
+#[test]
+fn functions_outside_of_the_cards_window_are_no_complete_report() {
+    let mut card = Card { tag_window: Some(0x38_0000_0000), ..Card::new() };
+    let frames = [card.info(), card.data(20).0, card.end()];
+    let file = capture_file("few-tags.pcapng", &frames);
+    let report = |number: u32| {
+        let function = serde_json::json!({
+            "number": number, "name": "last", "symbols": [], "object": "/bin/o", "code_address": "10",
+            "size_bytes": 1, "tagged_exits": "all", "removed": null,
+        });
+        let map = serde_json::json!({
+            "version": 2, "id": "0000000000000000", "program": "p", "pid": 1, "sink": "card",
+            "timed": true, "tsc_hz": 1, "blocks": [], "refused": [], "functions": [function],
+            "window": { "address": "3800000000", "stride_bytes": 64, "bytes": 1 << 20 },
+        });
+        let names = scratch("few-tags.json");
+        std::fs::write(&names, map.to_string()).unwrap();
+        let output = hmtt(&["tag", "report", text(&file), "--map", text(&names)]);
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    assert_eq!(report(511).0, Some(0));
+    let (status, warning) = report(512);
+    let sizes = "none of their calls: 1 (the window has 65536 bytes, and 65664 are needed)";
+    assert!(status == Some(3) && warning.contains(sizes), "{status:?} {warning}");
+}

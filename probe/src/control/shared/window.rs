@@ -16,11 +16,16 @@ use nix::unistd::Pid;
 
 use super::backing::copy_descriptor;
 use super::{Shared, slots::set_gs};
+use hmtt_format::memory::DEFAULT_TAG_WINDOW_LOG2;
+
 use crate::address::RunAddr;
 use crate::control::{TagError, WindowError};
 use crate::ptrace::{Mapping, Stopped, StoppedThread, Traceable, mappings};
 use crate::stubs::layout::PAGE_BYTES;
 use crate::stubs::tags::CARD_STRIDE;
+
+/// Size of a card's window in bytes, unless the card was built with another one.
+pub const DEVICE_BYTES: u64 = 1 << DEFAULT_TAG_WINDOW_LOG2;
 
 /// The part of a file that is the card's window.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,7 +34,8 @@ pub struct CardWindow {
     pub path: PathBuf,
     /// Offset of the window in the file, in bytes: whole pages.
     pub offset: u64,
-    /// Size in bytes, if the window ends before the file does; required for devices, whose size is unknown.
+    /// Size in bytes, if the window ends before the file does. The size of a device is not known: without this it has at most
+    /// [`DEVICE_BYTES`].
     pub bytes: Option<u64>,
 }
 
@@ -138,12 +144,10 @@ pub(super) fn check(
     }
     let about = file.metadata().map_err(|error| WindowError::Open(path.clone(), error))?;
     let left = about.is_file().then(|| about.len().saturating_sub(window.offset));
-    let found = [left, window.bytes].into_iter().flatten().min();
-    match found {
-        Some(found) if found < needed => {
-            Err(WindowError::TooSmall { path: path.clone(), needed, found })
-        }
-        found => Ok(found),
+    let known = [left, window.bytes].into_iter().flatten().min();
+    match known.unwrap_or(DEVICE_BYTES) {
+        found if found < needed => Err(WindowError::TooSmall { path: path.clone(), needed, found }),
+        _ => Ok(known),
     }
 }
 
@@ -205,4 +209,24 @@ fn map(
         return Err(TagError::Answer { pid, operation, found });
     }
     Ok(start)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn is_large_enough(bytes: Option<u64>, needed: u64) -> Result<Option<u64>, String> {
+        let window = CardWindow { path: "/dev/zero".into(), offset: 0, bytes };
+        check(&window, &open(&window).unwrap(), needed).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_device_has_the_window_of_a_card_unless_its_size_is_named() {
+        assert_eq!(is_large_enough(None, DEVICE_BYTES), Ok(None));
+        let error = "/dev/zero: 65600 bytes are needed, 65536 are there".to_owned();
+        assert_eq!(is_large_enough(None, DEVICE_BYTES + CARD_STRIDE), Err(error));
+        let larger = 2 * DEVICE_BYTES;
+        assert_eq!(is_large_enough(Some(larger), larger), Ok(Some(larger)));
+        assert!(is_large_enough(Some(larger), larger + 1).is_err());
+    }
 }

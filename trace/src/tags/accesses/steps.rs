@@ -59,6 +59,8 @@ pub struct Steps {
     pub found: TraceContents,
     /// Base address of the card's window, if the card reported it.
     pub window: Option<u64>,
+    /// Size of the card's window in bytes, if the card reported it.
+    pub window_bytes: Option<u64>,
     unit_bytes: u64,
     burst_bytes: u64,
     /// First address after the configuration registers.
@@ -71,10 +73,19 @@ pub struct Steps {
 
 impl Default for Steps {
     fn default() -> Self {
-        let (found, window) = Default::default();
+        let (found, window, window_bytes) = Default::default();
         let (unit_bytes, burst_bytes) = (64, 64);
         let registers = 8 << REGISTERS_LOG2;
-        Steps { found, window, unit_bytes, burst_bytes, registers, before: 0, last: 0 }
+        Steps {
+            found,
+            window,
+            window_bytes,
+            unit_bytes,
+            burst_bytes,
+            registers,
+            before: 0,
+            last: 0,
+        }
     }
 }
 
@@ -162,7 +173,9 @@ impl Steps {
             Granularity::Burst => self.burst_bytes,
         };
         let size = 1_u64 << memory.tag_window_log2.min(62);
-        self.window = report.tag_window.map(|base| base & !(size - 1)).or(self.window);
+        if let Some(base) = report.tag_window {
+            (self.window, self.window_bytes) = (Some(base & !(size - 1)), Some(size));
+        }
         self.registers =
             1 << (u32::from(REGISTERS_LOG2) + u32::from(memory.config_stride_log2)).min(62);
     }
