@@ -24,6 +24,7 @@ use object_store::ObjectStore;
 
 use crate::damage;
 use crate::functions::{self, AddressMaps, OF_MAPS, OF_TIMELINES, TagSource, Timelines};
+use crate::hexadecimal;
 use crate::memory::DividedPool;
 use crate::order;
 use crate::remote;
@@ -215,7 +216,7 @@ impl Engine {
             return Err(EngineError::Long(sql.len()));
         }
         let state = self.context.state();
-        let plan = state.create_logical_plan(sql).await?;
+        let plan = state.create_logical_plan(&hexadecimal::decimal(sql)).await?;
         let only_queries = SQLOptions::new()
             .with_allow_ddl(false)
             .with_allow_dml(false)

@@ -21,6 +21,7 @@ pub mod command;
 mod damage;
 mod engine;
 mod functions;
+mod hexadecimal;
 mod memory;
 mod order;
 pub mod output;

@@ -127,6 +127,28 @@ fn functions_of_several_sessions_need_the_session() {
 }
 
 #[test]
+fn addresses_can_have_hexadecimal_digits() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("one.pcapng");
+    capture(&path, 1, 200, Duration::from_millis(5), 77);
+    let [middle] = &rows("select cast(avg(address) as bigint) from accesses", &path)[..] else {
+        panic!("not one row");
+    };
+    let middle: u64 = middle.parse().unwrap();
+    let count = |number: &str| {
+        let sql =
+            format!("select count(*), to_hex({number}) from accesses where address >= {number}");
+        rows(&sql, &path)
+    };
+    let found = count(&format!("0x{middle:x}"));
+    assert_eq!(found, count(&middle.to_string()));
+    assert!(
+        found[0].ends_with(&format!(",{middle:x}")) && !found[0].starts_with("0,"),
+        "{found:?}"
+    );
+}
+
+#[test]
 fn pages_and_lines_are_parts_of_addresses() {
     let folder = tempfile::tempdir().unwrap();
     let data = dataset(folder.path());
