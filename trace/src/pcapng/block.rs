@@ -64,12 +64,6 @@ impl Fields {
         }
     }
 
-    /// The 16-bit field at byte offset `at`.
-    pub fn u16(self, block: &[u8], at: usize) -> u16 {
-        let bytes = array(block, at).unwrap_or_default();
-        if self.big_endian { u16::from_be_bytes(bytes) } else { u16::from_le_bytes(bytes) }
-    }
-
     /// The 32-bit field at byte offset `at`.
     pub fn u32(self, block: &[u8], at: usize) -> u32 {
         let bytes = array(block, at).unwrap_or_default();
@@ -97,7 +91,7 @@ impl Fields {
     /// The reason, if the block is too short for the fields.
     pub fn options(self, block: &[u8], fields: usize) -> Result<Options<'_>, &'static str> {
         let options = block.get(FIELDS_AT + fields..end(block)).ok_or(TOO_SHORT)?;
-        Ok(Options::new(self, options))
+        Ok(Options::new(self.big_endian, options))
     }
 
     /// Checks the lengths that a block states at both ends. `block`: as many bytes as the first one states.

@@ -3,8 +3,6 @@
 //! Values are returned as bytes, so that an option that nobody needs cannot be wrong. Only an option that is longer than
 //! what is left of its block is an error: where the next one begins is not known then.
 
-use super::block::Fields;
-
 /// The code of `opt_endofopt`, which ends the options of a block but may be absent.
 const END: u16 = 0;
 /// The code of `opt_comment`, in all blocks.
@@ -43,14 +41,15 @@ impl BlockOption<'_> {
 /// The options of a block, in their order.
 #[derive(Clone, Debug)]
 pub struct Options<'a> {
-    fields: Fields,
+    /// Whether the section is in big-endian byte order.
+    big_endian: bool,
     rest: &'a [u8],
 }
 
 impl<'a> Options<'a> {
     /// The options in `bytes`, which are between the block's fields and the length at its end.
-    pub fn new(fields: Fields, bytes: &'a [u8]) -> Self {
-        Options { fields, rest: bytes }
+    pub fn new(big_endian: bool, bytes: &'a [u8]) -> Self {
+        Options { big_endian, rest: bytes }
     }
 }
 
@@ -62,10 +61,12 @@ impl<'a> Iterator for Options<'a> {
         if rest.is_empty() {
             return None;
         }
-        let Some((header, values)) = rest.split_at_checked(HEADER_BYTES) else {
+        let Some((header, values)) = rest.split_first_chunk::<HEADER_BYTES>() else {
             return Some(Err("its options end within an option"));
         };
-        let [code, length] = [0, 2].map(|at| self.fields.u16(header, at));
+        let [a, b, c, d] = *header;
+        let number = if self.big_endian { u16::from_be_bytes } else { u16::from_le_bytes };
+        let [code, length] = [number([a, b]), number([c, d])];
         if code == END {
             return None;
         }
