@@ -35,7 +35,7 @@ pub struct CardWindow {
     /// Offset of the window in the file, in bytes: whole pages.
     pub offset: u64,
     /// Size in bytes, if the window ends before the file does. The size of a device is not known: without this it has at most
-    /// [`DEVICE_BYTES`].
+    /// 64 KiB, as a card's window has unless the card was built with another one.
     pub bytes: Option<u64>,
 }
 
