@@ -102,8 +102,9 @@ impl Wire {
         match owner {
             Owner::Certain(card) => {
                 self.last = card;
-                let waiting = self.pending.iter_mut();
-                let settles = waiting.fold(false, |any, run| run.note_card_frame(card) | any);
+                let (waiting, counter) = (self.pending.iter_mut(), arrival.frame.counter);
+                let settles =
+                    waiting.fold(false, |any, run| run.note_card_frame(card, counter) | any);
                 self.cards[card].certain(arrival, &mut CardSink(card, sink));
                 if settles {
                     self.settle_ready(sink);
@@ -160,12 +161,14 @@ impl Wire {
 
     /// Decodes the frames that still wait, closes all traces and returns the counts of each card.
     pub fn finish(mut self, sink: &mut impl Sink) -> LinkCounts {
-        while let Some(run) = self.pending.first() {
+        while !self.pending.is_empty() {
+            let at = self.earlier_than(0);
+            let run = &self.pending[at];
             // A frame whose counter its card still expects may follow a gap: the card's trace decides.
             let is_used = |card: &usize| !run.fills_place(&self.cards[*card]);
             match run.damaged_frame_of(true).filter(is_used) {
-                Some(card) => self.stray(0, card, sink),
-                None => self.settle(0, sink),
+                Some(card) => self.stray(at, card, sink),
+                None => self.settle(at, sink),
             }
         }
         self.parked.release_all(&mut self.cards);
@@ -202,7 +205,8 @@ impl Wire {
         if is_readable && compared.is_none_or(Comparison::continues) {
             let counts = arrival.frame.kind() != Some(FrameKind::Heartbeat);
             let speaks = |run: &&mut PendingRun| counts || !run.is_suspect(card);
-            self.pending.iter_mut().filter(speaks).for_each(|run| _ = run.note_card_frame(card));
+            let notes = |run: &mut PendingRun| _ = run.note_card_frame(card, arrival.frame.counter);
+            self.pending.iter_mut().filter(speaks).for_each(notes);
         }
         let sink_of_card = &mut CardSink(card, sink);
         match compared {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use hmtt::decode::arrival::Arrival;
 use hmtt::decode::sequence::{Order, Sequencer, Step, WINDOW};
-use hmtt::decode::{Item, Origin, decode_frames};
+use hmtt::decode::{Counts, Item, Origin, decode_frames};
 use hmtt_format::frame::{COUNTER_BITS, COUNTER_MASK};
 use hmtt_format::{Access, Event};
 use proptest::prelude::*;
@@ -144,6 +144,39 @@ proptest! {
             prop_assert_eq!(counts.complete_tail, *last == fates.len() as u64 - 1);
         }
         prop_assert_eq!(counts.card_lost_records, 0);
+    }
+}
+
+/// Records that a card loses in a pause of four seconds. A frame after such a pause agrees with the frame before by 39 bits: too
+/// few to be believed before another frame confirms it.
+const LOST_IN_A_PAUSE: u32 = 310_000;
+const PAUSE_CLOCKS: u64 = 4_076_000_000;
+
+proptest! {
+    #[test]
+    fn frames_around_long_pauses_are_of_one_card(
+        stretches in prop::collection::vec(prop::collection::vec((fate(), 1..40u64), 4..20), 1..6),
+    ) {
+        let mut card = Card::new();
+        let mut frames = vec![card.info()];
+        let mut fates = vec![Fate { dropped: false, delay: 0, copy_delay: None }];
+        for stretch in &stretches {
+            for (fate, accesses) in stretch {
+                frames.push(card.data(*accesses).0);
+                fates.push(*fate);
+            }
+            card.clock += PAUSE_CLOCKS;
+            card.lost += LOST_IN_A_PAUSE;
+            card.accesses += u64::from(LOST_IN_A_PAUSE);
+        }
+        let arrivals = arrivals(&fates);
+        let arrived: Vec<&Vec<u8>> =
+            arrivals.iter().map(|index| &frames[*index as usize]).collect();
+        let (on_wire, alone) = (on_a_wire(&arrived), decode_frames(&arrived));
+        prop_assert!(on_wire.0 == alone.0, "{:?} {:?} {:?}", arrivals, on_wire.1.order, alone.1.order);
+        // A frame that waited until its card was known is counted in its place, not as out of order.
+        let order = |counts: Counts| (counts.order.missing_frames, counts.order.duplicate_frames);
+        prop_assert_eq!(order(on_wire.1), order(alone.1));
     }
 }
 

@@ -3,8 +3,8 @@
 use crate::decode::compare::Comparison;
 use crate::decode::evidence::{Damage, Likeness, Reach};
 
-/// Frames of a card after which it is taken to continue beside a run that it could have sent: fewer could be frames sent
-/// before the run that arrived after it.
+/// Frames of a card after which it is taken to continue beside a run of one frame that it could have sent: fewer could be
+/// frames sent before the run that arrived after it, by more than the window.
 const GOES_ON: u32 = 4;
 /// Frames of a card after which a single pending frame with a counter or counts of that card is taken for a damaged one.
 pub(super) const LONG_USED: u32 = 64;
@@ -20,8 +20,10 @@ pub(super) struct CardActivity {
     pub likeness: Likeness,
     /// Frames of the card since the run's first frame.
     pub frames: u32,
-    /// Frames of the card since the run's second frame.
-    pub frames_since_second: u32,
+    /// Those of `frames` that the card cannot have sent before the run ([`super::pending_run::PendingRun::is_sent_after`]).
+    pub frames_beside: u32,
+    /// Those of `frames_beside` that came since the run's second frame.
+    pub beside_since_second: u32,
 }
 
 impl CardActivity {
@@ -29,7 +31,8 @@ impl CardActivity {
     pub fn new(first: &Comparison) -> Self {
         let (reach, damage) = (first.reach(), first.damage());
         let likeness = first.likeness();
-        CardActivity { reach, damage, likeness, frames: 0, frames_since_second: 0 }
+        let (frames, frames_beside, beside_since_second) = (0, 0, 0);
+        CardActivity { reach, damage, likeness, frames, frames_beside, beside_since_second }
     }
 
     /// Notes how the run's first frame with counts compares with the card's trace: heartbeats before it state no counts.
@@ -55,16 +58,22 @@ impl CardActivity {
     pub fn is_active(&self) -> bool {
         match self.reach {
             Reach::No => self.frames != 0,
-            Reach::Soon | Reach::LongGap => self.frames >= GOES_ON || self.frames_since_second != 0,
+            Reach::Soon | Reach::LongGap => {
+                self.frames_beside >= GOES_ON || self.beside_since_second != 0
+            }
         }
     }
 
-    /// Counts a frame of the card. `alone`: whether the run has only one frame. Returns whether the run may be decided now.
-    pub fn note(&mut self, alone: bool) -> bool {
+    /// Counts a frame of the card. `alone`: whether the run has only one frame; `beside`: whether the card cannot have sent
+    /// the frame before the run. Returns whether the run may be decided now.
+    pub fn note(&mut self, alone: bool, beside: bool) -> bool {
         self.frames = self.frames.saturating_add(1);
-        let more = u32::from(!alone);
-        self.frames_since_second = self.frames_since_second.saturating_add(more);
-        let is_first = !alone && self.frames_since_second == 1;
-        is_first || [1, GOES_ON, LONG_USED].contains(&self.frames)
+        self.frames_beside = self.frames_beside.saturating_add(beside.into());
+        let more = u32::from(beside && !alone);
+        self.beside_since_second = self.beside_since_second.saturating_add(more);
+        let decides = |frames: u32| [1, GOES_ON, LONG_USED].contains(&frames);
+        more == 1 && self.beside_since_second == 1
+            || decides(self.frames)
+            || beside && decides(self.frames_beside)
     }
 }

@@ -199,13 +199,16 @@ impl PendingRun {
         let Some(compared) = self.compare_first(trace) else { return };
         let since = |at: usize| {
             let serial = self.frames.get(at).map_or(u64::MAX, |frame| frame.serial);
-            taken.frames_ahead().filter(|frame| frame.serial > serial).count() as u32
+            taken.frames_ahead().filter(move |frame| frame.serial > serial)
         };
+        let beside = |frame: &&PendingFrame| self.is_sent_after(frame.stored.counter());
         let mut activity = CardActivity::new(&compared);
         if let Some(first) = self.first_with_counts() {
             activity.note_first_counts(&trace.compare(&first.stored.arrival()));
         }
-        (activity.frames, activity.frames_since_second) = (since(0), since(1));
+        activity.frames = since(0).count() as u32;
+        activity.frames_beside = since(0).filter(beside).count() as u32;
+        activity.beside_since_second = since(1).filter(beside).count() as u32;
         match self.cards.get_mut(card) {
             Some(before) => *before = activity,
             None => self.cards.push(activity),
@@ -270,12 +273,12 @@ impl PendingRun {
         self.cards.iter().any(CardActivity::is_near)
     }
 
-    /// Whether a card that has been silent since the run began could have lost a few frames before it. `least`: how far the
+    /// Whether a card that has sent nothing after the run began could have lost a few frames before it. `least`: how far the
     /// run must agree with that card's last frames.
     pub fn follows_soon(&self, least: Likeness) -> bool {
         self.cards.iter().any(|activity| {
             let is_like = activity.likeness >= least;
-            activity.frames == 0 && activity.reach == Reach::Soon && is_like
+            activity.frames_beside == 0 && activity.reach == Reach::Soon && is_like
         })
     }
 
@@ -286,17 +289,20 @@ impl PendingRun {
 
     /// Whether another run could be of the same card as this one, with a few frames lost in between.
     pub fn leads_soon_to(&self, other: &PendingRun) -> bool {
+        let first = other.first_with_counts().and_then(|first| first.stored.summary.counts());
+        let own = self.frames.iter().rev().find_map(|frame| frame.stored.summary.counts());
+        let is_close = |((_, end), (sync, _))| Agreement::new(end, sync).is_close();
+        own.zip(first).is_some_and(is_close) && self.may_lead_to(other)
+    }
+
+    /// Whether another run could be of the same card as this one, with frames or records lost in between, however many.
+    fn may_lead_to(&self, other: &PendingRun) -> bool {
         let missing = other.counter.wrapping_sub(self.counter) & COUNTER_MASK;
         if !(1..=FARTHEST_GAP).contains(&missing) {
             return false;
         }
         let Some(next) = other.first_with_counts() else { return false };
         let first = next.stored.summary.counts();
-        let own = self.frames.iter().rev().find_map(|frame| frame.stored.summary.counts());
-        let is_close = |((_, end), (sync, _))| Agreement::new(end, sync).is_close();
-        if !own.zip(first).is_some_and(is_close) {
-            return false;
-        }
         match (self.frames.first().map(|first| first.stored.summary), first) {
             // The same result as the trace's, without building one.
             (Some(FrameSummary::Counts(_, end)), Some((sync, _)))
@@ -365,12 +371,20 @@ impl PendingRun {
         self.is_alone() && self.cards.get(card).is_some_and(CardActivity::is_misplaced)
     }
 
-    /// Counts a frame of a card. Returns whether the run may be decided now.
-    pub fn note_card_frame(&mut self, card: usize) -> bool {
-        let alone = self.is_alone();
+    /// Counts a frame of a card, with this counter. Returns whether the run may be decided now.
+    pub fn note_card_frame(&mut self, card: usize, counter: u64) -> bool {
+        let (alone, beside) = (self.is_alone(), self.is_sent_after(counter));
         // The run cannot continue a card that appeared after it began.
         let activity = self.cards.get_mut(card);
-        activity.is_some_and(|activity| activity.note(alone)) || self.fits_several
+        activity.is_some_and(|activity| activity.note(alone, beside)) || self.fits_several
+    }
+
+    /// Whether a frame that arrives after the run's frames was not sent before them, if its card sent them, too. Frames are
+    /// put in order within [`WINDOW`] counts.
+    fn is_sent_after(&self, counter: u64) -> bool {
+        let before = self.counter.wrapping_sub(counter) & COUNTER_MASK;
+        let behind = self.newest.wrapping_sub(counter) & COUNTER_MASK;
+        !((1..WINDOW).contains(&before) && behind < WINDOW)
     }
 
     /// Whether all cards continue beside the run, so that it is another card's. Frames that do not confirm each other are no
@@ -403,6 +417,12 @@ impl PendingRun {
     pub fn is_before(&self, other: &PendingRun) -> bool {
         let (last, first) = (self.frames.last(), other.frames.first());
         last.zip(first).is_some_and(|(last, first)| last.serial < first.serial)
+    }
+
+    /// Whether another run may continue this one: this one arrived wholly before it, or its counter and its counts can follow,
+    /// although copies or frames out of order arrived later.
+    pub fn may_precede(&self, other: &PendingRun) -> bool {
+        self.is_before(other) || self.may_lead_to(other)
     }
 
     /// The card that the run seems to continue. In this order: a silent card that could have lost frames; for a single

@@ -24,13 +24,19 @@ impl Wire {
             } else if let Some((at, card)) = stray {
                 self.stray(at, card, sink);
             } else if let Some(at) = self.pending.iter().position(ready) {
-                // A run may continue one that arrived wholly before it, so the earlier run is settled first.
-                let before = |run: &PendingRun| run.is_before(&self.pending[at]);
-                self.settle(self.pending.iter().position(before).unwrap_or(at), sink);
+                self.settle(self.earlier_than(at), sink);
             } else {
                 break;
             }
         }
+    }
+
+    /// The pending run to be settled before another one, which may continue it; the other one itself if there is none.
+    pub(super) fn earlier_than(&self, at: usize) -> usize {
+        let run = &self.pending[at];
+        let precedes =
+            |(other, earlier): (usize, &PendingRun)| other != at && earlier.may_precede(run);
+        self.pending.iter().enumerate().position(precedes).unwrap_or(at)
     }
 
     /// Settles one pending run to make space for another: the one that is least likely a card's, else the oldest.
