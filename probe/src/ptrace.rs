@@ -37,6 +37,7 @@ use std::os::unix::fs::FileExt;
 
 use nix::errno::Errno;
 use nix::sys::ptrace;
+use nix::sys::signal::Signal;
 use nix::unistd::Pid;
 
 use crate::address::RunAddr;
@@ -62,7 +63,7 @@ pub(crate) use own::Traceable;
 pub use own::refuse_tracers;
 pub use sequence::{SequenceArea, sequence_area};
 pub use stop::{Attached, detach, interrupt, listen};
-pub use stop_thread::MayStay;
+pub use stop_thread::{MayStay, continue_to_stop};
 pub use stopped::{ReadMemory, Stopped, StoppedThread};
 pub(crate) use touched::scan as present_parts;
 pub use wait::{
@@ -290,6 +291,18 @@ pub enum StopState {
 }
 
 impl StopState {
+    /// How a thread is stopped that has reported this event.
+    pub fn reported(event: Status) -> Self {
+        match event {
+            Status::Stopped(_, signal) => StopState::PendingSignal(signal),
+            // A group-stop is reported with the signal that has stopped the process (ptrace(2)).
+            Status::Event(_, signal, libc::PTRACE_EVENT_STOP) if signal != Signal::SIGTRAP => {
+                StopState::GroupStop
+            }
+            _ => StopState::AtInstruction,
+        }
+    }
+
     /// The signal that is to be delivered when the thread is resumed.
     pub fn signal(self) -> Option<SignalNumber> {
         match self {

@@ -160,15 +160,10 @@ impl Stopped<'_> {
                 Delivery::Entered | Delivery::NotEntered => {
                     self.process.threads.insert(thread, StopState::AtInstruction);
                 }
-                Delivery::OtherEvent(Status::Stopped(_, signal)) => {
-                    self.process.threads.insert(thread, StopState::PendingSignal(signal));
-                }
-                Delivery::OtherEvent(Status::Event(_, signal, libc::PTRACE_EVENT_STOP)) => {
-                    let state = match signal == Signal::SIGTRAP {
-                        true => StopState::AtInstruction,
-                        false => StopState::GroupStop,
-                    };
-                    self.process.threads.insert(thread, state);
+                Delivery::OtherEvent(
+                    stop @ (Status::Stopped(..) | Status::Event(_, _, libc::PTRACE_EVENT_STOP)),
+                ) => {
+                    self.process.threads.insert(thread, StopState::reported(stop));
                 }
                 Delivery::OtherEvent(status) => {
                     self.process.threads.remove(&thread);

@@ -12,7 +12,6 @@
 
 use nix::errno::Errno;
 use nix::sys::ptrace;
-use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use super::seccomp;
@@ -123,22 +122,11 @@ impl Stopped<'_> {
         set_signal_mask(thread, mask)?;
         self.set_registers(thread, before)?;
         self.write(site.address, &original_bytes)?;
-        self.send_stop_again(thread);
         match result? {
             result @ ERRORS.. => Err(PtraceError::new(self.pid, operation)(Errno::from_raw(
                 (result as i64).wrapping_neg() as i32,
             ))),
             result => Ok(result),
-        }
-    }
-
-    /// Sends SIGSTOP again if the thread was about to get it before the call or during it: it is not at that stop any more.
-    fn send_stop_again(&mut self, thread: Pid) {
-        let signal = self.threads.get(&thread).and_then(|state| state.signal());
-        if signal.is_some_and(|signal| signal == Signal::SIGSTOP)
-            && kill(self.pid, Signal::SIGSTOP).is_ok()
-        {
-            self.process.threads.insert(thread, StopState::AtInstruction);
         }
     }
 
@@ -155,8 +143,6 @@ impl Stopped<'_> {
             let rank = match standing {
                 StopState::AtInstruction => 0,
                 StopState::GroupStop => 1,
-                // SIGSTOP cannot be kept pending as others can.
-                StopState::PendingSignal(signal) if *signal == Signal::SIGSTOP => 4,
                 StopState::PendingSignal(_) => 2,
                 StopState::InSyscall => continue,
             };
@@ -194,27 +180,26 @@ impl Stopped<'_> {
         }
         let result = self.registers(thread)?.rax;
         ptrace::interrupt(thread).map_err(PtraceError::new(thread, "stop it"))?;
-        self.resume_until(thread, libc::PTRACE_CONT, |status| {
+        let stop = self.resume_until(thread, libc::PTRACE_CONT, |status| {
             matches!(status, Status::Event(_, _, libc::PTRACE_EVENT_STOP))
         })?;
+        // A group-stop may have begun or ended meanwhile.
+        self.process.threads.insert(thread, StopState::reported(stop));
         Ok(result)
     }
 
-    /// Resumes a thread until it is at a certain stop. A pending signal is blocked by the mask and
-    /// remains pending (signal(7)); `SIGSTOP`, which cannot be blocked, is kept here.
+    /// Resumes a thread until it is at a certain stop, and returns that. A pending signal is blocked
+    /// by the mask and remains pending (signal(7)). `SIGSTOP` cannot be blocked: it stops the
+    /// process, and only this thread goes on. It is not sent again after the call, because `SIGCONT`
+    /// may have come in between.
     fn resume_until(
         &mut self,
         thread: Pid,
         request: libc::c_uint,
         is_reached: impl Fn(&Status) -> bool,
-    ) -> Result<(), PtraceError> {
+    ) -> Result<Status, PtraceError> {
         loop {
-            let signal = match self.threads.get(&thread) {
-                Some(StopState::PendingSignal(signal)) if *signal != Signal::SIGSTOP => {
-                    Some(*signal)
-                }
-                _ => None,
-            };
+            let signal = self.threads.get(&thread).and_then(|state| state.signal());
             restart_thread(request, thread, signal)
                 .map_err(PtraceError::new(thread, "continue"))?;
             if signal.is_some() {
@@ -228,7 +213,7 @@ impl Stopped<'_> {
                 Waited::Unstopped => return Err(PtraceError::Unstopped(thread)),
             };
             match status {
-                status if is_reached(&status) => return Ok(()),
+                status if is_reached(&status) => return Ok(status),
                 status @ (Status::Exited(..) | Status::Signaled(..)) => {
                     self.process.threads.remove(&thread);
                     self.process.queued_events.push(status);

@@ -10,7 +10,6 @@ use std::time::Duration;
 
 use nix::errno::Errno;
 use nix::sys::ptrace;
-use nix::sys::signal::Signal;
 use nix::sys::wait::WaitPidFlag;
 use nix::unistd::Pid;
 
@@ -88,11 +87,8 @@ impl Process {
                 Status::Event(_, _, libc::PTRACE_EVENT_EXEC) => {
                     return Ok(StopOutcome::Event(status));
                 }
-                Status::Event(_, signal, libc::PTRACE_EVENT_STOP) => {
-                    let is_interrupt = signal == Signal::SIGTRAP;
-                    let state =
-                        if is_interrupt { StopState::AtInstruction } else { StopState::GroupStop };
-                    return Ok(StopOutcome::Stopped(state));
+                Status::Event(_, _, libc::PTRACE_EVENT_STOP) => {
+                    return Ok(StopOutcome::Stopped(StopState::reported(status)));
                 }
                 Status::Event(_, _, libc::PTRACE_EVENT_EXIT) => {
                     self.note_last_registers(thread);
@@ -110,8 +106,8 @@ impl Process {
                 }
                 // The system call goes on at the stop that is requested here.
                 status if is_to_stop_again(status) => continue_to_stop(thread)?,
-                Status::Stopped(_, signal) => {
-                    return Ok(StopOutcome::Stopped(StopState::PendingSignal(signal)));
+                Status::Stopped(..) => {
+                    return Ok(StopOutcome::Stopped(StopState::reported(status)));
                 }
                 Status::Exited(..) | Status::Signaled(..) => {
                     return Ok(StopOutcome::Event(status));
@@ -147,8 +143,12 @@ impl Process {
 }
 
 /// Resumes a thread that has stopped for another reason than the requested one. That stop has
-/// cancelled the request (Linux, `ptrace_stop`), which is made again.
-pub(super) fn continue_to_stop(thread: Pid) -> Result<(), PtraceError> {
+/// cancelled the request (Linux, `ptrace_stop`), which is made again. Ignored if the thread has
+/// ended.
+///
+/// # Errors
+/// [`PtraceError::System`] if the kernel refuses.
+pub fn continue_to_stop(thread: Pid) -> Result<(), PtraceError> {
     match ptrace::interrupt(thread) {
         Ok(()) | Err(Errno::ESRCH) => resume(thread, None),
         Err(error) => Err(PtraceError::new(thread, "stop it")(error)),

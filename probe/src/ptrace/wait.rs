@@ -292,8 +292,8 @@ pub fn resume_to_call(thread: Pid, signal: Option<SignalNumber>) -> Result<(), P
 ///
 /// # Errors
 /// [`PtraceError::System`] if the kernel refuses.
-pub fn step(thread: Pid) -> Result<(), PtraceError> {
-    match restart_thread(libc::PTRACE_SINGLESTEP, thread, None) {
+pub fn step(thread: Pid, signal: Option<SignalNumber>) -> Result<(), PtraceError> {
+    match restart_thread(libc::PTRACE_SINGLESTEP, thread, signal) {
         Err(Errno::ESRCH) => Ok(()),
         other => other.map_err(PtraceError::new(thread, "execute one instruction")),
     }

@@ -2,17 +2,18 @@
 //!
 //! Most instructions of the cache have a known original state. If a thread is at another one, the instructions up to the next
 //! are executed in its place ([`emulation`](crate::emulation)). Should that fail, it is stepped there. A signal that is
-//! pending meanwhile is delivered afterwards; all others are blocked, but SIGSTOP, which is sent again.
+//! pending meanwhile is delivered afterwards. All others are blocked, except SIGSTOP: it stops the process, only the stepped
+//! thread goes on, and that stops when it is resumed after the steps.
 
 use std::sync::atomic::Ordering;
 
 use hmtt_format::access_trace::NOT_BEGUN;
 use hmtt_probe::address::RunAddr;
-use hmtt_probe::ptrace::{PtraceError, Status, StoppedThread, step, wait};
+use hmtt_probe::ptrace::{PtraceError, Status, StopState, StoppedThread, step, wait};
 use libc::user_regs_struct;
 use nix::errno::Errno;
 use nix::sys::ptrace;
-use nix::sys::signal::{Signal, kill};
+use nix::sys::signal::Signal;
 use nix::sys::wait::WaitPidFlag;
 use nix::unistd::Pid;
 
@@ -204,15 +205,21 @@ impl Tracer {
         let mask = self.process.thread_at_event(thread).signal_mask()?;
         let blocked = !(1 << (Signal::SIGTRAP as u32 - 1));
         self.process.thread_at_event(thread).set_signal_mask(blocked)?;
-        let (mut is_known, mut is_to_stop) = (false, false);
+        let (mut is_known, mut signal) = (false, None);
         for _ in 0..STEPS {
-            step(thread)?;
+            step(thread, signal.take())?;
             match wait_uninterrupted(thread) {
                 Ok(Status::Stopped(_, signal)) if signal == Signal::SIGTRAP => {}
-                // It cannot be blocked, and is sent again below.
-                Ok(Status::Stopped(_, signal)) if signal == Signal::SIGSTOP => is_to_stop = true,
-                Ok(Status::Event(_, _, libc::PTRACE_EVENT_STOP)) => {
+                Ok(Status::Stopped(_, stop)) if stop == Signal::SIGSTOP => {
+                    signal = Some(stop);
+                    continue;
+                }
+                Ok(stop @ Status::Event(_, _, libc::PTRACE_EVENT_STOP)) => {
                     let _ = self.take_request(thread);
+                    if let Some(state) = self.threads.get_mut(&thread) {
+                        state.has_left_group_stop =
+                            StopState::reported(stop) == StopState::GroupStop;
+                    }
                 }
                 Ok(status) => {
                     self.pending.push_back(status);
@@ -227,9 +234,6 @@ impl Tracer {
             }
         }
         self.process.thread_at_event(thread).set_signal_mask(mask)?;
-        if is_to_stop {
-            let _ = kill(self.process.pid, Signal::SIGSTOP);
-        }
         if let Some(information) = information {
             let set = ptrace::setsiginfo(thread, &information);
             set.map_err(PtraceError::new(thread, "set the information of a signal"))?;

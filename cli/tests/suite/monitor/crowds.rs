@@ -9,7 +9,7 @@ use super::hmtt_monitor;
 use crate::scratch;
 use crate::tag::build;
 
-const CROWDS: &str = include_str!("crowds.c");
+pub const CROWDS: &str = include_str!("crowds.c");
 /// Calls of the function by each thread.
 const CALLS: u64 = 50;
 

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
+use super::crowds::CROWDS;
 use super::survived::SURVIVES;
 use super::{BUSY, SPAWNS, TIMERS, hmtt_monitor};
 use crate::tag::build;
@@ -17,6 +18,8 @@ use crate::{scratch, wait_for};
 /// Number of times for each signal, unless this environment variable has another one.
 const TIMES: u32 = 12;
 const MORE_TIMES: &str = "HMTT_LONG_KILLS";
+/// Longest run of a program that was stopped and continued. Without a fault it takes seconds.
+const LONGEST_RUN: Duration = Duration::from_secs(300);
 /// Most time for all repetitions of a signal, if their number is not given.
 const LIMIT: Duration = Duration::from_secs(20);
 
@@ -122,14 +125,13 @@ fn a_program_whose_first_thread_ends_continues_whenever_the_controller_ends() {
     goes_on(Signal::SIGKILL, "survives", SURVIVES, &["20000000"]);
 }
 
-#[test]
-fn a_program_with_signals_can_be_stopped_and_continued() {
+/// Stops and continues a program many times, in quick succession: its output and exit status are those of a plain run.
+fn is_stopped_and_continued(program: &Path, words: &[&str], name: &str) {
     /// Most stops.
     const STOPS: u64 = 200;
-    let Some(program) = build("monitor-busy", BUSY, &[]) else { return };
-    let plain = Command::new(&program).arg("signals").output().unwrap();
-    let mut monitor = start(&program, &["signals"], "stopped");
-    let pid = wait_for_start(&mut monitor, &program);
+    let plain = Command::new(program).args(words).output().unwrap();
+    let mut monitor = start(program, words, name);
+    let pid = wait_for_start(&mut monitor, program);
     for number in 0..STOPS {
         if monitor.try_wait().unwrap().is_some() {
             break;
@@ -140,7 +142,30 @@ fn a_program_with_signals_can_be_stopped_and_continued() {
         let _ = kill(pid, Signal::SIGCONT);
         std::thread::sleep(Duration::from_micros(100 * (number % 11)));
     }
+    let begin = Instant::now();
+    while monitor.try_wait().unwrap().is_none() {
+        if begin.elapsed() > LONGEST_RUN {
+            let _ = kill(pid, Signal::SIGKILL);
+            panic!("{name}: the program has not ended {LONGEST_RUN:?} after it was continued");
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
     let output = monitor.wait_with_output().unwrap();
     assert_eq!(output.stdout, plain.stdout);
     assert_eq!(output.status.code(), plain.status.code());
+}
+
+#[test]
+fn a_program_with_signals_can_be_stopped_and_continued() {
+    let Some(program) = build("monitor-busy", BUSY, &[]) else { return };
+    is_stopped_and_continued(&program, &["signals"], "stopped");
+}
+
+/// The first stop of some threads is a group-stop, and may be over when they have mapped their areas.
+#[test]
+fn a_program_that_starts_threads_can_be_stopped_and_continued() {
+    let Some(program) = build("monitor-stopped-crowds", CROWDS, &[]) else { return };
+    for number in 0..10 {
+        is_stopped_and_continued(&program, &["1", "60"], &format!("stopped-crowds-{number}"));
+    }
 }

@@ -8,7 +8,6 @@ use hmtt_probe::ptrace::{
     Process, PtraceError, Status, StopState, detach, interrupt, listen, resume, share_memory,
     thread_group,
 };
-use nix::sys::signal::Signal;
 use nix::unistd::Pid;
 
 use super::super::Shared;
@@ -27,17 +26,6 @@ pub struct Prepared {
     workers: Workers,
     /// Where the monitor receives messages.
     finished: Sender<Finished>,
-}
-
-/// How a thread is stopped that has reported this event.
-fn stop_state(status: Status) -> StopState {
-    match status {
-        Status::Stopped(_, signal) => StopState::PendingSignal(signal),
-        Status::Event(_, signal, libc::PTRACE_EVENT_STOP) if signal != Signal::SIGTRAP => {
-            StopState::GroupStop
-        }
-        _ => StopState::AtInstruction,
-    }
 }
 
 /// The status of a process's end, if this event reports it.
@@ -88,7 +76,7 @@ impl Processes<'_> {
             return Ok(());
         }
         let is_exit = matches!(status, Status::Event(_, _, libc::PTRACE_EVENT_EXIT));
-        let stop_state = stop_state(status);
+        let stop_state = StopState::reported(status);
         if is_exit || thread_group(thread) != Some(thread) {
             return Ok(resume(thread, stop_state.signal())?);
         }
@@ -154,7 +142,7 @@ impl Processes<'_> {
         thread: Pid,
         status: Status,
     ) -> Result<(), ControlError> {
-        match (status, stop_state(status)) {
+        match (status, StopState::reported(status)) {
             (Status::Exited(..) | Status::Signaled(..), _) => self.forget(pid, thread, status),
             (Status::Event(_, _, libc::PTRACE_EVENT_STOP), StopState::GroupStop) => listen(thread)?,
             (Status::Event(_, _, libc::PTRACE_EVENT_STOP), state) => {
@@ -177,7 +165,7 @@ impl Processes<'_> {
         thread: Pid,
         status: Status,
     ) -> Result<(), ControlError> {
-        match (status, stop_state(status)) {
+        match (status, StopState::reported(status)) {
             (Status::Exited(..) | Status::Signaled(..), _) => self.forget(pid, thread, status),
             (Status::Event(_, _, libc::PTRACE_EVENT_EXEC), _) if self.is_leaving => {
                 self.remove_native(pid);

@@ -4,7 +4,8 @@ use std::sync::atomic::Ordering;
 
 use hmtt_probe::control::{Ending, clock};
 use hmtt_probe::ptrace::{
-    SignalNumber, Status, StopState, detach, interrupt, is_interrupted, listen, resume,
+    SignalNumber, Status, StopState, continue_to_stop, detach, interrupt, is_interrupted, listen,
+    resume,
 };
 use nix::sys::signal::Signal;
 use nix::unistd::Pid;
@@ -26,6 +27,11 @@ impl Tracer {
         let Some(thread) = status.thread() else { return Ok(()) };
         if !self.threads.contains_key(&thread) && !self.is_adopted(thread, status)? {
             return Ok(());
+        }
+        if let (Status::Event(_, _, libc::PTRACE_EVENT_STOP), Some(state)) =
+            (status, self.threads.get_mut(&thread))
+        {
+            state.has_left_group_stop = false;
         }
         if self.handle_deferral(thread, status)? {
             return Ok(());
@@ -64,6 +70,12 @@ impl Tracer {
             self.add_thread(thread, signal.is_none());
             if signal.is_none() {
                 self.enter(thread)?;
+            }
+            if StopState::reported(status) == StopState::GroupStop {
+                // The thread may have made system calls since then, and its process may have been continued. It reports
+                // again how it is stopped.
+                continue_to_stop(thread)?;
+                return Ok(false);
             }
             return Ok(true);
         }

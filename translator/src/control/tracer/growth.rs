@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use hmtt_probe::ptrace::{Process, PtraceError, Status, StopState, Stopped, mappings};
+use hmtt_probe::ptrace::{Process, PtraceError, Status, StopState, Stopped, interrupt, mappings};
 use nix::unistd::Pid;
 
 use super::super::error::ControlError;
@@ -10,7 +10,7 @@ use super::super::growth::has_ended;
 use super::Tracer;
 
 /// Lets a stopped thread, which is at no signal, make system calls for the controller. Other threads go on. `pending`: gets
-/// what the thread reports meanwhile.
+/// what the thread reports meanwhile. If its process is stopped meanwhile, the thread stops again when it is resumed.
 pub(super) fn with_thread<T>(
     process: &mut Process,
     pending: &mut VecDeque<Status>,
@@ -23,7 +23,12 @@ pub(super) fn with_thread<T>(
         Ok(mut stopped) => action(&mut stopped),
         Err(error) => Err(error.into()),
     };
-    let signal = process.threads.remove(&thread).and_then(|state| state.signal());
+    let state = process.threads.remove(&thread);
+    if state == Some(StopState::GroupStop) {
+        // It fails if the thread has ended.
+        let _ = interrupt(thread);
+    }
+    let signal = state.and_then(StopState::signal);
     pending.extend(signal.map(|signal| Status::Stopped(thread, signal)));
     pending.extend(process.queued_events.drain(..));
     process.threads = others;

@@ -56,6 +56,8 @@ pub struct Thread {
     pub signal_at: Option<Instant>,
     /// Whether it was moved to the abort handler of a restartable sequence, from which it runs natively.
     pub has_aborted: bool,
+    /// Whether it was taken out of a group-stop for some steps, and has to stop again.
+    pub has_left_group_stop: bool,
     /// Whether it makes the system call that returns from a signal handler.
     pub is_returning: bool,
 }
@@ -202,8 +204,9 @@ impl Tracer {
         thread: Pid,
         signal: Option<SignalNumber>,
     ) -> Result<(), ControlError> {
-        let is_native = self.threads.get(&thread).is_some_and(|one| one.is_native);
-        if self.threads.get(&thread).is_some_and(|one| one.request.is_some()) {
+        let state = self.threads.get(&thread);
+        let is_native = state.is_some_and(|one| one.is_native);
+        if state.is_some_and(|one| one.request.is_some() || one.has_left_group_stop) {
             interrupt(thread)?;
         }
         match is_native {

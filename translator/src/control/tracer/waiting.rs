@@ -6,22 +6,10 @@
 use std::sync::atomic::Ordering;
 
 use hmtt_probe::ptrace::{Status, StopState};
-use nix::sys::signal::Signal;
 use nix::unistd::Pid;
 
 use super::super::error::ControlError;
 use super::{Tracer, unless_ended};
-
-/// How a thread is stopped that has reported its first stop.
-fn stop_state(status: Status) -> StopState {
-    match status {
-        Status::Stopped(_, signal) => StopState::PendingSignal(signal),
-        Status::Event(_, signal, libc::PTRACE_EVENT_STOP) if signal != Signal::SIGTRAP => {
-            StopState::GroupStop
-        }
-        _ => StopState::AtInstruction,
-    }
-}
 
 impl Tracer {
     /// Whether the areas of ended threads are still being read.
@@ -64,6 +52,6 @@ impl Tracer {
     /// The threads that wait. They are stopped, and get no area any more.
     pub(super) fn take_waiting(&mut self) -> Vec<(Pid, StopState)> {
         let waiting = self.waiting.drain(..);
-        waiting.filter_map(|status| Some((status.thread()?, stop_state(status)))).collect()
+        waiting.filter_map(|status| Some((status.thread()?, StopState::reported(status)))).collect()
     }
 }
