@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::{Args, Parser, Subcommand};
 use gateware::bitstream::tools::Tools;
 use gateware::bitstream::{self, Outcome, Plan, Requirement, table};
-use gateware::boards::{self, BOARDS, Board};
+use gateware::boards::{self, BOARDS, Board, Rate};
 use gateware::synth::{self, SynthError};
 use hmtt_format::{MemoryDescription, escape};
 
@@ -99,6 +99,7 @@ fn run(arguments: &Synth) -> Result<bool, SynthError> {
     let default = || Path::new("target/synth").join(board.name);
     let out = arguments.out.clone().unwrap_or_else(default);
     let files = synth::write(board, &memory, fifo_kb, &requirements, &out)?;
+    warn_of_speed(board, &requirements);
     let title = title(board, &memory, fifo_kb);
     let tools = Tools::new(&arguments.tools);
     if arguments.bitstream {
@@ -117,6 +118,21 @@ fn run(arguments: &Synth) -> Result<bool, SynthError> {
         }
     }
     Ok(true)
+}
+
+/// Warns if no build for the board has reached the frequency that its DDR clock needs.
+fn warn_of_speed(board: &Board, requirements: &[Requirement]) {
+    let clocks = board.clocks.iter().zip(requirements);
+    let too_fast = clocks
+        .filter(|(clock, _)| clock.rate == Rate::Memory)
+        .find(|(_, requirement)| requirement.mhz > board.fastest_ddr_mhz);
+    if let Some((_, Requirement { mhz, .. })) = too_fast {
+        eprintln!(
+            "gateware: warning: the memory needs a DDR clock of {mhz:.1} MHz; {} reaches {:.1} MHz \
+             (docs/hardware.md)",
+            board.name, board.fastest_ddr_mhz
+        );
+    }
 }
 
 fn title(board: &Board, memory: &MemoryDescription, fifo_kb: usize) -> String {

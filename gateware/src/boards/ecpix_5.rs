@@ -35,6 +35,7 @@ pub const BOARD: Board = Board {
         BoardClock { name: "GMII", net: "pll.tx_clock", rate: Rate::Mhz(125.0) },
         BoardClock { name: "DDR", net: "ddr_clock", rate: Rate::Memory },
     ],
+    fastest_ddr_mhz: 118.5,
     verilog,
 };
 

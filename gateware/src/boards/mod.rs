@@ -27,6 +27,8 @@ pub struct Board {
     pub constraints: (&'static str, &'static str),
     /// The clock domains, each with the line of the constraints file that names its net.
     pub clocks: &'static [BoardClock],
+    /// Highest frequency in MHz of the DDR clock that a build has reached (`docs/hardware.md`).
+    pub fastest_ddr_mhz: f64,
     /// Returns the board's Verilog for one memory and a FIFO of so many KB.
     pub verilog: fn(&MemoryDescription, usize) -> Result<String, EmitError>,
 }

@@ -156,6 +156,8 @@ fn the_document_names_the_speed_bins_that_fit_by_its_table_of_clocks() {
     assert!(bins.len() > 4);
     for (at, name) in [(3, "alchitry-cu"), (4, "ecpix-5")] {
         let fastest = fastest(name).unwrap_or_else(|| panic!("no clocks of {name}"));
+        let board = gateware::boards::board(name).expect("the board");
+        assert_eq!(board.fastest_ddr_mhz, fastest, "{name}");
         for bin in &bins {
             let slowest = number(bin[2]).unwrap_or_else(|| panic!("no clock in {bin:?}"));
             assert_eq!(bin[at].starts_with("fits"), slowest <= fastest, "{name}: {bin:?}");
@@ -163,6 +165,19 @@ fn the_document_names_the_speed_bins_that_fit_by_its_table_of_clocks() {
         }
         assert!(fastest < 125.0, "the sentence on DDR2");
     }
+}
+
+/// The Verilog of a memory that is too fast for the board is written, with a warning.
+#[test]
+fn a_clock_that_no_build_reaches_is_warned_of() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let fast = MEMORY.replace("DDR-200", "DDR-400");
+    fs::write(folder.path().join("memory.toml"), fast).expect("memory.toml is written");
+    let arguments = ["synth", "--memory", "memory.toml", "--out", "out"];
+    let output = gateware(folder.path(), &arguments);
+    assert!(output.status.success(), "{}", tools::printed(&output));
+    assert!(folder.path().join("out/card.v").exists());
+    insta::assert_snapshot!(String::from_utf8_lossy(&output.stderr));
 }
 
 #[test]
