@@ -1,6 +1,6 @@
 # Targets for a fresh Debian machine. Every target first installs the packages and tools that it needs.
 .POSIX:
-.PHONY: setup demo lint test test-scale test-engines formal fuzz long synth bitstream bench bench-scale bench-cluster
+.PHONY: setup demo lint test test-readers test-scale test-engines formal fuzz long synth bitstream bench bench-scale bench-cluster
 
 setup:
 	@sh tools/setup.sh
@@ -32,6 +32,12 @@ lint: setup
 # Many tests wait, for processes and timers: there is one more at a time than there are processors.
 test: lint
 	RUST_TEST_THREADS=$${RUST_TEST_THREADS:-$$(($$(nproc) + 1))} cargo test --workspace
+
+# Reads our Parquet files with old and new versions of DuckDB, pyarrow, polars and fastparquet (tools/readers.txt), which it
+# installs in target/readers: 1.7 GB. `make test` reads them with those that are there.
+test-readers:
+	@sh tools/setup.sh readers
+	cargo test -p hmtt-cli --test suite convert::readers
 
 # Builds the query engine, which is a workspace of its own (scale/), checks its format and lints, and tests it: among others
 # against DuckDB. `make test` does not build it.

@@ -1,8 +1,9 @@
 #!/bin/sh
 # Installs what building and testing need: packages from Debian, FPGA tools from PyPI into
 # target/tools. `setup.sh demo` installs only what `make demo` needs, `setup.sh scale` what
-# `make test-scale` needs, `setup.sh engines` also Spark, `setup.sh bench` also what is measured beside
-# this project. Quiet when all is there.
+# `make test-scale` needs, `setup.sh engines` also Spark, `setup.sh readers` also old and new
+# readers of Parquet, `setup.sh bench` also what is measured beside this project. Quiet when all
+# is there.
 set -eu
 purpose=${1:-all}
 cd "$(dirname "$0")/.."
@@ -23,6 +24,11 @@ need ip iproute2
 need unshare util-linux
 if [ "$purpose" = bench ]; then
     need qemu-x86_64 qemu-user
+    purpose=all
+fi
+readers=
+if [ "$purpose" = readers ]; then
+    readers=yes
     purpose=all
 fi
 engines=
@@ -146,8 +152,27 @@ install_scale_tools() { # list what without
     fi
 }
 
+# Versions of the libraries that read our tables, each in a folder of its own, which is complete when it has its name.
+install_readers() {
+    grep -v '^#' tools/readers.txt | while read -r version needs; do
+        folder=target/readers/$version
+        [ ! -d "$folder" ] || continue
+        echo "setup: installing $version into target/readers"
+        rm -rf "$folder.part"
+        # shellcheck disable=SC2086 # a list of packages
+        if target/tools/bin/pip install --quiet --disable-pip-version-check --no-warn-conflicts --only-binary :all: \
+            --target "$folder.part" "$version" $needs; then
+            mv "$folder.part" "$folder"
+        else
+            rm -rf "$folder.part"
+            echo "setup: could not install $version; our tables are not read with it" >&2
+        fi
+    done
+}
+
 [ -z "$missing" ] || install_packages
 [ "$purpose" != all ] || { install_tools && compile_tools; }
+[ -z "$readers" ] || install_readers
 [ "$purpose" != scale ] || install_scale_tools requirements-scale.txt \
     "DuckDB, Polars and servers of object stores" \
     "queries are not compared with other engines, and no object stores are tested"

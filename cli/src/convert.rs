@@ -14,7 +14,7 @@ use hmtt::table::parquet::ParquetReader;
 use hmtt::table::{Card, Entry, Reader, Writer};
 
 use super::capture_file::CaptureFile;
-use super::format::{BUFFER_BYTES, Format, readable, writable};
+use super::format::{BUFFER_BYTES, EncodingOption, Format, readable, writable};
 use super::output::{Outcome, cause, is_same_file, open, write_capture};
 use super::standard_io::{input, is_standard, name_of_input};
 #[cfg(feature = "tag")]
@@ -78,6 +78,8 @@ pub struct Arguments {
     /// For hmtt6: physical addresses have a hole of this size from this address on, for devices
     #[arg(long, value_name = "GIB", default_value_t = 0, value_parser = clap::value_parser!(u64).range(0..=128))]
     hole: u64,
+    #[command(flatten)]
+    encoding: EncodingOption,
 }
 
 impl Arguments {
@@ -117,12 +119,13 @@ fn format_of(path: &Path, option: &str) -> Result<Format> {
 
 /// Runs the command. Returns whether the trace has losses.
 pub fn run(arguments: &Arguments) -> Result<bool> {
-    let Arguments { input, output, from, to, force, hole, .. } = arguments;
+    let Arguments { input, output, from, to, force, hole, encoding, .. } = arguments;
     #[cfg(feature = "tag")]
     if let Some(trace) = trace::file::open(input) {
         let to = to.map_or_else(|| format_of(output, "--to"), Ok)?;
         let (trace, output) = ((trace, input.as_path()), Some(output.as_path()));
-        let Arguments { thread, weighted, elements, .. } = *arguments;
+        let Arguments { thread, weighted, elements, encoding, .. } = *arguments;
+        encoding.check(to)?;
         if weighted && to != Format::Text {
             bail!("--weighted is for text: tables have a column with what an access represents");
         }
@@ -131,7 +134,7 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
         }
         let (force, regions) = (*force, arguments.regions()?);
         let conversion =
-            Conversion { trace, output, force, to, thread, weighted, elements, regions };
+            Conversion { trace, output, force, to, thread, weighted, elements, regions, encoding };
         return conversion.run();
     }
     if arguments.is_of_program() {
@@ -142,6 +145,7 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
     }
     let from = from.map_or_else(|| format_of(input, "--from"), Ok)?;
     let to = to.map_or_else(|| format_of(output, "--to"), Ok)?;
+    encoding.check(to)?;
     let hole = MmioHole { base: hole << GIB_LOG2 };
     if is_same_file(input, output) {
         bail!("{} is the trace itself; choose another output", output.display());
@@ -155,7 +159,7 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
     }
     let (name, output) = open(Some(output), to, *force)?;
     let cannot_write = || format!("cannot write to {name}");
-    let writer = to.writer(output, hole).map_err(cause).with_context(cannot_write)?;
+    let writer = to.writer(output, hole, *encoding).map_err(cause).with_context(cannot_write)?;
     let Outcome { read, written } = source.convert(writer);
     let left_out = written.map_err(cause).with_context(cannot_write)?;
     if !left_out.is_nothing() {

@@ -10,7 +10,7 @@ use hmtt::CardId;
 use hmtt::table::hmtt6::MmioHole;
 
 use super::capture_file::CaptureFile;
-use super::format::Format;
+use super::format::{EncodingOption, Format};
 use super::output::{Outcome, cause, is_same_file, open, write_capture};
 #[cfg(feature = "tag")]
 use super::trace::{self, convert::Conversion};
@@ -39,6 +39,8 @@ pub struct Arguments {
     /// Overwrite FILE
     #[arg(short, long)]
     force: bool,
+    #[command(flatten)]
+    encoding: EncodingOption,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -82,12 +84,14 @@ fn write_accesses(trace: File, arguments: &Arguments) -> Result<bool> {
     let format = arguments.format.or_else(|| path.and_then(FormatName::from_path));
     let to = format.unwrap_or(FormatName::Text).format();
     let (trace, force) = ((trace, arguments.file.as_path()), arguments.force);
-    let Arguments { thread, weighted, .. } = *arguments;
+    let Arguments { thread, weighted, encoding, .. } = *arguments;
+    encoding.check(to)?;
     if weighted && to != Format::Text {
         bail!("tables have a column with what an access represents: leave out --weighted");
     }
     let (elements, regions) = (false, None);
-    Conversion { trace, output: path, force, to, thread, weighted, elements, regions }.run()
+    Conversion { trace, output: path, force, to, thread, weighted, elements, regions, encoding }
+        .run()
 }
 
 /// Runs the command. Returns whether the capture has losses.
@@ -103,14 +107,17 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
     let capture = CaptureFile::open(&arguments.file)?;
     let from_path = || arguments.output.as_deref().and_then(FormatName::from_path);
     let format = arguments.format.or_else(from_path).unwrap_or(FormatName::Text).format();
+    arguments.encoding.check(format)?;
     let path = arguments.output.as_deref();
     if let Some(path) = path.filter(|path| is_same_file(&arguments.file, path)) {
         bail!("{} is the capture itself; choose another output", path.display());
     }
     let (name, output) = open(path, format, arguments.force)?;
     let cannot_write = || format!("cannot write to {name}");
-    let writer =
-        format.writer(output, MmioHole { base: 0 }).map_err(cause).with_context(cannot_write)?;
+    let writer = format
+        .writer(output, MmioHole { base: 0 }, arguments.encoding)
+        .map_err(cause)
+        .with_context(cannot_write)?;
     let chosen = arguments.card.map(|number| CardId(usize::from(number) - 1));
     let Outcome { read, written } = write_capture(capture, chosen, writer);
     written.map_err(cause).with_context(cannot_write)?;

@@ -3,13 +3,14 @@
 use std::io::{BufWriter, Write};
 use std::path::Path;
 
+use anyhow::{Result, bail};
 use clap::ValueEnum;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use hmtt::table::csv::CsvWriter;
 use hmtt::table::hmtt6::{Hmtt6Writer, MmioHole};
 use hmtt::table::jsonl::JsonlWriter;
 #[cfg(feature = "parquet")]
-use hmtt::table::parquet::ParquetWriter;
+use hmtt::table::parquet::{Encodings, ParquetWriter};
 use hmtt::table::requests::{RequestWriter, Simulator};
 use hmtt::table::text::TextWriter;
 use hmtt::table::{TableError, Writer};
@@ -32,6 +33,50 @@ pub enum Format {
     Champsim,
     Lackey,
     Drmemtrace,
+}
+
+/// Encodings of a Parquet file, as a value of an option.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum ParquetEncoding {
+    /// PLAIN and dictionaries: every reader decodes them
+    #[default]
+    Compatible,
+    /// Fewer bytes and faster to write; only current readers decode them
+    Small,
+}
+
+#[cfg(feature = "parquet")]
+impl From<ParquetEncoding> for Encodings {
+    fn from(encoding: ParquetEncoding) -> Self {
+        match encoding {
+            ParquetEncoding::Compatible => Encodings::Compatible,
+            ParquetEncoding::Small => Encodings::Small,
+        }
+    }
+}
+
+/// The option `--encoding` of commands that write Parquet.
+#[derive(Clone, Copy, Debug, Default, clap::Args)]
+pub struct EncodingOption {
+    /// Encodings of Parquet: which readers decode the file, and how many bytes it takes [default: compatible]
+    #[arg(long, value_enum, value_name = "ENCODING")]
+    encoding: Option<ParquetEncoding>,
+}
+
+impl EncodingOption {
+    /// The encodings.
+    #[cfg(feature = "parquet")]
+    pub fn encodings(self) -> Encodings {
+        self.encoding.unwrap_or_default().into()
+    }
+
+    /// Rejects the option for formats other than Parquet.
+    pub fn check(self, format: Format) -> Result<()> {
+        if self.encoding.is_some() && format != Format::Parquet {
+            bail!("--encoding is for Parquet, and the output is {}", format.name());
+        }
+        Ok(())
+    }
 }
 
 impl Format {
@@ -71,10 +116,11 @@ impl Format {
         self,
         output: impl Write + Send + 'static,
         hole: MmioHole,
+        encoding: EncodingOption,
     ) -> Result<Box<dyn Writer>, TableError> {
         #[cfg(feature = "parquet")]
         if self == Format::Parquet {
-            return Ok(Box::new(ParquetWriter::new(output)?));
+            return Ok(Box::new(ParquetWriter::with_encodings(output, encoding.encodings())?));
         }
         let output = BufWriter::with_capacity(BUFFER_BYTES, output);
         Ok(match self {

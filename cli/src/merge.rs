@@ -12,7 +12,7 @@ use hmtt::table::hmtt6::MmioHole;
 use hmtt_format::escape;
 use serde_json::json;
 
-use super::format::{Format, writable_for_cards};
+use super::format::{EncodingOption, Format, writable_for_cards};
 use super::output::{cause, is_same_file, open};
 use super::standard_io::is_standard;
 
@@ -48,6 +48,8 @@ pub struct Arguments {
     /// State the time bases as one JSON object, on standard error
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    encoding: EncodingOption,
 }
 
 fn parse_offset(text: &str) -> Result<(CardId, i64)> {
@@ -113,10 +115,13 @@ fn write(merge: &Merge, arguments: &Arguments) -> Result<bool> {
     if format == Format::Pcapng {
         bail!("cannot write pcapng: a capture holds the frames of cards as they came");
     }
+    arguments.encoding.check(format)?;
     let (name, output) = open(arguments.output.as_deref(), format, arguments.force)?;
     let cannot_write = || format!("cannot write to {name}");
-    let writer =
-        format.writer(output, MmioHole { base: 0 }).map_err(cause).with_context(cannot_write)?;
+    let writer = format
+        .writer(output, MmioHole { base: 0 }, arguments.encoding)
+        .map_err(cause)
+        .with_context(cannot_write)?;
     let mut items = Items::new(writer);
     for (number, (session, _)) in merge.sessions().enumerate() {
         items.interface(CardId(number), &session.to_string());

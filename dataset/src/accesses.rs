@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use std::io::Write;
 use std::time::Duration;
 
+use hmtt::table::parquet::Encodings;
 use hmtt::table::parquet::column_chunk::ConstantChunk;
 use hmtt::table::parquet::packed::{PackedChunks, PackedColumn};
 use parquet::basic::Encoding;
@@ -67,19 +68,20 @@ pub struct AccessWriter {
 }
 
 impl AccessWriter {
-    /// Creates a writer. `properties`: those of the files.
+    /// Creates a writer. `properties`: those of the files, with these encodings.
     ///
     /// # Errors
     /// There is no memory for zstd.
-    pub fn new(properties: WriterPropertiesPtr) -> Result<Self> {
+    pub fn new(properties: WriterPropertiesPtr, encodings: Encodings) -> Result<Self> {
         let schema = Table::Accesses.schema();
-        let column = |(name, encoding): (&'static str, Encoding)| {
+        let column = |(name, smallest): (&'static str, Encoding)| {
+            let encoding = encodings.of_column(smallest);
             let descriptor = schema.column(Table::Accesses.index(name).unwrap_or_default());
             (name, PackedColumn { descriptor, encoding, is_ascending: name == "clock" })
         };
         Ok(AccessWriter {
             properties,
-            chunks: PackedChunks::new(ZSTD_LEVEL)?,
+            chunks: PackedChunks::new(ZSTD_LEVEL, encodings)?,
             captures: ConstantChunk::new(schema.column(0)),
             sessions: ConstantChunk::new(schema.column(1)),
             columns: ENCODINGS.into_iter().map(column).collect(),

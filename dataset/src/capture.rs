@@ -21,6 +21,7 @@ use std::path::Path;
 use hmtt::capture_reader::CaptureReader;
 use hmtt::decode::LinkCounts;
 use hmtt::pcapng::{Interface, ReadError, Reading};
+use hmtt::table::parquet::Encodings;
 use hmtt_paths::open_file;
 use rustix::fs::{FlockOperation, flock};
 
@@ -44,6 +45,8 @@ pub struct Origin<'a> {
     pub run: &'a str,
     /// Name of the receiver, the first part of its boards' names.
     pub receiver: Option<&'a str>,
+    /// Encodings of the parts.
+    pub encodings: Encodings,
 }
 
 /// The parts of a capture.

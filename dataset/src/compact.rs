@@ -5,6 +5,8 @@
 
 use std::path::PathBuf;
 
+use hmtt::table::parquet::Encodings;
+
 use crate::data_folder::DataFolder;
 use crate::dataset::Dataset;
 use crate::error::DatasetError;
@@ -77,7 +79,7 @@ impl Dataset {
             (one.first_time, &one.path).cmp(&(other.first_time, &other.path))
         });
         let staging = Staging::begin(&set)?;
-        merge(&set, partition.table, &small, &staging)?;
+        merge(&set, partition.table, &small, &staging, self.encodings())?;
         let path = partition.folder().join(name(&small));
         let place = Step::Place { staged: STAGED.to_owned(), path };
         let remove = small.iter().map(|part| Step::Remove { path: part.path.clone() });
@@ -114,9 +116,10 @@ fn merge(
     table: Table,
     small: &[Small],
     staging: &Staging<'_>,
+    encodings: Encodings,
 ) -> Result<(), DatasetError> {
     let (path, file) = (staging.path(STAGED), staging.create(STAGED)?);
-    let mut writer = PartWriter::new(path, file, table, Order::Trace)?;
+    let mut writer = PartWriter::new(path, file, table, Order::Trace, encodings)?;
     for part in small {
         let reader = PartReader::open(set, &part.path, table)?;
         for number in 0..reader.group_count() {

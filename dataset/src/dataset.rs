@@ -6,7 +6,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use hmtt::decode::LinkCounts;
-use hmtt::table::parquet::{Values, open};
+use hmtt::table::parquet::{Encodings, Values, open};
 use parquet::basic::Type as Physical;
 use parquet::data_type::ByteArrayType;
 use parquet::file::reader::FileReader;
@@ -42,6 +42,7 @@ use crate::staging::{CommitLock, FOLDER, Staging};
 #[derive(Clone, Debug)]
 pub struct Dataset {
     root: PathBuf,
+    encodings: Encodings,
 }
 
 /// What a capture is added as.
@@ -88,7 +89,17 @@ impl Summary {
 impl Dataset {
     /// A data set in this folder, which is created when a capture is added.
     pub fn new(root: impl Into<PathBuf>) -> Self {
-        Dataset { root: root.into() }
+        Dataset { root: root.into(), encodings: Encodings::default() }
+    }
+
+    /// Writes parts with these encodings.
+    pub fn with_encodings(self, encodings: Encodings) -> Self {
+        Dataset { encodings, ..self }
+    }
+
+    /// The encodings of parts that are written.
+    pub(crate) fn encodings(&self) -> Encodings {
+        self.encodings
     }
 
     /// A data set that exists. Nothing is changed or locked, so it need not be this user's.
@@ -129,7 +140,8 @@ impl Dataset {
             return Ok(Added::Present);
         }
         let staging = Staging::begin(&set)?;
-        let origin = Origin { path, hash, run: options.run, receiver: options.receiver };
+        let AddOptions { run, receiver } = *options;
+        let origin = Origin { path, hash, run, receiver, encodings: self.encodings };
         let (parts, counts, log, is_cut) = if log::is_log(path)? {
             let IngestedLog { parts, counts, is_cut } = log::ingest(&origin, &staging)?;
             (parts, LinkCounts::default(), Some(counts), is_cut)

@@ -4,9 +4,10 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::PathBuf;
 
+use hmtt::table::parquet::Encodings;
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::file::metadata::{KeyValue, SortingColumn};
-use parquet::file::properties::{WriterProperties, WriterPropertiesPtr, WriterVersion};
+use parquet::file::properties::{WriterProperties, WriterPropertiesPtr};
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::types::ColumnPath;
 
@@ -46,10 +47,11 @@ impl PartWriter {
         file: File,
         table: Table,
         order: Order,
+        encodings: Encodings,
     ) -> Result<Self, DatasetError> {
         let output = BufWriter::with_capacity(BUFFER_BYTES, file);
         let schema = table.schema().root_schema_ptr();
-        let file = SerializedFileWriter::new(output, schema, properties(table, order))?;
+        let file = SerializedFileWriter::new(output, schema, properties(table, order, encodings))?;
         Ok(PartWriter { path, file, rows: Rows::new(table), written: 0 })
     }
 
@@ -94,7 +96,7 @@ impl PartWriter {
 }
 
 /// Encoding and compression of a table's columns.
-pub fn properties(table: Table, order: Order) -> WriterPropertiesPtr {
+pub fn properties(table: Table, order: Order, encodings: Encodings) -> WriterPropertiesPtr {
     let sorted = SORTED_BY.iter().filter_map(|name| table.index(name)).map(|index| SortingColumn {
         column_idx: index as i32,
         descending: false,
@@ -103,10 +105,11 @@ pub fn properties(table: Table, order: Order) -> WriterPropertiesPtr {
     let sorted = (table == Table::Accesses && order == Order::Sorted).then(|| sorted.collect());
     let mut builder = WriterProperties::builder()
         .set_created_by(concat!("hmtt version ", env!("CARGO_PKG_VERSION")).into())
-        .set_writer_version(WriterVersion::PARQUET_2_0)
+        .set_writer_version(encodings.writer_version())
         .set_compression(Compression::ZSTD(ZstdLevel::default()))
         .set_sorting_columns(sorted);
-    for (name, encoding) in ENCODINGS {
+    for (name, smallest) in ENCODINGS {
+        let encoding = encodings.of_column(smallest);
         let column = ColumnPath::from(name);
         builder = builder.set_column_dictionary_enabled(column.clone(), false);
         builder = builder.set_column_encoding(column, encoding);

@@ -223,7 +223,7 @@ const THREADS: &[Column] = &[
     required("is_cut", Flag),
 ];
 
-/// Encodings of columns that have many values; the others have dictionaries. Whole addresses take twice the time to
+/// Smallest encodings of columns that have many values; the others have dictionaries. Whole addresses take twice the time to
 /// compress.
 pub const ENCODINGS: [(&str, Encoding); 10] = [
     ("clock", Encoding::DELTA_BINARY_PACKED),

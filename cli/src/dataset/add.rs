@@ -7,6 +7,7 @@ use hmtt_dataset::{AddOptions, Added, Dataset, LogCounts, default_run};
 use serde_json::json;
 
 use super::Folder;
+use crate::format::EncodingOption;
 
 /// Add captures, and logs of `hmtt tag`, to a data set, which is created if need be
 #[derive(clap::Args)]
@@ -19,6 +20,8 @@ pub struct Arguments {
     folder: Folder,
     #[command(flatten)]
     names: Names,
+    #[command(flatten)]
+    encoding: EncodingOption,
     /// Captures, and logs of tags, each with LOG.json beside it
     #[arg(value_name = "CAPTURE|LOG", required = true)]
     captures: Vec<PathBuf>,
@@ -40,7 +43,8 @@ pub struct Names {
 
 /// Runs the command. Returns whether a capture has losses.
 pub fn run(arguments: &Arguments) -> Result<bool> {
-    let dataset = Dataset::new(&arguments.folder.folder);
+    let dataset =
+        Dataset::new(&arguments.folder.folder).with_encodings(arguments.encoding.encodings());
     let mut has_loss = false;
     for capture in &arguments.captures {
         has_loss |= add(&dataset, capture, &arguments.names, arguments.json)?;

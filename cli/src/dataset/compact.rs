@@ -4,6 +4,7 @@ use anyhow::Result;
 use hmtt_dataset::Dataset;
 
 use super::Folder;
+use crate::format::EncodingOption;
 
 /// Merge the small parts of each partition into one, so that queries open fewer files
 #[derive(clap::Args)]
@@ -13,11 +14,14 @@ use super::Folder;
 pub struct Arguments {
     #[command(flatten)]
     folder: Folder,
+    #[command(flatten)]
+    encoding: EncodingOption,
 }
 
 /// Runs the command. Nothing can be missing.
 pub fn run(arguments: &Arguments) -> Result<bool> {
-    let compacted = Dataset::open(&arguments.folder.folder)?.compact()?;
+    let dataset = Dataset::open(&arguments.folder.folder)?;
+    let compacted = dataset.with_encodings(arguments.encoding.encodings()).compact()?;
     println!("{} parts merged into {}", compacted.merged, compacted.written);
     Ok(false)
 }

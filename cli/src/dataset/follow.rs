@@ -9,6 +9,7 @@ use hmtt_dataset::{AddOptions, Added, Dataset, Followed, Follower, default_run};
 
 use super::Folder;
 use super::add::{self, Names};
+use crate::format::EncodingOption;
 
 /// Time between two looks at the folder.
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -24,6 +25,8 @@ pub struct Arguments {
     folder: Folder,
     #[command(flatten)]
     names: Names,
+    #[command(flatten)]
+    encoding: EncodingOption,
     /// FILE as `hmtt-recv` has it, or FILE.tags as `hmtt tag` has it
     #[arg(value_name = "FILE")]
     file: PathBuf,
@@ -37,10 +40,11 @@ pub struct Arguments {
 
 /// Runs the command. Returns whether a file has losses.
 pub fn run(arguments: &Arguments) -> Result<bool> {
-    let Arguments { folder, names, file, until_end, json } = arguments;
+    let Arguments { folder, names, encoding, file, until_end, json } = arguments;
     let run = names.run.clone().unwrap_or_else(|| default_run(file));
     let options = AddOptions { run: &run, receiver: names.receiver.as_deref() };
-    let mut follower = Follower::new(Dataset::new(&folder.folder), file);
+    let dataset = Dataset::new(&folder.folder).with_encodings(encoding.encodings());
+    let mut follower = Follower::new(dataset, file);
     let (mut has_loss, mut failures) = (false, 0);
     loop {
         let is_writing = follower.poll(&options, |followed| match followed {

@@ -23,7 +23,7 @@ use super::export::requests::Requests;
 use super::export::steps::{Exporter, LeftOut, NotWritten, Steps};
 use super::file::{CHOSEN, read_to_end, what_is_missing};
 use super::text;
-use crate::format::{BUFFER_BYTES, Format};
+use crate::format::{BUFFER_BYTES, EncodingOption, Format};
 use crate::output::{cause, is_same_file, open};
 
 /// A trace that is converted.
@@ -44,6 +44,8 @@ pub struct Conversion<'c> {
     pub elements: bool,
     /// What is cut out of the trace; `None` for all.
     pub regions: Option<Vec<Region>>,
+    /// Encodings of Parquet.
+    pub encoding: EncodingOption,
 }
 
 /// Instructions that are cut out of a trace.
@@ -165,7 +167,10 @@ impl Conversion<'_> {
         let buffered = |output| BufWriter::with_capacity(BUFFER_BYTES, output);
         let writer: Box<dyn AccessWriter> = match self.to {
             #[cfg(feature = "parquet")]
-            Format::Parquet => Box::new(ParquetWriter::new(output).map_err(cause)?),
+            Format::Parquet => {
+                let encodings = self.encoding.encodings();
+                Box::new(ParquetWriter::with_encodings(output, encodings).map_err(cause)?)
+            }
             #[cfg(not(feature = "parquet"))]
             Format::Parquet => bail!("{}", crate::format::NO_PARQUET),
             Format::Csv => Box::new(CsvWriter::new(buffered(output)).map_err(cause)?),

@@ -3,6 +3,7 @@
 mod cards;
 mod damage;
 mod database;
+mod readers;
 mod records;
 pub mod samples;
 

@@ -72,7 +72,10 @@ impl<'a> Parts<'a> {
             origin,
             staging,
             capture: origin.hash.to_string(),
-            accesses: AccessWriter::new(properties(Table::Accesses, Order::Sorted))?,
+            accesses: AccessWriter::new(
+                properties(Table::Accesses, Order::Sorted, origin.encodings),
+                origin.encodings,
+            )?,
             open: HashMap::new(),
             open_hours: 1,
             finished: Vec::new(),
@@ -244,7 +247,8 @@ impl<'a> Parts<'a> {
         let staged = self.created.to_string();
         self.created += 1;
         let (path, file) = (self.staging.path(&staged), self.staging.create(&staged)?);
-        let file = PartWriter::new(path, file, partition.table, Order::Sorted)?;
+        let file =
+            PartWriter::new(path, file, partition.table, Order::Sorted, self.origin.encodings)?;
         Ok(Open { partition, staged, file })
     }
 

@@ -76,19 +76,22 @@ fn in_memory() {
 }
 
 fn to_parquet(name: &str, capture: &std::path::Path, table: &std::path::Path) -> Result<()> {
-    let mut decode = Command::new(program("hmtt"));
-    let taken = measure(decode.arg("decode").arg(capture).arg("-fo").arg(table))?;
-    ensure!(taken.code == Some(0), "hmtt decode: {taken:?}");
     let mut info = Command::new(program("hmtt"));
     let info = measure(info.arg("info").arg("--json").arg(capture))?;
     let info: serde_json::Value = serde_json::from_str(&info.output)?;
     let records = info["counts"]["records"].as_f64().unwrap_or_default();
-    let bytes = table.metadata()?.len() as f64 / records;
-    let speed = match records >= MIN_TIMED_RECORDS {
-        true => format!("{:.0}", records / taken.cpu / 1e6),
-        false => "too short to time".into(),
-    };
-    println!("| {name} -> Parquet, all threads | {speed} | {bytes:.2} |");
+    for encoding in ["compatible", "small"] {
+        let mut decode = Command::new(program("hmtt"));
+        let decode = decode.arg("decode").arg(capture).args(["--encoding", encoding]);
+        let taken = measure(decode.arg("-fo").arg(table))?;
+        ensure!(taken.code == Some(0), "hmtt decode: {taken:?}");
+        let bytes = table.metadata()?.len() as f64 / records;
+        let speed = match records >= MIN_TIMED_RECORDS {
+            true => format!("{:.0}", records / taken.cpu / 1e6),
+            false => "too short to time".into(),
+        };
+        println!("| {name} -> Parquet, `{encoding}`, all threads | {speed} | {bytes:.2} |");
+    }
     Ok(())
 }
 

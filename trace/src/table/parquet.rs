@@ -21,10 +21,12 @@ pub mod column_chunk;
 mod columns;
 mod compact;
 mod encoder;
+mod encodings;
 mod footer_check;
 mod pack;
 pub mod packed;
 mod page_check;
+mod page_expansion;
 mod reader;
 mod row_group;
 mod thrift_schema;
@@ -37,7 +39,7 @@ use ::parquet::basic::{
     Compression, Encoding, LogicalType, Repetition, Type as Physical, ZstdLevel,
 };
 use ::parquet::file::metadata::SortingColumn;
-use ::parquet::file::properties::{WriterProperties, WriterPropertiesPtr, WriterVersion};
+use ::parquet::file::properties::{WriterProperties, WriterPropertiesPtr};
 use ::parquet::schema::types::{ColumnPath, SchemaDescPtr, SchemaDescriptor, Type};
 use serde::{Deserialize, Serialize};
 
@@ -45,6 +47,7 @@ use super::Card;
 use crate::identity::CardId;
 pub use catch_panic::catch_panic;
 pub use catch_panic::hide_caught_panics;
+pub use encodings::Encodings;
 pub use page_check::CheckedFile;
 pub use reader::ParquetReader;
 pub use values::{Values, open};
@@ -89,7 +92,7 @@ impl Column {
     }
 }
 
-/// Name, type, annotation, whether every row has a value, and encoding. Dictionaries cost more time than
+/// Name, type, annotation, whether every row has a value, and smallest encoding. Dictionaries cost more time than
 /// their smaller size saves, except for the kinds, of which a file has few.
 const COLUMNS: [(&str, Physical, Option<Annotation>, bool, Encoding); 10] = [
     (
@@ -189,7 +192,7 @@ static SCHEMA: LazyLock<SchemaDescPtr> = LazyLock::new(|| {
 });
 
 /// Encoding and compression of the columns.
-fn properties() -> WriterPropertiesPtr {
+fn properties(encodings: Encodings) -> WriterPropertiesPtr {
     let ascending = |column: Column| SortingColumn {
         column_idx: column as i32,
         descending: false,
@@ -197,7 +200,7 @@ fn properties() -> WriterPropertiesPtr {
     };
     let mut builder = WriterProperties::builder()
         .set_created_by(concat!("hmtt version ", env!("CARGO_PKG_VERSION")).into())
-        .set_writer_version(WriterVersion::PARQUET_2_0)
+        .set_writer_version(encodings.writer_version())
         .set_compression(Compression::ZSTD(ZstdLevel::default()))
         .set_dictionary_enabled(false)
         .set_column_dictionary_enabled(ColumnPath::from("kind"), true)
@@ -205,7 +208,8 @@ fn properties() -> WriterPropertiesPtr {
         .set_data_page_row_count_limit(PAGE_ROWS)
         .set_data_page_size_limit(1 << 24)
         .set_sorting_columns(Some(vec![ascending(Column::Session), ascending(Column::Clock)]));
-    for (name, _, _, _, encoding) in COLUMNS {
+    for (name, _, _, _, smallest) in COLUMNS {
+        let encoding = encodings.of_column(smallest);
         builder = builder.set_column_encoding(ColumnPath::from(name), encoding);
     }
     Arc::new(builder.build())

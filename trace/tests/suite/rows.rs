@@ -8,7 +8,7 @@ use hmtt::CardId;
 use hmtt::decode::{Accesses, DdrClock, Gap};
 use hmtt::table::csv::{CsvReader, CsvWriter};
 use hmtt::table::jsonl::{JsonlReader, JsonlWriter};
-use hmtt::table::parquet::{ParquetReader, ParquetWriter};
+use hmtt::table::parquet::{Encodings, ParquetReader, ParquetWriter};
 use hmtt::table::{Entry, Reader, Row, Writer};
 use hmtt_format::event::{MarkRegister, SliceLength};
 use hmtt_format::record::CountGroup;
@@ -148,8 +148,17 @@ fn read(mut reader: impl Reader) -> Vec<Row> {
 }
 
 fn through_parquet(rows: &[Row], name: &str) -> (Vec<Row>, SerializedFileReader<File>) {
+    through_parquet_as(Encodings::default(), rows, name)
+}
+
+fn through_parquet_as(
+    encodings: Encodings,
+    rows: &[Row],
+    name: &str,
+) -> (Vec<Row>, SerializedFileReader<File>) {
     let path = scratch(name);
-    write(rows, Box::new(ParquetWriter::new(File::create(&path).unwrap()).unwrap()));
+    let writer = ParquetWriter::with_encodings(File::create(&path).unwrap(), encodings);
+    write(rows, Box::new(writer.unwrap()));
     let open = || File::open(&path).unwrap();
     (read(ParquetReader::new(open()).unwrap()), SerializedFileReader::new(open()).unwrap())
 }
@@ -181,6 +190,31 @@ proptest! {
     }
 
     #[test]
+    fn small_encodings_return_rows_in_their_order(rows in rows(2)) {
+        let back = through_parquet_as(Encodings::Small, &rows, "small.parquet").0;
+        prop_assert_eq!(back.len(), rows.len());
+        for link in 0..2 {
+            let of = |rows: &[Row]| {
+                rows.iter().filter(|row| row.card == CardId(link)).copied().collect::<Vec<_>>()
+            };
+            prop_assert_eq!(of(&back), of(&rows));
+        }
+    }
+
+    #[test]
+    fn columns_have_only_encodings_that_every_reader_decodes(rows in rows(2)) {
+        let file = through_parquet(&rows, "compatible.parquet").1;
+        let columns = file.metadata().row_groups().iter().flat_map(|group| group.columns());
+        for encoding in columns.flat_map(|column| column.encodings()) {
+            let is_old = matches!(
+                encoding,
+                Encoding::PLAIN | Encoding::PLAIN_DICTIONARY | Encoding::RLE | Encoding::RLE_DICTIONARY
+            );
+            prop_assert!(is_old, "{:?}", encoding);
+        }
+    }
+
+    #[test]
     fn parquet_returns_rows_of_accesses_in_their_order(
         accesses in prop::collection::vec((0u32..1 << 20, any::<u64>(), any::<bool>()), 1..700),
         shifts in (0u32..21, 0u32..64),
@@ -196,12 +230,19 @@ proptest! {
         let first: Vec<Row> = accesses.into_iter().map(row).collect();
         let second = first.iter().map(|row| Row { card: CardId(1), ..*row });
         let rows: Vec<Row> = first.iter().copied().chain(second).collect();
-        let (back, file) = through_parquet(&rows, "accesses.parquet");
+        let (back, compatible) = through_parquet(&rows, "accesses.parquet");
+        prop_assert_eq!(back, rows.clone());
+        let (back, file) = through_parquet_as(Encodings::Small, &rows, "accesses-small.parquet");
         prop_assert_eq!(back, rows);
         let addresses = || first.iter().map(|row| row.entry.access().unwrap().address.0);
         let bytes = |address: Option<u64>| address.unwrap().to_le_bytes();
         // The first group of a short trace is encoded more simply.
-        for (group, encoding) in [(0, Encoding::PLAIN), (1, Encoding::BYTE_STREAM_SPLIT)] {
+        for (group, encoding, file) in [
+            (0, Encoding::PLAIN, &file),
+            (1, Encoding::BYTE_STREAM_SPLIT, &file),
+            (0, Encoding::PLAIN, &compatible),
+            (1, Encoding::PLAIN, &compatible),
+        ] {
             let column = file.metadata().row_group(group).column(4);
             prop_assert!(column.encodings().any(|found| found == encoding));
             let statistics = column.statistics().unwrap();

@@ -22,7 +22,7 @@ use ::parquet::basic::{
 };
 use ::parquet::data_type::{BoolType, ByteArray, ByteArrayType, DataType, Int32Type, Int64Type};
 use ::parquet::errors::ParquetError;
-use ::parquet::file::properties::{WriterProperties, WriterVersion};
+use ::parquet::file::properties::WriterProperties;
 use ::parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use ::parquet::schema::types::{Type, TypePtr};
 use hmtt_format::Direction;
@@ -31,6 +31,7 @@ use hmtt_format::access_trace::Made;
 use super::{AccessWriter, Kept};
 use crate::access_trace::Executed;
 use crate::table::TableError;
+use crate::table::parquet::Encodings;
 
 pub use reader::{ParquetRows, is_of_program};
 
@@ -123,14 +124,22 @@ fn write<T: DataType>(
 }
 
 impl<W: Write + Send> ParquetWriter<W> {
-    /// Starts a file.
+    /// Starts a file with the encodings that every reader decodes.
     ///
     /// # Errors
     /// [`TableError`]: the file cannot be written.
     pub fn new(output: W) -> Result<Self, TableError> {
+        ParquetWriter::with_encodings(output, Encodings::default())
+    }
+
+    /// Starts a file with these encodings.
+    ///
+    /// # Errors
+    /// [`TableError`]: the file cannot be written.
+    pub fn with_encodings(output: W, encodings: Encodings) -> Result<Self, TableError> {
         let properties = WriterProperties::builder()
             .set_created_by(concat!("hmtt version ", env!("CARGO_PKG_VERSION")).into())
-            .set_writer_version(WriterVersion::PARQUET_2_0)
+            .set_writer_version(encodings.writer_version())
             .set_compression(Compression::ZSTD(ZstdLevel::default()))
             .build();
         let file = SerializedFileWriter::new(output, schema()?, Arc::new(properties))?;

@@ -12,7 +12,7 @@ use ::parquet::file::writer::SerializedRowGroupWriter;
 use super::column_chunk::ConstantChunk;
 use super::packed::{PackedChunks, PackedColumn};
 use super::row_group::{ABSENT, RowGroup, Sparse};
-use super::{COLUMNS, Column, SCHEMA};
+use super::{COLUMNS, Column, Encodings, SCHEMA};
 
 /// Compression level of a row group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,6 +33,7 @@ pub(super) struct Columns {
     clocks: PackedColumn,
     directions: PackedColumn,
     addresses: PackedColumn,
+    encodings: Encodings,
     /// Number of row groups started.
     groups: u64,
     sessions: ConstantChunk<u32>,
@@ -45,19 +46,20 @@ pub(super) struct Columns {
 }
 
 impl Columns {
-    /// Creates a writer with these encodings.
-    pub fn new(properties: WriterPropertiesPtr) -> Result<Self> {
+    /// Creates a writer. `properties`: those of these encodings.
+    pub fn new(properties: WriterPropertiesPtr, encodings: Encodings) -> Result<Self> {
         let packed = |column: Column| PackedColumn {
             descriptor: SCHEMA.column(column as usize),
-            encoding: COLUMNS[column as usize].4,
+            encoding: encodings.of_column(COLUMNS[column as usize].4),
             is_ascending: column == Column::Clock,
         };
         Ok(Columns {
             properties,
-            packed: PackedChunks::new(Effort::Quick as i32)?,
+            packed: PackedChunks::new(Effort::Quick as i32, encodings)?,
             clocks: packed(Column::Clock),
             directions: packed(Column::IsWrite),
             addresses: packed(Column::Address),
+            encodings,
             groups: 0,
             sessions: ConstantChunk::new(SCHEMA.column(Column::Session as usize)),
             kinds: ConstantChunk::new(SCHEMA.column(Column::Kind as usize)),
@@ -76,7 +78,7 @@ impl Columns {
         let effort = if is_short { Effort::Hard } else { Effort::Quick };
         // Split bytes compress faster; whole addresses compress smaller at a high level.
         self.addresses.encoding = match effort {
-            Effort::Quick => COLUMNS[Column::Address as usize].4,
+            Effort::Quick => self.encodings.of_column(COLUMNS[Column::Address as usize].4),
             Effort::Hard => Encoding::PLAIN,
         };
         self.packed.set_level(effort as i32)

@@ -133,6 +133,21 @@ impl<'a> Compact<'a> {
         }
     }
 
+    /// Reads the lengths of both kinds of levels, the fields 5 and 6 that follow field 4 in the header of a page of version 2.
+    pub fn level_bytes(&mut self) -> Option<u64> {
+        let mut sum = 0;
+        for wanted in [5, 6] {
+            let (field, kind) = self.field(wanted - 1)?;
+            sum += ((field, kind) == (wanted, I32)).then(|| self.number())??;
+        }
+        Some(sum)
+    }
+
+    /// Number of bytes that remain.
+    pub fn remaining(&self) -> usize {
+        self.rest.len()
+    }
+
     /// Skips a structure with all its fields, and checks the types of those in `fields`.
     ///
     /// # Errors

@@ -2,8 +2,8 @@
 //!
 //! The library checks for each row whether it has a value, and compares the value with the least and the
 //! greatest so far. Where every row has a value, a page is one run of levels and one packed block, which takes
-//! a fraction of the time. Layout: Apache Parquet's data pages, version 2 (levels uncompressed, values
-//! compressed if that makes them smaller). Invariant: bounds and offsets of pages are written in the same form
+//! a fraction of the time. Layout: Apache Parquet's data pages, version 1 (levels and values compressed together) or
+//! version 2 (levels uncompressed, values compressed if that makes them smaller). Invariant: bounds and offsets of pages are written in the same form
 //! as by the library.
 
 use std::io::Write;
@@ -22,7 +22,7 @@ use ::parquet::file::writer::{SerializedPageWriter, SerializedRowGroupWriter, Tr
 use ::parquet::schema::types::ColumnDescPtr;
 use bytes::Bytes;
 
-use super::{PAGE_ROWS, pack};
+use super::{Encodings, PAGE_ROWS, pack};
 
 /// Definition level of a present value in an optional column: 1 bit, stored in one byte for a run.
 const PRESENT: u8 = 1;
@@ -38,10 +38,19 @@ pub struct PackedColumn {
     pub is_ascending: bool,
 }
 
+impl PackedColumn {
+    /// Definition levels of a page of this many rows; none if the column is required.
+    fn levels(&self, rows: usize) -> Vec<u8> {
+        if self.descriptor.max_def_level() == 0 { Vec::new() } else { levels(rows) }
+    }
+}
+
 /// A writer of chunks of such columns. It uses its memory again for each chunk.
 pub struct PackedChunks {
     compressor: zstd::bulk::Compressor<'static>,
     level: i32,
+    /// Encodings of the file, by which the version of pages is chosen.
+    encodings: Encodings,
     values: Vec<u8>,
     compressed: Vec<u8>,
     chunk: Vec<u8>,
@@ -51,14 +60,14 @@ pub struct PackedChunks {
 type Bounds = (i64, i64);
 
 impl PackedChunks {
-    /// Creates a writer that compresses with zstd at this level.
+    /// Creates a writer that compresses with zstd at this level. `encodings`: those of the file.
     ///
     /// # Errors
     /// If zstd has no memory, or no such level.
-    pub fn new(level: i32) -> Result<Self> {
+    pub fn new(level: i32, encodings: Encodings) -> Result<Self> {
         let compressor = zstd::bulk::Compressor::new(level)?;
         let [values, compressed, chunk] = [const { Vec::new() }; 3];
-        Ok(PackedChunks { compressor, level, values, compressed, chunk })
+        Ok(PackedChunks { compressor, level, encodings, values, compressed, chunk })
     }
 
     /// Sets the level of compression of the next chunks.
@@ -134,7 +143,7 @@ impl PackedChunks {
         let (mut compressed, mut uncompressed) = (0, 0);
         for start in (0..rows).step_by(PAGE_ROWS) {
             let end = rows.min(start + PAGE_ROWS);
-            self.values.clear();
+            self.begin_page(column, end - start);
             let (from, to) = pack(start..end, &mut self.values);
             of_pages.extend([from, to]);
             bounds.append(false, bound(physical, from), bound(physical, to), 0);
@@ -172,15 +181,35 @@ impl PackedChunks {
         Ok(())
     }
 
+    /// Empties the page. In version 1 the levels, with their length before them, precede the values.
+    fn begin_page(&mut self, column: &PackedColumn, rows: usize) {
+        self.values.clear();
+        let levels = column.levels(rows);
+        if self.encodings == Encodings::Compatible && !levels.is_empty() {
+            self.values.extend((levels.len() as u32).to_le_bytes());
+            self.values.extend(levels);
+        }
+    }
+
     /// Builds the page of the packed values.
     fn page(&mut self, column: &PackedColumn, rows: usize) -> Result<CompressedPage> {
         self.compressed.clear();
         self.compressed.reserve(zstd::zstd_safe::compress_bound(self.values.len()));
         self.compressor.compress_to_buffer(&self.values, &mut self.compressed)?;
+        if self.encodings == Encodings::Compatible {
+            let data = Page::DataPage {
+                buf: self.compressed.clone().into(),
+                num_values: rows as u32,
+                encoding: column.encoding,
+                def_level_encoding: Encoding::RLE,
+                rep_level_encoding: Encoding::RLE,
+                statistics: None,
+            };
+            return Ok(CompressedPage::new(data, self.values.len()));
+        }
         let is_compressed = self.compressed.len() < self.values.len();
         let values = if is_compressed { &self.compressed } else { &self.values };
-        let is_optional = column.descriptor.max_def_level() != 0;
-        let levels = if is_optional { levels(rows) } else { Vec::new() };
+        let levels = column.levels(rows);
         let data = Page::DataPageV2 {
             buf: [&levels[..], values].concat().into(),
             num_values: rows as u32,

@@ -7,8 +7,7 @@
 use std::fs::File;
 use std::io::BufReader;
 use std::os::unix::fs::FileExt;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use ::parquet::errors::{ParquetError, Result};
 use ::parquet::file::reader::{ChunkReader, Length};
@@ -16,6 +15,7 @@ use bytes::Bytes;
 
 use super::catch_panic::outside_library;
 use super::compact::{Compact, Flaw, I32, STRUCT};
+use super::page_expansion::{StreamedChunks, StreamedPage};
 use super::thrift_schema::PAGE_HEADER;
 
 /// Longest page accepted, in decompressed bytes. Pages of [`super::ParquetWriter`] have 16 MiB and the rest of
@@ -33,30 +33,37 @@ const DELTA_BYTE_ARRAY: u64 = 7;
 /// A file whose page headers are checked before the pages are read.
 pub struct CheckedFile {
     file: File,
-    has_metadata: Arc<AtomicBool>,
+    chunks: Arc<OnceLock<StreamedChunks>>,
 }
 
 impl CheckedFile {
-    /// Wraps a file. Page headers are checked once the returned flag is set; the metadata, which are not pages,
+    /// Wraps a file. Page headers are checked once the returned chunks are set; the metadata, which are not pages,
     /// are read before that.
-    pub(super) fn new(file: File) -> (Self, Arc<AtomicBool>) {
-        let has_metadata = Arc::new(AtomicBool::new(false));
-        (CheckedFile { file, has_metadata: Arc::clone(&has_metadata) }, has_metadata)
+    pub(super) fn new(file: File) -> (Self, Arc<OnceLock<StreamedChunks>>) {
+        let chunks = Arc::new(OnceLock::new());
+        (CheckedFile { file, chunks: Arc::clone(&chunks) }, chunks)
     }
 
-    /// Checks the page header at an offset, in time that is linear in its length.
-    fn check_header(&self, start: u64) -> std::result::Result<(), String> {
+    /// Checks the page header at an offset, in time that is linear in its length, and how long its page becomes.
+    fn check_page(&self, start: u64, chunks: &StreamedChunks) -> std::result::Result<(), String> {
         let read = |bytes: &mut [u8]| self.file.read_at(bytes, start).map_err(|e| e.to_string());
         let mut first = [0; HEADER_BYTES];
         let length = read(&mut first)?;
-        check(Header::decode(&first[..length]))?;
-        let mut end = Compact::new(&first[..length]).skip_struct(PAGE_HEADER);
+        let header = Header::decode(&first[..length]);
+        check(header)?;
+        let mut compact = Compact::new(&first[..length]);
+        let mut end = compact.skip_struct(PAGE_HEADER).map(|()| length - compact.remaining());
         if end == Err(Flaw::Ended) && length == HEADER_BYTES {
             let mut all = vec![0; MAX_HEADER_BYTES];
             let length = read(&mut all)?;
-            end = Compact::new(&all[..length]).skip_struct(PAGE_HEADER);
+            let mut compact = Compact::new(&all[..length]);
+            end = compact.skip_struct(PAGE_HEADER).map(|()| length - compact.remaining());
         }
-        end.map_err(|flaw| format!("has a header that {flaw}"))
+        let header_bytes = end.map_err(|flaw| format!("has a header that {flaw}"))?;
+        let (Some(header), Some(codec)) = (header, chunks.codec(start)) else { return Ok(()) };
+        let first = start + header_bytes as u64 + header.level_bytes;
+        let stored_bytes = header.stored_bytes.saturating_sub(header.level_bytes);
+        StreamedPage { codec, first, stored_bytes, stated_bytes: header.bytes }.check(&self.file)
     }
 }
 
@@ -70,8 +77,8 @@ impl ChunkReader for CheckedFile {
     type T = BufReader<File>;
 
     fn get_read(&self, start: u64) -> Result<Self::T> {
-        if self.has_metadata.load(Ordering::Relaxed) {
-            outside_library(|| self.check_header(start)).map_err(|problem| {
+        if let Some(chunks) = self.chunks.get() {
+            outside_library(|| self.check_page(start, chunks)).map_err(|problem| {
                 ParquetError::General(format!("the page at offset {start} {problem}"))
             })?;
         }
@@ -112,6 +119,10 @@ struct Header {
     encoding: Option<u64>,
     /// Number of values of a dictionary; 0 for other pages.
     entries: u64,
+    /// Bytes of the page in the file.
+    stored_bytes: u64,
+    /// Bytes of levels that are stored uncompressed before the values.
+    level_bytes: u64,
 }
 
 impl Header {
@@ -126,12 +137,15 @@ impl Header {
                 (2, I32) => header.bytes = compact.number()?,
                 // A CRC may have the highest bit set, which decodes as a negative number.
                 (4, I32) => while compact.byte()? & 0x80 != 0 {},
-                (1 | 3, I32) => drop(compact.number()?),
+                (3, I32) => header.stored_bytes = compact.number()?,
+                (1, I32) => drop(compact.number()?),
                 (5, STRUCT) => {
                     return Some(Header { encoding: Some(compact.i32_field(2)?), ..header });
                 }
                 (8, STRUCT) => {
-                    return Some(Header { encoding: Some(compact.i32_field(4)?), ..header });
+                    let encoding = Some(compact.i32_field(4)?);
+                    let level_bytes = compact.level_bytes().unwrap_or(0);
+                    return Some(Header { encoding, level_bytes, ..header });
                 }
                 (6, STRUCT) => return Some(header),
                 (7, STRUCT) => return Some(Header { entries: compact.i32_field(1)?, ..header }),
@@ -153,7 +167,7 @@ mod tests {
             [0x15, 6, 0x15, 0xd8, 4, 0x15, 0xc8, 1, 0x5c, 0x15, 14, 0x15, 0, 0x15, 14, 0x15, 10, 0];
         assert_eq!(
             Header::decode(&header),
-            Some(Header { bytes: 300, encoding: Some(5), entries: 0 })
+            Some(Header { bytes: 300, encoding: Some(5), stored_bytes: 100, ..Header::default() })
         );
         assert_eq!(check(Header::decode(&header)), Ok(()));
         // Type 0 (values), 2^31 - 1 bytes.

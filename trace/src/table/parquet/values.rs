@@ -1,7 +1,6 @@
 //! Opens Parquet files and reads the values of their columns in batches. Damaged files are errors.
 
 use std::fs::File;
-use std::sync::atomic::Ordering;
 
 use ::parquet::basic::Type as Physical;
 use ::parquet::column::reader::{ColumnReaderImpl, get_column_reader};
@@ -13,6 +12,7 @@ use ::parquet::schema::types::ColumnDescPtr;
 use super::catch_panic::catch_panic;
 use super::footer_check::check_footer;
 use super::page_check::CheckedFile;
+use super::page_expansion::StreamedChunks;
 use crate::table::TableError;
 
 /// Rows decoded at a time.
@@ -25,10 +25,12 @@ const BATCH_ROWS: usize = 1 << 14;
 pub fn open(file: File) -> Result<SerializedFileReader<CheckedFile>, TableError> {
     let length = file.metadata()?.len();
     check_footer(&file, length)?;
-    let (file, has_metadata) = CheckedFile::new(file);
+    let (file, chunks) = CheckedFile::new(file);
     let file = catch_panic(|| SerializedFileReader::new(file))?;
-    has_metadata.store(true, Ordering::Relaxed);
-    file.metadata().row_groups().iter().try_for_each(|group| check_places(group, length))?;
+    let groups = file.metadata().row_groups();
+    groups.iter().try_for_each(|group| check_places(group, length))?;
+    // From here on, each page is checked when it is read.
+    let _ = chunks.set(StreamedChunks::of(groups)?);
     Ok(file)
 }
 

@@ -9,7 +9,9 @@ use ::parquet::file::writer::SerializedFileWriter;
 use super::columns::Columns;
 use super::encoder::Encoder;
 use super::row_group::RowGroup;
-use super::{KEY_SESSIONS, KEY_UNIT, KEY_VERSION, SCHEMA, Session, TABLE_VERSION, properties};
+use super::{
+    Encodings, KEY_SESSIONS, KEY_UNIT, KEY_VERSION, SCHEMA, Session, TABLE_VERSION, properties,
+};
 use crate::decode::Accesses;
 use crate::identity::CardId;
 use crate::table::card_changes::CardChanges;
@@ -35,15 +37,23 @@ struct Open {
 }
 
 impl<W: Write + Send + 'static> ParquetWriter<W> {
+    /// Starts a file with the encodings that every reader decodes.
+    ///
+    /// # Errors
+    /// As [`ParquetWriter::with_encodings`].
+    pub fn new(output: W) -> Result<Self, TableError> {
+        ParquetWriter::with_encodings(output, Encodings::default())
+    }
+
     /// Starts a file. Needs memory for one row group of each card and for two more, 17 MB each.
     ///
     /// # Errors
     /// [`TableError`]: the output cannot be written, or the encoder's thread cannot be started.
-    pub fn new(output: W) -> Result<Self, TableError> {
-        let properties = properties();
+    pub fn with_encodings(output: W, encodings: Encodings) -> Result<Self, TableError> {
+        let properties = properties(encodings);
         let schema = SCHEMA.root_schema_ptr();
         let file = SerializedFileWriter::new(output, schema, properties.clone())?;
-        let encoder = Encoder::start(file, Columns::new(properties)?)?;
+        let encoder = Encoder::start(file, Columns::new(properties, encodings)?)?;
         Ok(ParquetWriter {
             encoder,
             sessions: Vec::new(),
