@@ -56,7 +56,7 @@ pub struct Outputs {
 pub struct Finished {
     /// Whether a file could not be written. The error is printed.
     pub has_failed: bool,
-    /// Whether something was lost.
+    /// Whether something was lost, or a process was not followed that should have been.
     pub is_lost: bool,
     /// Files besides the first, in the order in which their programs ended: process, program and path.
     named: Vec<(Pid, PathBuf, PathBuf)>,
@@ -240,5 +240,6 @@ impl Observer for Outputs {
         let (program, why) = (shown(program), chain(error));
         let why = escape::message(&why);
         report!("hmtt: warning: process {pid}, {program}, continues natively: {why}");
+        self.finished.lock().unwrap_or_else(PoisonError::into_inner).is_lost = true;
     }
 }

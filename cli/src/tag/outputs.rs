@@ -41,6 +41,8 @@ pub struct Outputs<'a> {
     /// Programs whose refused functions were already reported.
     reported: BTreeSet<PathBuf>,
     losses: Losses,
+    /// Whether a process goes on untagged that should have been tagged.
+    has_untagged: bool,
     failures: Failures,
     /// Map of the stubs of the first process for perf.
     perf_map: Option<PerfMap>,
@@ -74,7 +76,7 @@ struct Failures {
 /// How the outputs were written.
 pub struct Written {
     pub has_failed: bool,
-    /// Whether events or counts were lost.
+    /// Whether events or counts were lost, or a process was not tagged that should have been.
     pub is_lost: bool,
 }
 
@@ -118,6 +120,7 @@ impl<'a> Outputs<'a> {
             logs: BTreeMap::new(),
             reported: BTreeSet::new(),
             losses: Losses::default(),
+            has_untagged: false,
             failures: Failures::default(),
             perf_map,
             replaced: None,
@@ -142,7 +145,7 @@ impl<'a> Outputs<'a> {
         if self.is_tree && self.options.has_counts() {
             self.failures.keep(self.counts.write_tree());
         }
-        let is_lost = self.losses.print();
+        let is_lost = self.losses.print() | self.has_untagged;
         Written { has_failed: self.failures.print(), is_lost }
     }
 
@@ -247,6 +250,7 @@ impl TraceObserver for Outputs<'_> {
     fn untagged(&mut self, pid: Pid, program: &Path, error: &TagError) {
         let (program, why) = (shown(program), chain(error));
         report!("hmtt: warning: process {pid}, {program}, continues untagged: {why}");
+        self.has_untagged = true;
     }
 
     fn output_unused(&mut self, pid: Pid) {

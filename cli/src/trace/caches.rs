@@ -235,6 +235,8 @@ impl Observer for TraceOutputs {
         let (program, why) = (shown(program), chain(error));
         let why = escape::message(&why);
         report!("hmtt: warning: process {pid}, {program}, continues natively: {why}");
+        self.file.iter_mut().for_each(Outputs::set_lost);
+        self.caches.iter().for_each(|caches| lock(&caches.state).is_lost = true);
     }
 }
 

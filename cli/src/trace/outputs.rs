@@ -179,6 +179,7 @@ impl Observer for Outputs {
         let (program, why) = (shown(program), chain(error));
         let why = escape::message(&why);
         report!("hmtt: warning: process {pid}, {program}, continues natively: {why}");
+        lock(&self.state).finished.is_lost = true;
     }
 }
 

@@ -325,6 +325,11 @@ fn a_program_that_cannot_be_tagged_is_named_and_its_children_are_tagged() {
     assert_eq!(seen(&output), (Some(3), "7\n3\n".to_owned()), "{text}");
     assert!(text.contains("tag-f-32") && text.contains("continues untagged"), "{text}");
     assert_eq!(Counts::read(&counts).calls_of("say"), [3]);
+    let line = format!("{other}; true");
+    let output =
+        hmtt_tag(&options).args(["--overwrite", "--", "sh", "-c", &line]).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(3), "{text}");
 }
 
 #[test]
