@@ -10,6 +10,7 @@ use clap::Parser;
 
 pub use interfaces::Interfaces;
 
+use crate::capture::WhenDown;
 use crate::online::metrics::parse_address;
 use crate::receive::{Condition, FilePlan, Limits, Rotation, descriptor};
 
@@ -57,6 +58,9 @@ pub struct Arguments {
     /// Stop when the cards report that their captures ended
     #[arg(long)]
     pub until_end: bool,
+    /// Stop capturing an interface that goes down, instead of waiting until it is up again
+    #[arg(long)]
+    pub stop_when_down: bool,
     /// Replace FILE if it exists, unless another capture is writing it
     #[arg(short, long)]
     pub force: bool,
@@ -111,6 +115,11 @@ impl Arguments {
             }
         }
         limits
+    }
+
+    /// What to do when an interface goes down.
+    pub fn when_down(&self) -> WhenDown {
+        if self.stop_when_down { WhenDown::Fail } else { WhenDown::Wait }
     }
 
     /// Files that the frames are written to; `None` without `-w`.

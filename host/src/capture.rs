@@ -2,12 +2,13 @@
 //!
 //! [`ring`] reads them from the kernel's ring (Linux TPACKET_V3), [`fallback`] one by one through pnet. [`queue`] runs
 //! either on a separate thread, so that a slow disk does not delay the reading of the ring. This module does not
-//! interpret frames; it counts those that the kernel and the interface dropped.
+//! interpret frames; it counts those that the kernel and the interface dropped, and notes when an interface was down.
 
 mod batch;
 pub mod fallback;
 mod interface;
 mod mapping;
+mod outage;
 pub mod privileges;
 pub mod queue;
 pub mod ring;
@@ -19,6 +20,7 @@ use std::path::PathBuf;
 
 pub use batch::{Batch, Captured};
 pub use interface::Interface;
+pub use outage::{Outage, Outages};
 pub use source_status::SourceStatus;
 
 use hmtt::pcapng::InterfaceStatistics;
@@ -26,6 +28,16 @@ use hmtt::pcapng::InterfaceStatistics;
 /// Longest time, in milliseconds, until a batch is passed on although it is not full, and until a request to stop is
 /// noticed.
 pub const WAIT_MILLIS: u32 = 50;
+
+/// What a source does when its interface goes down.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum WhenDown {
+    /// It waits until the interface is up again.
+    #[default]
+    Wait,
+    /// It fails.
+    Fail,
+}
 
 /// Why frames could not be captured.
 #[derive(Debug, thiserror::Error)]
@@ -104,6 +116,9 @@ pub trait Source: Send {
     /// # Errors
     /// If the kernel's counts cannot be read.
     fn statistics(&mut self, fresh: bool) -> Result<InterfaceStatistics, CaptureError>;
+
+    /// When the interface was down since the source was opened; none if the source fails then.
+    fn outages(&self) -> &Outages;
 
     /// Stops the arrival of further frames, if the source can. Frames that have arrived can still be read.
     ///

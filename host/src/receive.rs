@@ -35,7 +35,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use crate::capture::queue::Queue;
-use crate::capture::{CaptureError, SourceStatus};
+use crate::capture::{CaptureError, Outages, SourceStatus};
 use crate::files::WriteError;
 use recorder::Recorder;
 
@@ -118,6 +118,11 @@ impl Capture {
     /// The failure of each interface, in the order of the sources; `None` for those that did not fail.
     pub fn failures(&self) -> Vec<Option<String>> {
         self.statuses.iter().map(|status| status.failure()).collect()
+    }
+
+    /// When each interface was down, in the order of the sources.
+    pub fn outages(&self) -> Vec<Outages> {
+        self.statuses.iter().map(|status| status.outages()).collect()
     }
 
     /// Counts so far; `None` if the capture has ended, or waits for the disk.

@@ -1,7 +1,7 @@
 //! Captures frames one by one through pnet, which is portable and slower than the ring.
 //!
 //! The channel delivers frames of every EtherType; only those with the card's EtherType are kept. The number of frames
-//! that the kernel drops is not known.
+//! that the kernel drops is not known. A channel fails when its interface goes down.
 
 use std::io;
 use std::time::{Duration, SystemTime};
@@ -10,7 +10,7 @@ use hmtt::pcapng::InterfaceStatistics;
 use hmtt_format::frame::{ETHER_TYPE, MAC_HEADER_BYTES, MAX_FRAME_BYTES};
 use pnet_datalink::{Channel, Config, DataLinkReceiver};
 
-use super::{Batch, CaptureError, Interface, Source, WAIT_MILLIS};
+use super::{Batch, CaptureError, Interface, Outages, Source, WAIT_MILLIS};
 
 /// Size of the read buffer: one frame, and headers that the interface may add.
 const READ_BYTES: usize = MAX_FRAME_BYTES + 512;
@@ -23,6 +23,7 @@ pub struct Fallback {
     interface: Interface,
     frames: Box<dyn DataLinkReceiver>,
     received_frames: u64,
+    outages: Outages,
 }
 
 impl Fallback {
@@ -39,7 +40,9 @@ impl Fallback {
         };
         let system = |error| CaptureError::system("open a channel", &interface, error);
         match interface.open_channel(config).map_err(system)? {
-            Channel::Ethernet(_, frames) => Ok(Fallback { interface, frames, received_frames: 0 }),
+            Channel::Ethernet(_, frames) => {
+                Ok(Fallback { interface, frames, received_frames: 0, outages: Outages::default() })
+            }
             _ => Err(system(io::Error::other("not an Ethernet interface"))),
         }
     }
@@ -84,6 +87,10 @@ impl Source for Fallback {
             interface_missed_frames: interface.missed,
             kernel_dropped_frames: None,
         })
+    }
+
+    fn outages(&self) -> &Outages {
+        &self.outages
     }
 
     /// Does nothing: a pnet channel cannot refuse frames. Frames that arrive meanwhile are captured, too.

@@ -92,6 +92,11 @@ impl Interface {
         pnet_datalink::channel(interface, config)
     }
 
+    /// The interface has this name now. Its counts go on.
+    pub(super) fn rename(&mut self, name: String) {
+        self.name = name;
+    }
+
     /// Counts since [`Interface::find`]; up to 200 ms old unless `fresh`.
     pub fn counts(&mut self, fresh: bool) -> Counts {
         if fresh || self.read.elapsed() >= READ_EVERY {

@@ -183,6 +183,7 @@ impl SourceThread {
         source: &mut dyn Source,
         fresh: bool,
     ) -> Result<InterfaceStatistics, CaptureError> {
+        self.status.set_outages(source.outages());
         let statistics = source.statistics(fresh)?;
         self.status.count(statistics);
         Ok(statistics)

@@ -35,10 +35,10 @@ use super::batch::Span;
 pub use super::mapping::BLOCK_BYTES;
 use super::mapping::{BLOCK_HEADER, Block, Mapping};
 use super::socket::{
-    bind, find_interface, get_option, listen_promiscuously, packet_socket, refuse_all, set_option,
-    wait,
+    bind, find_interface, get_option, interface_at, listen_promiscuously, packet_socket,
+    refuse_all, set_option, wait,
 };
-use super::{Batch, CaptureError, Interface, Source, WAIT_MILLIS};
+use super::{Batch, CaptureError, Interface, Outages, Source, WAIT_MILLIS, WhenDown};
 
 /// Smallest ring, in blocks: the kernel fills one while user space copies another.
 pub const MIN_BLOCKS: usize = 2;
@@ -66,6 +66,8 @@ pub struct Ring {
     current: usize,
     received_frames: u64,
     kernel_dropped_frames: u64,
+    when_down: WhenDown,
+    outages: Outages,
 }
 
 impl Ring {
@@ -73,7 +75,11 @@ impl Ring {
     ///
     /// # Errors
     /// If the interface is down or gone, a privilege is missing, or a system call fails.
-    pub fn open(interface: Interface, blocks: usize) -> Result<Self, CaptureError> {
+    pub fn open(
+        interface: Interface,
+        blocks: usize,
+        when_down: WhenDown,
+    ) -> Result<Self, CaptureError> {
         let blocks = blocks.max(MIN_BLOCKS);
         let system = |operation| {
             let interface = &interface;
@@ -106,6 +112,8 @@ impl Ring {
             current: 0,
             received_frames: 0,
             kernel_dropped_frames: 0,
+            when_down,
+            outages: Outages::default(),
         })
     }
 
@@ -113,12 +121,37 @@ impl Ring {
         move |error| CaptureError::system(operation, &self.interface, error)
     }
 
+    /// The interface's name may have changed, and it may be up again: the kernel then passes its frames to the socket as
+    /// before.
+    fn check(&mut self) -> io::Result<()> {
+        let (name, is_up) = interface_at(&self.socket, self.index)?;
+        self.interface.rename(name);
+        if is_up {
+            self.outages.end();
+        }
+        Ok(())
+    }
+
+    /// Handles a failed read. If the interface is down, that is noted, unless the source is to fail.
+    fn handle(&mut self, error: io::Error) -> Result<(), CaptureError> {
+        match self.failure(error) {
+            CaptureError::InterfaceDown(_) if self.when_down == WhenDown::Wait => {
+                self.outages.begin();
+                Ok(())
+            }
+            failure => Err(failure),
+        }
+    }
+
     /// Finds the reason of a failed read. The kernel reports an interface that is being removed as down before it takes
     /// it out of the table of interfaces. Setting promiscuous mode waits for the lock that the removal holds, so
     /// after it the table is up to date.
-    fn failure(&self, error: io::Error) -> CaptureError {
+    fn failure(&mut self, error: io::Error) -> CaptureError {
         let is_down = error.kind() == io::ErrorKind::NetworkDown;
         let settled = if is_down { listen_promiscuously(&self.socket, self.index) } else { Ok(()) };
+        if let Ok((name, _)) = interface_at(&self.socket, self.index) {
+            self.interface.rename(name);
+        }
         self.system("wait for frames")(settled.err().unwrap_or(error))
     }
 
@@ -151,7 +184,17 @@ impl Ring {
 
 impl Source for Ring {
     fn next_batch(&mut self, batch: &mut Batch) -> Result<(), CaptureError> {
-        if let Some(block) = self.next_block().map_err(|error| self.failure(error))? {
+        if self.outages.is_down() {
+            self.check().map_err(|error| self.failure(error))?;
+        }
+        // Frames that had arrived before the interface went down are read at once.
+        let block = loop {
+            match self.next_block() {
+                Ok(block) => break block,
+                Err(error) => self.handle(error)?,
+            }
+        };
+        if let Some(block) = block {
             self.current = (self.current + 1) % self.blocks;
             let keep = self.mapping.lent() * 2 <= self.blocks;
             batch.take(block, keep, walk);
@@ -168,6 +211,10 @@ impl Source for Ring {
             interface_missed_frames: interface.missed,
             kernel_dropped_frames: Some(self.kernel_dropped_frames),
         })
+    }
+
+    fn outages(&self) -> &Outages {
+        &self.outages
     }
 
     fn close(&mut self) -> Result<(), CaptureError> {

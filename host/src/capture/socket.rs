@@ -74,6 +74,22 @@ pub(super) fn find_interface(socket: &OwnedFd, name: &str) -> io::Result<(u32, b
     Ok((index as u32, c_int::from(flags) & libc::IFF_UP != 0))
 }
 
+/// The name of the interface with this index, and whether it is up.
+pub(super) fn interface_at(socket: &OwnedFd, index: u32) -> io::Result<(String, bool)> {
+    // SAFETY: a C structure of integers and a union of integers, for which zeros are valid.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    request.ifr_ifru.ifru_ifindex = index as c_int;
+    // SAFETY: the kernel reads and writes one ifreq, which outlives the call.
+    succeeded(unsafe {
+        libc::ioctl(socket.as_raw_fd(), libc::SIOCGIFNAME as libc::Ioctl, &raw mut request)
+    })?;
+    let name: Vec<u8> =
+        request.ifr_name.iter().map(|byte| *byte as u8).take_while(|byte| *byte != 0).collect();
+    let name = String::from_utf8_lossy(&name).into_owned();
+    let (_, is_up) = find_interface(socket, &name)?;
+    Ok((name, is_up))
+}
+
 /// Sets the interface with this index to promiscuous mode while the socket is open.
 pub(super) fn listen_promiscuously(socket: &OwnedFd, index: u32) -> io::Result<()> {
     let membership = libc::packet_mreq {

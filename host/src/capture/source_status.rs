@@ -5,7 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use hmtt::pcapng::InterfaceStatistics;
 
-use super::CaptureError;
+use super::{CaptureError, Outages};
 
 /// Current counts of a source, and its failure if it failed.
 #[derive(Debug, Default)]
@@ -15,6 +15,7 @@ pub struct SourceStatus(Mutex<State>);
 struct State {
     statistics: InterfaceStatistics,
     failure: Option<String>,
+    outages: Outages,
 }
 
 impl SourceStatus {
@@ -31,6 +32,18 @@ impl SourceStatus {
     /// Whether the source has failed.
     pub fn has_failed(&self) -> bool {
         self.state().failure.is_some()
+    }
+
+    /// When the interface was down.
+    pub fn outages(&self) -> Outages {
+        self.state().outages.clone()
+    }
+
+    pub(super) fn set_outages(&self, outages: &Outages) {
+        let mut state = self.state();
+        if state.outages != *outages {
+            state.outages = outages.clone();
+        }
     }
 
     pub(super) fn count(&self, statistics: InterfaceStatistics) {

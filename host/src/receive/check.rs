@@ -14,6 +14,8 @@ use crate::capture::{Captured, SourceStatus};
 
 /// Number of gaps that the comment of a statistics block lists; a reader of the file finds all of them in the frames.
 const COMMENTED_GAPS: usize = 50;
+/// Number of outages that the comment lists.
+const COMMENTED_OUTAGES: usize = 20;
 /// Number of clock steps that the comment lists.
 const COMMENTED_STEPS: usize = 20;
 
@@ -79,11 +81,15 @@ impl Check {
     fn link_of(&self, counted: LinkCounts, statistics: InterfaceStatistics) -> Link {
         let dropped = statistics.kernel_dropped_frames.unwrap_or(0);
         let counts = counted.sum();
+        let outages = self.status.outages();
         let cards: Vec<_> = counted.cards.into_iter().map(|card| card.counts).collect();
         Link {
             interface: self.interface.clone(),
             failed: self.status.failure(),
             same_frames_as: None,
+            is_down: outages.is_down(),
+            outage_count: outages.count,
+            outages: outages.listed,
             captured_frames: self.captured,
             statistics,
             wire_lost_frames: counts.order.missing_frames.saturating_sub(dropped),
@@ -107,6 +113,7 @@ pub(super) fn statistics(links: &[Link], steps: &ClockSteps) -> Statistics {
     let comment = |link: &Link| {
         let mut link = link.clone();
         link.counts.gaps.truncate(COMMENTED_GAPS);
+        link.outages.truncate(COMMENTED_OUTAGES);
         link.cards.iter_mut().for_each(|card| card.gaps.clear());
         let clock_steps = steps.listed.iter().take(COMMENTED_STEPS).copied().collect();
         serde_json::to_string(&Comment { link, clock_steps }).unwrap_or_default()

@@ -8,7 +8,12 @@ use hmtt::pcapng::InterfaceStatistics;
 use serde::Serialize;
 
 use super::ClockSteps;
+use crate::capture::Outage;
 use crate::files::LostFiles;
+
+fn is_zero(count: &u64) -> bool {
+    *count == 0
+}
 
 /// Counts of one interface.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -21,6 +26,15 @@ pub struct Link {
     /// Another interface with the same frames; known only at the end.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub same_frames_as: Option<String>,
+    /// Whether the interface is down.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub is_down: bool,
+    /// How often the interface was down.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub outage_count: u64,
+    /// The first of these outages.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub outages: Vec<Outage>,
     /// Frames captured, foreign ones included.
     pub captured_frames: u64,
     /// Counts of the kernel and of the interface.
@@ -71,6 +85,8 @@ impl Snapshot {
         for (index, link) in self.links.iter().enumerate() {
             total.captured_frames += link.captured_frames;
             total.wire_lost_frames += link.wire_lost_frames;
+            total.outage_count += link.outage_count;
+            total.is_down |= link.is_down;
             if index == 0 {
                 (total.statistics, total.counts) = (link.statistics, link.counts.clone());
             } else {
@@ -83,8 +99,10 @@ impl Snapshot {
 }
 
 impl Link {
-    /// Whether anything is known to be missing.
+    /// Whether anything is known to be missing. If the interface is down, it is not known what was sent since then.
     pub fn has_loss(&self) -> bool {
-        self.counts.has_loss() || self.statistics.kernel_dropped_frames.unwrap_or(0) != 0
+        self.is_down
+            || self.counts.has_loss()
+            || self.statistics.kernel_dropped_frames.unwrap_or(0) != 0
     }
 }

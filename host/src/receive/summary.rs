@@ -82,6 +82,24 @@ fn write_clock_steps(outcome: &Outcome, output: &mut dyn Write) -> io::Result<()
     write_unlisted(outcome.clock_step_count, "steps of the clock", output)
 }
 
+fn write_outages(link: &Link, output: &mut dyn Write) -> io::Result<()> {
+    for outage in link.outages.iter().take(LISTED) {
+        match outage.duration_seconds {
+            Some(seconds) => write!(output, "{:<25} for {seconds:.3} s", "the interface was DOWN")?,
+            None => write!(output, "{:<25} to the end", "the interface was DOWN")?,
+        }
+        let time = std::time::Duration::try_from_secs_f64(outage.time_seconds).ok().and_then(utc);
+        match time {
+            Some(time) => writeln!(output, ", from {time}")?,
+            None => writeln!(output)?,
+        }
+    }
+    match link.outage_count.saturating_sub(LISTED as u64) {
+        0 => Ok(()),
+        more => writeln!(output, "and {more} times more"),
+    }
+}
+
 fn write_unlisted(count: u64, what: &str, output: &mut dyn Write) -> io::Result<()> {
     match count.saturating_sub(LISTED as u64) {
         0 => Ok(()),
@@ -96,6 +114,7 @@ fn write_link(link: &Link, output: &mut dyn Write) -> io::Result<()> {
     if let Some(reason) = &link.failed {
         writeln!(output, "FAILED                    {}", escape::message(reason))?;
     }
+    write_outages(link, output)?;
     writeln!(output, "dropped by the kernel     {}", known(statistics.kernel_dropped_frames))?;
     writeln!(output, "dropped by the interface  {}", known(statistics.interface_dropped_frames))?;
     if let Some(missed @ 1..) = statistics.interface_missed_frames {

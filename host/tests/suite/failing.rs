@@ -49,7 +49,8 @@ fn one_fails(
     );
     let prepare = "ip link set lo up";
     let play = Play { prepare, play: &play, after: "" };
-    let arguments = ["veth1", "veth3", "--json", "--until-end", "--metrics", "127.0.0.1:9464"];
+    let arguments = ["veth1", "veth3", "--json", "--until-end", "--stop-when-down"];
+    let arguments = [&arguments[..], &["--metrics", "127.0.0.1:9464"]].concat();
     let arguments = [&arguments[..], &["-w", file.to_str().unwrap()]].concat();
     let received = perform(name, frames, play, &arguments)?;
     let metrics = std::fs::read_to_string(metrics).unwrap();
@@ -97,7 +98,7 @@ fn the_last_interface_that_fails_ends_the_capture() {
         send "$ALL"; ip link del veth0"#
     );
     let play = Play { play: &play, ..Play::default() };
-    let arguments = ["veth1", "veth3", "--json", "-w", file.to_str().unwrap()];
+    let arguments = ["veth1", "veth3", "--stop-when-down", "--json", "-w", file.to_str().unwrap()];
     let Some(received) = perform("all-fail", &frames, play, &arguments) else { return };
     assert_eq!(received.status, 1, "{}", received.log);
     assert_eq!(
@@ -120,7 +121,8 @@ fn the_only_interface_going_down_ends_the_capture_with_an_error() {
     let frames = session(50);
     // The last frames are in a block that the kernel has not handed over.
     let play = r#"send "$ALL"; ip link set veth1 down"#;
-    let Some(received) = receive("live-down", &frames, play, &[]) else { return };
+    let extra = ["--stop-when-down"];
+    let Some(received) = receive("live-down", &frames, play, &extra) else { return };
     assert_eq!(received.status, 1, "{}", received.log);
     let shown = "hmtt-recv: the capture ended early: interface veth1 is down";
     assert!(received.log.contains(shown), "{}", received.log);
@@ -134,13 +136,71 @@ fn a_removed_interface_is_not_reported_as_down() {
     for extra in [&[][..], &["--fallback"]] {
         for (failing, why) in [("del veth0", "no longer exists"), ("set veth1 down", "is down")] {
             let play = Play { play: &format!("ip link {failing}"), ..Play::default() };
-            let arguments = [&["veth1"], extra].concat();
+            let arguments = [&["veth1", "--stop-when-down"], extra].concat();
             let Some(received) = perform("gone", &session(1), play, &arguments) else { return };
             assert_eq!(received.status, 1, "{}", received.log);
             let shown = format!("the capture ended early: interface veth1 {why}");
             assert!(received.log.contains(&shown), "{extra:?}: {}", received.log);
         }
     }
+}
+
+/// Interrupts the link of veth1, with seven frames that the card sends meanwhile.
+fn interrupted(name: &str, interrupt: &str) -> Option<(Received, Vec<Vec<u8>>)> {
+    let mut frames = session(300);
+    let second = frames.len() - 20;
+    frames.drain(second - 7..second);
+    let play = format!(
+        r#"{AWAIT}
+        send "$FIRST"
+        {interrupt}
+        await 'is up again'
+        send "$LAST""#
+    );
+    receive(name, &frames, &play, &["--until-end"]).map(|received| (received, frames))
+}
+
+#[test]
+fn a_capture_goes_on_when_its_interface_is_up_again() {
+    let ways = [
+        ("up", "ip link set veth1 down; await 'is down'; ip link set veth1 up"),
+        (
+            "renamed",
+            "ip link set veth1 down; await 'is down'; ip link set veth1 name lan
+            ip link set lan up",
+        ),
+        ("quick", "ip link set veth1 down; ip link set veth1 up"),
+    ];
+    for (name, interrupt) in ways {
+        let name = format!("interrupted-{name}");
+        let Some((received, frames)) = interrupted(&name, interrupt) else { return };
+        let Received { status, summary, log, file, .. } = received;
+        assert_eq!(status, 3, "{log}");
+        assert!(frames_of(&file) == frames, "{log}");
+        assert_eq!(log.matches("hmtt-recv: veth1 was down, and is up again").count(), 1, "{log}");
+        assert_eq!(log.matches("the interface was DOWN    for ").count(), 1, "{log}");
+        assert_eq!((&summary["wire_lost_frames"], &summary["gap_count"]), (&7.into(), &1.into()));
+        assert_eq!(summary["interface_dropped_frames"], 0, "{log}");
+        let link = &summary["interfaces"][0];
+        assert_eq!(link["outage_count"], 1, "{link}");
+        assert!(link["outages"][0]["duration_seconds"].as_f64().is_some(), "{link}");
+        assert_eq!((&link["failed"], &link["is_down"]), (&Value::Null, &Value::Null), "{link}");
+    }
+}
+
+#[test]
+fn an_interface_that_is_down_at_the_end_is_a_loss() {
+    let frames = session(50);
+    let play = format!(
+        r#"{AWAIT}
+        send "$FIRST"; ip link set veth1 down; await 'is down'; kill -INT $receiver"#
+    );
+    let Some(received) = receive("down-at-end", &frames, &play, &[]) else { return };
+    assert_eq!(received.status, 3, "{}", received.log);
+    assert!(received.log.contains("the interface was DOWN    to the end"), "{}", received.log);
+    assert!(frames_of(&received.file) == frames[..frames.len() - 20], "{}", received.log);
+    assert_eq!(received.summary["is_down"], true);
+    assert_eq!(received.summary["interfaces"][0]["outages"][0]["duration_seconds"], Value::Null);
 }
 
 /// Runs a receiver whose standard output is a full pipe without a reader. `then` runs when its capture is finished and

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use hmtt_format::escape;
 use hmtt_host::arguments::Arguments;
-use hmtt_host::capture::Batch;
+use hmtt_host::capture::{Batch, Outages};
 use hmtt_host::online::metrics::Metrics;
 use hmtt_host::online::tui::{Request, Screen};
 use hmtt_host::online::{Activity, Options, Second, Statistics, status};
@@ -51,6 +51,8 @@ pub struct Display {
     before: Option<Snapshot>,
     /// The name of each interface, and whether its failure was reported.
     links: Vec<(String, bool)>,
+    /// The last outages of each interface that were reported.
+    outages: Vec<Outages>,
 }
 
 impl Display {
@@ -78,6 +80,7 @@ impl Display {
             screen: None,
             before: None,
             links: arguments.interfaces().into_iter().map(|name| (name, false)).collect(),
+            outages: vec![Outages::default(); arguments.interfaces().len()],
         })
     }
 
@@ -120,6 +123,7 @@ impl Display {
         while !capture.is_finished() {
             capture.stop_if_due();
             self.report_failures(capture);
+            self.report_outages(capture);
             if signals.asked() && !self.print_summary(capture) {
                 signals.ask_again();
             }
@@ -171,6 +175,27 @@ impl Display {
                 writeln!(errors, "hmtt-recv: {name}: {reason}; the other interfaces continue")
             });
         }
+    }
+
+    /// Reports interfaces that are down, and those that are up again.
+    fn report_outages(&mut self, capture: &Capture) {
+        let now = capture.outages();
+        let is_covered = self.screen.is_some() && io::stderr().is_terminal();
+        for ((name, _), (before, now)) in self.links.iter().zip(self.outages.iter().zip(&now)) {
+            if is_covered || before == now {
+                continue;
+            }
+            let what = match now.is_down() {
+                true => "is down; the capture continues when it is up again",
+                false => "was down, and is up again",
+            };
+            let mut errors = io::stderr().lock();
+            let cleared = if self.status { status::clear(&mut errors) } else { Ok(()) };
+            // If standard error is closed, nobody reads the message.
+            let name = escape::name(name);
+            let _ = cleared.and_then(|()| writeln!(errors, "hmtt-recv: {name} {what}"));
+        }
+        self.outages = now;
     }
 
     /// Prints the summary. Waits for the reader of standard output; a signal ends the wait.

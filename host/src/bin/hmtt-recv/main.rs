@@ -157,7 +157,7 @@ fn listen(arguments: &Arguments, name: &str) -> Result<Box<dyn Source>, CaptureE
         return Ok(Box::new(Fallback::open(interface)?));
     }
     let blocks = arguments.ring_mb as usize * (1 << 20) / BLOCK_BYTES;
-    Ok(Box::new(Ring::open(interface, blocks)?))
+    Ok(Box::new(Ring::open(interface, blocks, arguments.when_down())?))
 }
 
 /// States whether an error ended the capture, or only that of one interface.

@@ -93,10 +93,11 @@ pub(super) fn format_connections(counts: &[(&str, u64)]) -> String {
 
 fn interfaces_up(snapshot: &Snapshot) -> MetricFamily {
     let up = snapshot.links.iter().map(|link| {
-        let up = if link.failed.is_none() { 1.0 } else { 0.0 };
+        let up = if link.failed.is_none() && !link.is_down { 1.0 } else { 0.0 };
         gauge(up, &[("interface", link.interface.clone())])
     });
-    let help = "Whether frames are still captured there: 0 once the interface failed.";
+    let help =
+        "Whether frames are captured there: 0 while the interface is down, and once it failed.";
     family("interface_up", help, MetricType::GAUGE, up.collect())
 }
 
