@@ -90,6 +90,7 @@ const KNOWN: Known = Known {
     capacity_bytes: None,
     bus_bytes: None,
     bank_map: None,
+    board: None,
 };
 
 fn frequency() -> Frequency {

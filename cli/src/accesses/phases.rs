@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use anyhow::Result;
 use hmtt::analysis::Analysis;
 use hmtt::analysis::phases::{MemoryPhases, Phase, phases};
+use hmtt::analysis::timeline::{MemoryTime, Timeline};
 use hmtt::analysis::working_set::{Working, WorkingSet, WorkingSets};
 use serde_json::{Value, json};
 
@@ -18,7 +19,10 @@ use super::stats::slice_length;
 
 /// Find when the rate of accesses or the working set changes
 #[derive(clap::Args)]
-#[command(after_help = "Slices are of 1 ms, or of 2^20 accesses where time is not known.")]
+#[command(
+    after_help = "Slices are those of hmtt report: some hundred, whose length the accesses determine. With --slice, \
+    --slice-accesses or --by they have the given length, or 1 ms, and 2^20 accesses where time is not known."
+)]
 pub struct Arguments {
     #[command(flatten)]
     options: Options,
@@ -40,9 +44,15 @@ type Found = Vec<WorkingSets>;
 /// Runs the command. Returns whether something is missing.
 pub fn run(arguments: &Arguments) -> Result<bool> {
     let Arguments { options, split, slicing, working_set } = arguments;
-    let new = WorkingSet::new(slicing.length());
-    let Analysed { found, files, groups } = analyse_split(options, split, new)?;
-    let found: Found = found.result();
+    let (found, files, groups): (Found, _, _) = if slicing.is_given() || split.by()?.is_some() {
+        let new = WorkingSet::new(slicing.length());
+        let Analysed { found, files, groups } = analyse_split(options, split, new)?;
+        (found.result(), files, groups)
+    } else {
+        let Analysed { found, files, .. } = analyse_split(options, split, Timeline::default())?;
+        let sets = found.result().iter().map(MemoryTime::working_sets).collect();
+        (sets, files, None)
+    };
     let rows = |output: &mut dyn Write| write_rows(&found, *working_set, output);
     let text = |output: &mut dyn Write| {
         found.iter().try_for_each(|sets| {

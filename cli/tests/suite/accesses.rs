@@ -21,7 +21,7 @@ const COMMANDS: [&[&str]; 10] = [
     &["mrc", "--cache", "2K,4,64,lru"],
     &["streams"],
     &["rows"],
-    &["phases", "--working-set"],
+    &["phases", "--slice", "1ms", "--working-set"],
     &["check"],
 ];
 
@@ -132,6 +132,21 @@ fn results_of_recordings_are_those_of_their_truth() {
         let kinds = result(&["check"], &file)["kinds"].clone();
         assert!(kinds.as_array().unwrap().iter().all(|kind| kind["violations"] == 0), "{kinds}");
     }
+}
+
+#[test]
+fn phases_are_those_of_the_report() {
+    // 40 bursts, each of its own pages, in 1 ms.
+    let accesses: Vec<(u64, bool, u64)> = (0..40_000)
+        .map(|at| (at * 3, false, (at / 1000 * 64 + at % (1 + at / 1000)) << 12))
+        .collect();
+    let file = table("accesses-phases.csv", &accesses);
+    let found = result(&["phases"], &file);
+    let page = scratch("accesses-phases.html");
+    let report = hmtt(&["report", "-f", "--json", "-o", text(&page), text(&file)]);
+    let object: Value = serde_json::from_slice(&report.stdout).unwrap();
+    assert!(found[0]["phases"].as_array().unwrap().len() > 1, "{found}");
+    assert_eq!(found, object["report"]["phases"], "{object}");
 }
 
 /// A capture of three frames with data, of which one may be missing.

@@ -47,6 +47,38 @@ fn captures_are_added_once_and_checked() {
 }
 
 #[test]
+fn times_of_the_runs_of_a_board_are_added() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data").to_str().unwrap().to_owned();
+    let stats = |path: &str| -> Value {
+        let output = hmtt(&["stats", "--json", path]);
+        serde_json::from_slice::<Value>(&output.stdout).unwrap()["stats"].clone()
+    };
+    let (mut clocks, mut accesses) = (0, 0);
+    for (run, frames) in [("a", 5), ("b", 9), ("c", 20)] {
+        let capture =
+            capture_file(&format!("dataset-run-{run}.pcapng"), &Card::new().session(frames, 100).0);
+        let capture = capture.to_str().unwrap();
+        let (text, status) = run_of(&data, run, capture);
+        assert_eq!(status, 0, "{text}");
+        let own = stats(capture);
+        clocks += own["duration_clocks"].as_u64().unwrap();
+        accesses += own["accesses"].as_u64().unwrap();
+    }
+    let all = stats(&data);
+    assert_eq!(all["duration_clocks"], clocks);
+    assert_eq!(all["accesses"], accesses);
+    let rate = all["accesses_per_second"].as_f64().unwrap();
+    let seconds = all["duration_seconds"].as_f64().unwrap();
+    assert!((rate * seconds / accesses as f64 - 1.0).abs() < 1e-9, "{all}");
+}
+
+/// Adds a capture as a run.
+fn run_of(data: &str, name: &str, capture: &str) -> (String, i32) {
+    run(Path::new("/"), &["add", data, "--run", name, capture])
+}
+
+#[test]
 fn a_follower_adds_a_capture_and_its_run_is_merged_and_dropped() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();

@@ -49,7 +49,11 @@ pub fn plan(dataset: &Dataset) -> Result<Plan, DatasetError> {
         }
     }
     let mut plan = Plan::default();
-    for ((run, board), found) in boards {
+    let mut numbers: BTreeMap<String, u32> = BTreeMap::new();
+    for ((run, board), mut found) in boards {
+        let next = numbers.len() as u32;
+        let number = *numbers.entry(board.clone()).or_insert(next);
+        found.sessions.iter_mut().for_each(|session| session.known.board = Some(number));
         if !found.sessions.is_empty() || !found.parts.is_empty() {
             found.pieces(run, board, &mut plan);
         }

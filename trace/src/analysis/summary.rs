@@ -2,10 +2,11 @@
 //!
 //! Memory: 8 to 26 bytes for each distinct page, up to 400 for one without neighbours
 //! ([`page_table`](super::page_table)), and 50 for each range of elements that were not passed on one by one. [`Analysis::append`] is exact; only if the clock begins again within the later
-//! piece, the time between the pieces is left out. [`Analysis::merge`] adds all counts; the memories were used at the
-//! same time, so the time of all is the longest one: the clocks and seconds of one memory.
+//! piece, the time between the pieces is left out. [`Analysis::merge`] adds all counts. Memories of one board are its runs,
+//! one after the other, so their times are added; different boards, and memories of no known board, were used at the same
+//! time, so the time of all is the longest one.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
@@ -66,15 +67,66 @@ impl Sums {
             (Some(one), Some(more)) => Some(one.saturating_add(more)),
             (one, more) => one.or(more),
         };
-        // Clocks and seconds are of one memory.
-        let is_longer = match (self.duration_seconds, other.duration_seconds) {
-            (Some(own), Some(more)) => more > own,
-            _ => other.duration_clocks > self.duration_clocks,
-        };
-        if is_longer {
-            self.duration_clocks = other.duration_clocks;
-            self.duration_seconds = other.duration_seconds;
+    }
+}
+
+/// The time in which a memory, or a board in all its runs, was used.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+struct UsedTime {
+    clocks: Option<u64>,
+    /// `None` if the period of the clock is not known.
+    seconds: Option<f64>,
+}
+
+impl UsedTime {
+    /// The time of both, one after the other.
+    fn then(self, later: UsedTime) -> UsedTime {
+        let seconds = self.seconds.zip(later.seconds).map(|(one, more)| one + more);
+        let clocks = self.clocks.zip(later.clocks).map(|(one, more)| one.saturating_add(more));
+        UsedTime {
+            clocks: clocks.or(self.clocks).or(later.clocks),
+            seconds: seconds.or(self.seconds).or(later.seconds),
         }
+    }
+
+    /// The longer time: clocks and seconds are of one board.
+    fn or_longer(self, other: UsedTime) -> UsedTime {
+        let is_longer = match (self.seconds, other.seconds) {
+            (Some(own), Some(more)) => more > own,
+            _ => other.clocks > self.clocks,
+        };
+        if is_longer { other } else { self }
+    }
+}
+
+/// The times of merged memories.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+struct BoardTimes {
+    /// By the number of the board: the time of all its runs.
+    boards: BTreeMap<u32, UsedTime>,
+    /// The longest time of the memories without a known board.
+    others: UsedTime,
+}
+
+impl BoardTimes {
+    /// Adds the time of a memory.
+    fn add(&mut self, board: Option<u32>, time: UsedTime) {
+        match board {
+            Some(board) => {
+                let sum = self.boards.entry(board).or_default();
+                *sum = sum.then(time);
+            }
+            None => self.others = self.others.or_longer(time),
+        }
+    }
+
+    fn add_all(&mut self, other: BoardTimes) {
+        other.boards.into_iter().for_each(|(board, time)| self.add(Some(board), time));
+        self.add(None, other.others);
+    }
+
+    fn longest(&self) -> UsedTime {
+        self.boards.values().fold(self.others, |longest, time| longest.or_longer(*time))
     }
 }
 
@@ -104,8 +156,10 @@ pub struct Summary {
     /// Whether the clock has begun at 0 again.
     has_restarted: bool,
     session: Option<(u64, u64)>,
-    /// Sums over merged memories.
+    /// Sums over merged memories, without their times.
     others: Sums,
+    /// Times of merged memories.
+    times: BoardTimes,
     /// Whether one of them has accesses whose time is not known in seconds.
     is_timeless: bool,
 }
@@ -141,6 +195,16 @@ impl Summary {
         let of_session = self.session.map(|(first, last)| last.saturating_sub(first));
         let is_known = self.known.clocks || of_session.is_some() || self.closed_clocks > 0;
         is_known.then(|| self.closed_clocks.saturating_add(of_session.unwrap_or(0)))
+    }
+
+    fn own_time(&self) -> UsedTime {
+        let clocks = self.own_clocks();
+        UsedTime { clocks, seconds: clocks.and_then(|clocks| self.known.seconds(clocks)) }
+    }
+
+    /// Whether there are accesses of this memory whose time is not known in seconds.
+    fn is_own_timeless(&self) -> bool {
+        self.own.accesses > 0 && self.own_time().seconds.is_none()
     }
 }
 
@@ -197,6 +261,7 @@ impl Analysis for Summary {
         self.known.append(&later.known);
         self.own.add(&later.own);
         self.others.add(&later.others);
+        self.times.add_all(later.times);
         self.is_timeless |= later.is_timeless;
         later.pages.iter().for_each(|(page, lines)| *self.pages.entry(page) |= lines);
         self.ranges.append(&later.ranges);
@@ -213,11 +278,11 @@ impl Analysis for Summary {
     }
 
     fn merge(&mut self, other: Self) {
-        let mut result = other.result();
-        self.is_timeless |= other.is_timeless;
-        self.is_timeless |= result.accesses > 0 && result.duration_seconds.is_none();
-        (result.accesses_per_second, result.bytes_per_second) = (None, None);
+        let result = other.result();
+        self.is_timeless |= other.is_timeless || other.is_own_timeless();
         self.others.add(&result);
+        self.times.add(other.known.board, other.own_time());
+        self.times.add_all(other.times);
     }
 
     fn result(&self) -> Sums {
@@ -231,11 +296,12 @@ impl Analysis for Summary {
             sums.lines = sums.lines.saturating_add(lines.count_ones().into());
         }
         sums.thread_count = (!self.threads.is_empty()).then_some(self.threads.len() as u64);
-        sums.duration_clocks = self.own_clocks();
-        sums.duration_seconds = sums.duration_clocks.and_then(|clocks| self.known.seconds(clocks));
+        let mut times = self.times.clone();
+        times.add(self.known.board, self.own_time());
+        let time = times.longest();
+        (sums.duration_clocks, sums.duration_seconds) = (time.clocks, time.seconds);
         // Accesses whose time is not known have no part in a rate.
-        let is_own_timeless = sums.accesses > 0 && sums.duration_seconds.is_none();
-        let is_timeless = self.is_timeless || is_own_timeless;
+        let is_timeless = self.is_timeless || self.is_own_timeless();
         sums.add(&self.others);
         let seconds = sums.duration_seconds.filter(|seconds| *seconds > 0.0 && !is_timeless);
         sums.accesses_per_second = seconds.map(|seconds| sums.accesses as f64 / seconds);

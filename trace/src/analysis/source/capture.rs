@@ -59,6 +59,7 @@ const NO_REPORT: Known = Known {
     capacity_bytes: None,
     bus_bytes: None,
     bank_map: None,
+    board: None,
 };
 
 /// What a report says.

@@ -34,6 +34,7 @@ const KNOWN: Known = Known {
     capacity_bytes: None,
     bus_bytes: None,
     bank_map: None,
+    board: None,
 };
 
 /// Collects the accesses of a thread as columns.

@@ -26,6 +26,7 @@ const PROGRAM: Known = Known {
     capacity_bytes: None,
     bus_bytes: None,
     bank_map: None,
+    board: None,
 };
 const CAPTURE: Known = Known {
     address_space: AddressSpace::Physical,
@@ -38,6 +39,7 @@ const CAPTURE: Known = Known {
     capacity_bytes: None,
     bus_bytes: None,
     bank_map: None,
+    board: None,
 };
 const PAIR: Pair = Pair { begin: Place::free_mark(1), end: Place::free_mark(2) };
 

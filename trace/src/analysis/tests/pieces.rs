@@ -17,6 +17,7 @@ const KNOWN: Known = Known {
     capacity_bytes: None,
     bus_bytes: None,
     bank_map: None,
+    board: None,
 };
 
 /// Analyses whose joined pieces are those of the whole, as their files promise.

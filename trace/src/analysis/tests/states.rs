@@ -18,6 +18,7 @@ const KNOWN: Known = Known {
     capacity_bytes: Some(1 << 30),
     bus_bytes: None,
     bank_map: None,
+    board: None,
 };
 
 /// Values that a state does not expect, of any type.

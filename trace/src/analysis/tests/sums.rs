@@ -215,6 +215,33 @@ fn memories_are_summed_and_their_pages_kept_apart() {
 }
 
 #[test]
+fn runs_of_one_board_follow_each_other_and_boards_run_side_by_side() {
+    let of = |board, clocks: &[u64]| {
+        let mut summary = Summary::default();
+        let known = Known { clocks: true, tck_ps: Some(1000), board, ..Known::default() };
+        summary.known(&known);
+        summary.add(&Batch::new(&[0; 2], &[false; 2]).with_unit(Some(64)).with_clocks(clocks));
+        summary
+    };
+    let rate = |summary: &Summary| summary.result().bytes_per_second.unwrap();
+    let own = rate(&of(Some(0), &[0, 100]));
+    // Three runs of a board have its rate, in any grouping, and another board at the same time adds its own.
+    let mut runs = of(Some(0), &[0, 100]);
+    let mut later = of(Some(0), &[50, 150]);
+    later.merge(of(Some(0), &[7, 107]));
+    runs.merge(later);
+    assert_eq!(runs.result().duration_clocks, Some(300));
+    assert!((rate(&runs) / own - 1.0).abs() < 1e-9);
+    let mut other = of(Some(1), &[0, 300]);
+    other.merge(runs.clone());
+    assert_eq!((other.result().duration_clocks, other.result().accesses), (Some(300), 8));
+    // Files of no known board were used at the same time.
+    let mut files = of(None, &[0, 100]);
+    files.merge(of(None, &[0, 100]));
+    assert!((rate(&files) / own - 2.0).abs() < 1e-9);
+}
+
+#[test]
 fn a_session_of_no_time_is_not_joined_with_another() {
     let known = Known { clocks: true, tck_ps: Some(1250), ..Known::default() };
     let batch = |summary: &mut Summary, clocks: &[u64]| {

@@ -23,6 +23,7 @@ const CLOCKED: Known = Known {
     capacity_bytes: None,
     bus_bytes: None,
     bank_map: None,
+    board: None,
 };
 
 proptest! {
