@@ -11,7 +11,7 @@ use hmtt::table::hmtt6::{Hmtt6Reader, MmioHole};
 use hmtt::table::jsonl::JsonlReader;
 #[cfg(feature = "parquet")]
 use hmtt::table::parquet::ParquetReader;
-use hmtt::table::{Card, Entry, Reader, Writer};
+use hmtt::table::{Card, Entry, Reader, Row, Writer};
 
 use super::capture_file::CaptureFile;
 use super::format::{BUFFER_BYTES, EncodingOption, Format, readable, writable};
@@ -171,10 +171,27 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
 /// The opened trace that is converted.
 enum Source {
     Capture(Box<CaptureFile>),
-    Table { name: String, reader: Box<dyn Reader>, cards: Vec<(CardId, Card)> },
+    Table(Box<Table>),
+}
+
+/// An opened table whose first row was read, so that a file without a readable row leaves no output.
+struct Table {
+    name: String,
+    reader: Box<dyn Reader>,
+    cards: Vec<(CardId, Card)>,
+    first: Option<Row>,
 }
 
 impl Source {
+    fn table(
+        name: String,
+        mut reader: Box<dyn Reader>,
+        cards: Vec<(CardId, Card)>,
+    ) -> Result<Source> {
+        let first = reader.next_row().with_context(|| name.clone())?;
+        Ok(Source::Table(Box::new(Table { name, reader, cards, first })))
+    }
+
     fn open(path: &Path, format: Format, hole: MmioHole) -> Result<Source> {
         if format == Format::Pcapng {
             return Ok(Source::Capture(Box::new(CaptureFile::open(path)?)));
@@ -197,14 +214,14 @@ impl Source {
                 bail!("{name}: text is for people and cannot be read back; use csv or jsonl")
             }
         };
-        Ok(Source::Table { name, reader, cards: Vec::new() })
+        Source::table(name, reader, Vec::new())
     }
 
     #[cfg(feature = "parquet")]
     fn open_parquet(name: String, file: File) -> Result<Source> {
         let reader = ParquetReader::new(file).with_context(|| name.clone())?;
         let cards = reader.cards().map(|(id, card)| (id, card.clone())).collect();
-        Ok(Source::Table { name, reader: Box::new(reader), cards })
+        Source::table(name, Box::new(reader), cards)
     }
 
     #[cfg(not(feature = "parquet"))]
@@ -219,25 +236,20 @@ impl Source {
                 let Outcome { read, written } = write_capture(*capture, None, writer);
                 Outcome { read: read.map(|ending| ending.has_loss()), written }
             }
-            Source::Table { name, reader, cards, .. } => {
-                convert_table(&name, reader, &cards, writer)
-            }
+            Source::Table(table) => convert_table(*table, writer),
         }
     }
 }
 
-fn convert_table(
-    name: &str,
-    mut reader: Box<dyn Reader>,
-    cards: &[(CardId, Card)],
-    mut writer: Box<dyn Writer>,
-) -> Outcome<bool> {
+fn convert_table(table: Table, mut writer: Box<dyn Writer>) -> Outcome<bool> {
+    let Table { name, mut reader, cards, mut first } = table;
     let mut has_loss = false;
     cards.iter().for_each(|(id, card)| writer.card(*id, card.clone()));
     let mut written = Ok(());
     let mut last = None;
     let read = loop {
-        match reader.next_row() {
+        let next = first.take().map_or_else(|| reader.next_row(), |row| Ok(Some(row)));
+        match next {
             Ok(Some(row)) => {
                 has_loss |= matches!(&row.entry, Entry::Gap(gap) if gap.is_loss());
                 if last.replace(row.card) != Some(row.card)
@@ -251,7 +263,7 @@ fn convert_table(
                 }
             }
             Ok(None) => break Ok(()),
-            Err(error) => break Err(anyhow::Error::from(error).context(name.to_owned())),
+            Err(error) => break Err(anyhow::Error::from(error).context(name)),
         }
     };
     Outcome { read: read.map(|()| has_loss), written: written.and_then(|()| writer.finish()) }

@@ -16,7 +16,7 @@
 
 mod mark;
 #[cfg(feature = "serde")]
-mod serialised;
+pub(crate) mod serialised;
 mod slice_length;
 mod text;
 mod values;
@@ -45,7 +45,14 @@ pub enum Event {
         /// Offset in the window, in bytes.
         offset: u32,
         /// Physical address. Records do not state it: it is known with the window's base.
-        #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "Option::is_none"))]
+        #[cfg_attr(
+            feature = "serde",
+            serde(
+                default,
+                skip_serializing_if = "Option::is_none",
+                serialize_with = "serialised::prefixed_option"
+            )
+        )]
         address: Option<PhysAddr>,
     },
     /// A mark: an event that software put into the trace by a configuration command.
@@ -71,6 +78,7 @@ pub enum Event {
         /// Clock of the first access.
         clock: Cycles,
         /// First byte of the page.
+        #[cfg_attr(feature = "serde", serde(serialize_with = "serialised::prefixed"))]
         address: PhysAddr,
         /// Number of READs.
         reads: u32,
@@ -119,6 +127,7 @@ pub enum Event {
         /// Number of the dump.
         dump: u8,
         /// First byte of the page.
+        #[cfg_attr(feature = "serde", serde(serialize_with = "serialised::prefixed"))]
         address: PhysAddr,
         /// Lower bound of the accesses to the page; the upper bound is [`hot_page_at_most`].
         count: u32,

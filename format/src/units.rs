@@ -80,6 +80,7 @@ pub struct Access {
     /// Read or write.
     pub direction: Direction,
     /// Address of the first byte of the accessed burst or line.
+    #[cfg_attr(feature = "serde", serde(serialize_with = "crate::event::serialised::prefixed"))]
     pub address: PhysAddr,
 }
 

@@ -135,6 +135,27 @@ fn results_of_recordings_are_those_of_their_truth() {
 }
 
 #[test]
+fn clocks_that_go_back_are_reported_by_every_analysis() {
+    let mut accesses: Vec<(u64, bool, u64)> =
+        (0..10_000).map(|at| (at * 7919 % 10_007, at % 3 == 0, at % 50 * 4096)).collect();
+    let file = table("accesses-unsorted.csv", &accesses);
+    let backward = accesses.windows(2).filter(|pair| pair[0].0 > pair[1].0).count();
+    let note = format!("the clock goes back {backward} times");
+    for words in COMMANDS {
+        let output = hmtt(&[words, &[text(&file)]].concat());
+        let text = String::from_utf8(output.stdout).unwrap();
+        assert!(text.contains(&note), "{words:?}: {text}");
+    }
+    // The time is that from the lowest clock to the highest one.
+    accesses.sort();
+    let sorted = table("accesses-sorted.csv", &accesses);
+    let [unsorted, sorted] = [&file, &sorted].map(|file| result(&["stats"], file));
+    assert_eq!(unsorted["duration_clocks"], sorted["duration_clocks"]);
+    let output = hmtt(&["stats", text(&scratch("accesses-sorted.csv"))]);
+    assert!(!String::from_utf8(output.stdout).unwrap().contains("goes back"));
+}
+
+#[test]
 fn phases_are_those_of_the_report() {
     // 40 bursts, each of its own pages, in 1 ms.
     let accesses: Vec<(u64, bool, u64)> = (0..40_000)

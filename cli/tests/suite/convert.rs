@@ -154,6 +154,11 @@ fn invalid_tables_are_errors_with_position_and_advice() {
         ("csv", "", "empty: a CSV file starts with a heading"),
         ("csv", "clock,address\n1,2\n", "line 1: the heading has no column direction; it must"),
         ("csv", "clock,direction,address\n1,R\n", "line 2: 2 fields, the heading has 3"),
+        (
+            "csv",
+            "clock,address,direction,Address\n1,40,R,80\n",
+            "line 1: the heading has the column address twice",
+        ),
         ("csv", "clock,direction,address\n1,X,40\n", "line 2: direction \"X\" is neither R nor W"),
         (
             "csv",
@@ -180,8 +185,11 @@ fn invalid_tables_are_errors_with_position_and_advice() {
     ] {
         let input = output("senseless", extension);
         fs::write(&input, content).unwrap();
-        let result = convert(&input, &output("refused", "txt"));
+        let refused = output("refused", "txt");
+        let result = convert(&input, &refused);
         let complaint = complaint(&result);
+        // What precedes an invalid record is written.
+        assert_eq!(refused.exists(), extension == "trace", "{content}");
         assert_eq!(result.status.code(), Some(1), "{content}");
         assert!(complaint.contains(expected), "{content}: {complaint}");
         assert!(complaint.starts_with(&format!("hmtt: {}", input.display())), "{complaint}");

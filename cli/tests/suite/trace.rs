@@ -45,7 +45,7 @@ impl Found {
 }
 
 pub fn number(text: &str) -> u64 {
-    u64::from_str_radix(text, 16).unwrap()
+    u64::from_str_radix(text.trim_start_matches("0x"), 16).unwrap()
 }
 
 /// Runs a program with its accesses recorded, and checks that it behaves as it does alone. Returns the file.

@@ -1,6 +1,7 @@
 //! Serialises the identities in events: addresses, directions and names as text, clocks as numbers.
 //!
-//! Addresses are hexadecimal text, because numbers in JSON lose bits above 2^53.
+//! Addresses are hexadecimal text, because numbers in JSON lose bits above 2^53. Those of events begin with 0x, without which
+//! other readers take them for decimal numbers; text of earlier versions has no prefix, and is read.
 
 use core::fmt::Display;
 
@@ -16,6 +17,25 @@ use crate::units::{Direction, PhysAddr};
 impl Serialize for PhysAddr {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
+    }
+}
+
+/// Serialises the address of an event, with the prefix 0x.
+pub(crate) fn prefixed<S: Serializer>(
+    address: &PhysAddr,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(&format_args!("0x{address}"))
+}
+
+/// Serialises the address of an event that may have none.
+pub(crate) fn prefixed_option<S: Serializer>(
+    address: &Option<PhysAddr>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    match address {
+        Some(address) => prefixed(address, serializer),
+        None => serializer.serialize_none(),
     }
 }
 

@@ -10,12 +10,12 @@ fn objects() -> [(Event, &'static str); 12] {
     [
         (
             Event::Access(Access { clock, direction, address }),
-            r#"{"kind":"access","clock":77,"direction":"W","address":"fedcba9876543210"}"#,
+            r#"{"kind":"access","clock":77,"direction":"W","address":"0xfedcba9876543210"}"#,
         ),
         (tag(None), r#"{"kind":"tag","clock":77,"direction":"W","offset":8}"#),
         (
             tag(Some(PhysAddr(0x48))),
-            r#"{"kind":"tag","clock":77,"direction":"W","offset":8,"address":"48"}"#,
+            r#"{"kind":"tag","clock":77,"direction":"W","offset":8,"address":"0x48"}"#,
         ),
         (
             Event::Mark { clock, register: MarkRegister(0x107) },
@@ -27,7 +27,7 @@ fn objects() -> [(Event, &'static str); 12] {
         ),
         (
             Event::Page { clock, address: PhysAddr(0x1000), reads: 1, writes: 2, duration: 3 },
-            r#"{"kind":"page","clock":77,"address":"1000","reads":1,"writes":2,"duration_clocks":3}"#,
+            r#"{"kind":"page","clock":77,"address":"0x1000","reads":1,"writes":2,"duration_clocks":3}"#,
         ),
         (
             slice(SliceLength::Unknown { partial: false }),
@@ -48,7 +48,7 @@ fn objects() -> [(Event, &'static str); 12] {
         ),
         (
             Event::HotPage { dump: 1, address: PhysAddr(4096), count: 2, votes: 3 },
-            r#"{"kind":"hot_page","dump":1,"address":"1000","count":2,"votes":3}"#,
+            r#"{"kind":"hot_page","dump":1,"address":"0x1000","count":2,"votes":3}"#,
         ),
     ]
 }

@@ -180,8 +180,10 @@ impl Summary {
     }
 
     fn clocks(&mut self, clocks: &[u64]) {
-        let (Some(first), Some(last)) = (clocks.first(), clocks.last()) else { return };
-        let (earliest, latest) = self.session.unwrap_or((*first, *first));
+        // Clocks of a table can go back.
+        let bounds = clocks.iter().min().zip(clocks.iter().max());
+        let Some((first, last)) = bounds else { return };
+        let (earliest, latest) = self.session.unwrap_or((*first, *last));
         self.session = Some((earliest.min(*first), latest.max(*last)));
     }
 

@@ -88,14 +88,14 @@ mod tests {
             prop_assert_eq!(line(&text::TextNotation::ACCESS, access), format!("{access}\n"));
             prop_assert_eq!(
                 line(&csv::CsvNotation::ACCESS, access),
-                format!("access,{clock},{letter},{address:x},,,,\n")
+                format!("access,{clock},{letter},{address:#x},,,,\n")
             );
             let json: serde_json::Value = serde_json::from_str(&line(&jsonl::JsonlNotation::ACCESS, access))?;
             prop_assert_eq!(json, serde_json::json!({
                 "kind": "access",
                 "clock": clock,
                 "direction": letter,
-                "address": format!("{address:x}"),
+                "address": format!("{address:#x}"),
             }));
         }
     }

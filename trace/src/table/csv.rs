@@ -14,7 +14,7 @@ use std::fmt::{self, Display};
 use std::io::Write;
 
 use hmtt_format::event::Values;
-use hmtt_format::{Direction, Event, escape};
+use hmtt_format::{Direction, Event, PhysAddr, escape};
 
 use super::access_line::AccessLine;
 use super::card_changes::CardChange;
@@ -36,7 +36,7 @@ impl Notation for CsvNotation {
     const ACCESS: AccessLine = AccessLine {
         before_clock: "access,",
         before_direction: ",",
-        before_address: ",",
+        before_address: ",0x",
         end: ",,,,\n",
     };
 
@@ -80,7 +80,7 @@ fn write_event(event: &Event, output: &mut impl Write) -> Result<(), TableError>
         event.kind(),
         Field(clock),
         Field(direction.map(Direction::letter)),
-        Field(address),
+        Field(address.map(Prefixed)),
         Field(reads),
         Field(writes),
         Field(duration),
@@ -101,6 +101,15 @@ impl<T: Display> Display for Field<T> {
             Some(value) => value.fmt(f),
             None => Ok(()),
         }
+    }
+}
+
+/// An address with the prefix without which other readers take it for a decimal number.
+struct Prefixed(PhysAddr);
+
+impl Display for Prefixed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "0x{}", self.0)
     }
 }
 

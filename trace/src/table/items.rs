@@ -23,7 +23,7 @@ use crate::identity::CardId;
 ///     items.item(card, &item)?;
 /// }
 /// items.finish()?;
-/// assert!(file.starts_with(br#"{"kind":"access","clock":22,"direction":"R","address":"12348140"}"#));
+/// assert!(file.starts_with(br#"{"kind":"access","clock":22,"direction":"R","address":"0x12348140"}"#));
 /// # Ok(())
 /// # }
 /// ```

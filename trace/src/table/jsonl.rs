@@ -27,7 +27,7 @@ impl Notation for JsonlNotation {
     const ACCESS: AccessLine = AccessLine {
         before_clock: r#"{"kind":"access","clock":"#,
         before_direction: r#","direction":""#,
-        before_address: r#"","address":""#,
+        before_address: r#"","address":"0x"#,
         end: "\"}\n",
     };
 

@@ -41,6 +41,7 @@ fn as_text(line: &str) -> String {
     else {
         panic!("{line}")
     };
+    let [pc, address] = [pc, address].map(|text| text.trim_start_matches("0x"));
     let address = if address.is_empty() { "?" } else { address };
     let down = if downwards == "true" { "-" } else { "" };
     let elements = if elements == "1" { String::new() } else { format!("*{elements}") };
@@ -82,7 +83,7 @@ fn tables_have_the_accesses_of_the_text() {
         let (row, fields) = (row.unwrap(), fields(line));
         assert_eq!(row.get_ulong(1).unwrap(), number(&fields[1]));
         assert_eq!(row.get_bool(2).unwrap(), fields[2] == "W");
-        let address = row.get_ulong(3).map(|address| format!("{address:x}")).unwrap_or_default();
+        let address = row.get_ulong(3).map(|address| format!("{address:#x}")).unwrap_or_default();
         assert_eq!(address, fields[3]);
         let function = row.get_string(9).cloned().unwrap_or_default();
         assert_eq!(function, fields[9]);

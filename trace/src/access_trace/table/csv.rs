@@ -42,9 +42,9 @@ impl<W: Write> AccessWriter for CsvWriter<W> {
         let names = self.names.of(executed, |names| names.map(field).join(","));
         let Made { pc, direction, address, size, elements, is_down, conditional, represents } =
             *made;
-        write!(self.output, "{},{pc:x},{},", executed.thread, letter(direction))?;
+        write!(self.output, "{},{pc:#x},{},", executed.thread, letter(direction))?;
         if let Some(address) = address {
-            write!(self.output, "{address:x}")?;
+            write!(self.output, "{address:#x}")?;
         }
         writeln!(self.output, ",{size},{elements},{is_down},{conditional},{represents},{names}")?;
         Ok(())

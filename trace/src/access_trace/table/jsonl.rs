@@ -37,11 +37,11 @@ impl<W: Write> AccessWriter for JsonlWriter<W> {
         let (output, direction) = (&mut self.output, letter(direction));
         write!(
             output,
-            r#"{{"thread":{},"pc":"{pc:x}","direction":"{direction}""#,
+            r#"{{"thread":{},"pc":"{pc:#x}","direction":"{direction}""#,
             executed.thread
         )?;
         if let Some(address) = address {
-            write!(output, r#","address":"{address:x}""#)?;
+            write!(output, r#","address":"{address:#x}""#)?;
         }
         write!(output, r#","size_bytes":{size},"elements":{elements}"#)?;
         write!(output, r#","downwards":{is_down},"conditional":{conditional}"#)?;

@@ -86,9 +86,10 @@ impl<R: BufRead> Rows for RowReader<R> {
     }
 }
 
-/// A number in hexadecimal digits.
+/// A number in hexadecimal digits, with 0x before them or, as written by earlier versions, without.
 fn hexadecimal(text: &str) -> Result<u64, String> {
-    let number = PhysAddr::from_hex(text).map(|address| address.0);
+    let number =
+        PhysAddr::from_hex(text.strip_prefix("0x").unwrap_or(text)).map(|address| address.0);
     number.ok_or_else(|| format!("{text:?} is no hexadecimal number"))
 }
 

@@ -58,9 +58,9 @@ fn rows_are_lines_of_csv() {
     write(Box::new(CsvWriter::new(&mut output).unwrap()));
     let expected = "thread,pc,direction,address,size_bytes,elements,downwards,conditional,\
                     represents,function,object
-7,1000,R,5000,8,1,false,false,1,,
-7,1000,W,,8,1,false,true,1,,
-7,1000,R,900,8,2,true,false,1,\"f(\"\"a\"\", b)\",\"/bin/p\"
+7,0x1000,R,0x5000,8,1,false,false,1,,
+7,0x1000,W,,8,1,false,true,1,,
+7,0x1000,R,0x900,8,2,true,false,1,\"f(\"\"a\"\", b)\",\"/bin/p\"
 ";
     assert_eq!(String::from_utf8(output).unwrap(), expected);
 }
@@ -74,7 +74,7 @@ fn rows_are_objects_of_json() {
         text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let row = |address: Option<&str>, direction, conditional| {
         let mut row = serde_json::json!({
-            "thread": 7, "pc": "1000", "direction": direction, "size_bytes": 8, "elements": 1,
+            "thread": 7, "pc": "0x1000", "direction": direction, "size_bytes": 8, "elements": 1,
             "downwards": false, "conditional": conditional, "represents": 1,
         });
         if let Some(address) = address {
@@ -82,9 +82,9 @@ fn rows_are_objects_of_json() {
         }
         row
     };
-    assert_eq!(rows[0], row(Some("5000"), "R", false));
+    assert_eq!(rows[0], row(Some("0x5000"), "R", false));
     assert_eq!(rows[1], row(None, "W", true));
-    let mut last = row(Some("900"), "R", false);
+    let mut last = row(Some("0x900"), "R", false);
     last["elements"] = 2.into();
     last["downwards"] = true.into();
     last["function"] = "f(\"a\", b)".into();

@@ -92,7 +92,9 @@ pub fn read<R: Read>(
     let mut ending = memories.finish();
     // The error that is repeated here is the one above.
     if let Ok(counts) = trace.counts() {
-        (ending.missing, ending.notes) = in_words(&counts.sum(), ending.accesses);
+        let (missing, notes) = in_words(&counts.sum(), ending.accesses);
+        ending.missing.extend(missing);
+        ending.notes.extend(notes);
     }
     if let Some(offset) = trace.truncated_at() {
         ending.missing.push(format!("the file ends within the block at offset {offset}"));

@@ -5,7 +5,7 @@ use hmtt_format::access_trace::Function;
 
 #[cfg(feature = "access-traces")]
 use super::ElementRange;
-use super::{Batch, Ending, Gap, Known, Part, SourceError};
+use super::{Batch, Ending, Gap, Known, Part, SourceError, counted};
 use crate::decode::Item;
 use crate::identity::CardId;
 
@@ -19,11 +19,34 @@ pub struct Memories<'a> {
     cards: Vec<CardId>,
     last: usize,
     ending: Ending,
+    /// Clocks of each memory.
+    clocks: Vec<ClockOrder>,
+}
+
+/// Whether the clocks of a memory ascend.
+#[derive(Clone, Copy, Default)]
+struct ClockOrder {
+    /// Clock of the access before; `None` at the begin of a session.
+    last: Option<u64>,
+    /// Accesses whose clock is before that of the access before.
+    backward: u64,
+}
+
+impl ClockOrder {
+    fn add(&mut self, clocks: &[u64]) {
+        let (Some(first), Some(last)) = (clocks.first(), clocks.last()) else { return };
+        self.backward += u64::from(self.last.is_some_and(|before| before > *first));
+        self.last = Some(*last);
+        if !clocks.is_sorted() {
+            let pairs = clocks.windows(2).filter(|pair| pair[0] > pair[1]);
+            self.backward += pairs.count() as u64;
+        }
+    }
 }
 
 impl<'a> Memories<'a> {
     pub fn new(add: &'a mut dyn FnMut(usize, Part<'_>)) -> Self {
-        Memories { add, cards: Vec::new(), last: 0, ending: Ending::default() }
+        Memories { add, cards: Vec::new(), last: 0, ending: Ending::default(), clocks: Vec::new() }
     }
 
     /// The memory of a card. A new one has what `known` says.
@@ -66,6 +89,9 @@ impl<'a> Memories<'a> {
     pub fn batch(&mut self, memory: usize, batch: Batch<'_>) {
         if !batch.is_empty() {
             self.ending.accesses += batch.len() as u64;
+            if let Some(clocks) = batch.clocks() {
+                self.order_of(memory).add(clocks);
+            }
             (self.add)(memory, Part::Batch(batch));
         }
     }
@@ -95,11 +121,32 @@ impl<'a> Memories<'a> {
 
     /// Passes on a restart of the clock.
     pub fn restart(&mut self, memory: usize) {
+        self.order_of(memory).last = None;
         (self.add)(memory, Part::Restart);
     }
 
+    fn order_of(&mut self, memory: usize) -> &mut ClockOrder {
+        if self.clocks.len() <= memory {
+            self.clocks.resize(memory + 1, ClockOrder::default());
+        }
+        &mut self.clocks[memory]
+    }
+
     /// What is known in the end.
-    pub fn finish(self) -> Ending {
+    pub fn finish(mut self) -> Ending {
+        self.ending.notes.extend(self.backward_clocks());
         self.ending
+    }
+
+    /// That clocks go back, for people.
+    pub fn backward_clocks(&self) -> Option<String> {
+        let backward: u64 = self.clocks.iter().map(|order| order.backward).sum();
+        let times = counted(backward, "time", "times");
+        (backward > 0).then(|| {
+            format!(
+                "the clock goes back {times}: accesses are not in the order of time, so that phases, slices and what depends \
+                 on the order are those of the file's order; sort the file by clock"
+            )
+        })
     }
 }

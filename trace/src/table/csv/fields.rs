@@ -47,6 +47,17 @@ impl Heading {
             Column::Duration => place(name).or_else(|| place(OLD_DURATION)),
             _ => place(name),
         });
+        let is_twice = |wanted: &str| {
+            fields.iter().filter(|field| field.trim().eq_ignore_ascii_case(wanted)).count() > 1
+        };
+        if let Some((name, _)) = NAMES.into_iter().find(|(name, _)| is_twice(name)) {
+            return Err(format!("the heading has the column {name} twice; remove one of them"));
+        }
+        if is_twice(OLD_DURATION) {
+            return Err(format!(
+                "the heading has the column {OLD_DURATION} twice; remove one of them"
+            ));
+        }
         let heading = Heading { places, columns: fields.len() };
         let needed = [Column::Clock, Column::Direction, Column::Address];
         if let Some(missing) = needed.into_iter().find(|column| !heading.has(*column)) {
