@@ -6,7 +6,7 @@ use anyhow::Result;
 use hmtt::report::analysis::Analysis;
 
 use super::capture_file::CaptureFile;
-use super::standard_io::print;
+use super::standard_io::{name_of_input, print};
 
 /// Print the card's analysis: hot pages with bounds, reuse distances, use of banks
 #[derive(clap::Args)]
@@ -37,8 +37,14 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
             }
         },
     )?;
-    let dumps = cards.into_iter().flat_map(Analysis::finish);
-    let mut incomplete = false;
+    let dumps: Vec<_> = cards.into_iter().flat_map(Analysis::finish).collect();
+    let mut incomplete = dumps.is_empty();
+    if incomplete {
+        let name = name_of_input(&arguments.file);
+        report!(
+            "hmtt: {name}: no results of a card's analysis are in it: the card did not analyse"
+        );
+    }
     print(|output| {
         for mut dump in dumps {
             incomplete |= !dump.complete;

@@ -83,6 +83,9 @@ pub fn ingest(origin: &Origin<'_>, staging: &Staging<'_>) -> Result<Ingested, Da
         }
     }
     let counts = reader.finish(&mut sink);
+    if counts.sum().frames == 0 {
+        return Err(DatasetError::NoFrames { path: origin.path.to_owned() });
+    }
     sink.end();
     let links: Vec<_> = counts.cards.iter().map(|card| card.link).collect();
     let interfaces: &[Interface] = reader.interfaces();

@@ -53,6 +53,12 @@ pub enum DatasetError {
     /// A capture or log is still being written.
     #[error("{} is being written; add it when it is finished", .0.display())]
     Unfinished(PathBuf),
+    /// A capture has no frame of a card.
+    #[error("{}: no frame of a card is in it: it is the capture of another wire, or no card has sent anything", path.display())]
+    NoFrames {
+        /// The capture.
+        path: PathBuf,
+    },
     /// A frame has no arrival time, by which partitions are divided.
     #[error("{}: packet {packet} has no arrival time", path.display())]
     Undated {

@@ -9,6 +9,7 @@ use std::path::Path;
 
 use crate::decode::{LinkCounts, Links, Origin, Sink, earlier_report};
 use crate::identity::{CardId, LinkId};
+use crate::link_layer::{self, LinkFrame, link_type::ETHERNET};
 use crate::pcapng::{Interface, Packet, PcapngReader, ReadError, Reading, Source};
 
 /// A reader of one capture.
@@ -38,6 +39,32 @@ pub struct CaptureReader<R = File> {
     links: Links,
     /// Number of interfaces whose comments have been searched for an earlier report.
     described: usize,
+    /// Packets whose link type is not read.
+    unknown_packets: u64,
+    /// Memory for a frame that is put together.
+    frame: Vec<u8>,
+}
+
+/// What a capture has that is not read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Unread {
+    /// Blocks of other types than those of packets, interfaces, statistics and names.
+    pub skipped_blocks: u64,
+    /// Packets of link types other than Ethernet, Linux cooked, loopback and IP.
+    pub unknown_packets: u64,
+}
+
+impl Unread {
+    /// What it is, for people: one text for each.
+    pub fn in_words(&self) -> Vec<String> {
+        let Unread { skipped_blocks, unknown_packets } = *self;
+        let texts = [
+            (unknown_packets, "packets have a link type that is not read"),
+            (skipped_blocks, "blocks have a type that is not read"),
+        ];
+        let texts = texts.into_iter().filter(|(count, _)| *count > 0);
+        texts.map(|(count, what)| format!("{count} {what}")).collect()
+    }
 }
 
 /// A packet that has been read and is not decoded yet.
@@ -45,12 +72,25 @@ pub struct UndecodedPacket<'a> {
     /// The packet.
     pub packet: Packet<'a>,
     links: &'a mut Links,
+    unknown_packets: &'a mut u64,
+    frame: &'a mut Vec<u8>,
 }
 
 impl UndecodedPacket<'_> {
     /// Decodes the packet. `sink` gets the items of its frame, and those of earlier frames that waited for it.
     pub fn decode(&mut self, sink: &mut impl Sink) {
-        self.links.push(origin(&self.packet), self.packet.bytes, sink);
+        let packet = &self.packet;
+        let interface = packet.interfaces.get(packet.interface);
+        let link_type = interface.map_or(ETHERNET, |interface| interface.link_type);
+        let bytes = match link_layer::frame(link_type, packet.bytes, self.frame) {
+            LinkFrame::Ethernet(bytes) => bytes,
+            LinkFrame::Other => &[],
+            LinkFrame::Unknown => {
+                *self.unknown_packets += 1;
+                &[]
+            }
+        };
+        self.links.push(origin(packet), bytes, sink);
     }
 
     /// The links of the cards found so far: one link for each card, by card number.
@@ -95,7 +135,8 @@ impl<R: Read> CaptureReader<R> {
     }
 
     fn new(reader: PcapngReader<Source<R>>) -> Self {
-        CaptureReader { reader, links: Links::default(), described: 0 }
+        let (links, frame) = (Links::default(), Vec::new());
+        CaptureReader { reader, links, described: 0, unknown_packets: 0, frame }
     }
 
     /// The next packet; `None` at the end of the file.
@@ -103,13 +144,13 @@ impl<R: Read> CaptureReader<R> {
     /// # Errors
     /// [`ReadError`]: the file cannot be read, or its next block is damaged.
     pub fn next_packet(&mut self) -> Result<Option<UndecodedPacket<'_>>, ReadError> {
-        let CaptureReader { reader, links, described } = self;
+        let CaptureReader { reader, links, described, unknown_packets, frame } = self;
         let Some(packet) = reader.next_packet()? else { return Ok(None) };
         while let Some(interface) = packet.interfaces.get(*described) {
             apply_earlier_report(links, *described, interface);
             *described += 1;
         }
-        Ok(Some(UndecodedPacket { packet, links }))
+        Ok(Some(UndecodedPacket { packet, links, unknown_packets, frame }))
     }
 
     /// Decodes the frames that still wait and closes all traces. Returns the counts of each card.
@@ -125,6 +166,12 @@ impl<R: Read> CaptureReader<R> {
     /// The interfaces that the blocks read so far describe.
     pub fn interfaces(&self) -> &[Interface] {
         self.reader.interfaces()
+    }
+
+    /// What the capture has that was not read so far.
+    pub fn unread(&self) -> Unread {
+        let skipped_blocks = self.reader.skipped_blocks();
+        Unread { skipped_blocks, unknown_packets: self.unknown_packets }
     }
 
     /// The byte offset at which a last, incomplete block begins; `None` if the file ends with a whole block.

@@ -68,6 +68,7 @@ pub mod cache;
 pub mod capture_reader;
 pub mod decode;
 mod identity;
+mod link_layer;
 pub mod merge;
 #[cfg(feature = "analysis")]
 pub mod page_map;

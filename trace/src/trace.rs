@@ -231,6 +231,11 @@ impl<R: Read> Trace<R> {
         self.input.truncated_at()
     }
 
+    /// What the capture has that is not read, as far as it has been read. Not known of a merged trace.
+    pub fn unread(&self) -> crate::capture_reader::Unread {
+        self.input.unread()
+    }
+
     /// Goes to the next run of a card that is wanted; `false` at the end.
     fn next_run(&mut self) -> Result<bool, ReadError> {
         loop {

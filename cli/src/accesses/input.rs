@@ -18,6 +18,9 @@ const SPINNER: &str = "{spinner} {human_pos} accesses, {per_sec}";
 /// Accesses between two changes of what is shown.
 const SHOWN: u64 = 1 << 20;
 
+/// Why the result of a file without accesses is not complete.
+const NO_ACCESS: &str = "no access is in it, so that nothing follows from the results";
+
 /// A file that was read.
 pub struct Read {
     /// Its printable name.
@@ -95,7 +98,7 @@ pub fn read(
     for source in sources {
         let (name, kind) = (source.name.clone(), source.kind());
         let mut fits = Ok(());
-        let ending = source.read(with_functions, &mut |memory, part| {
+        let mut ending = source.read(with_functions, &mut |memory, part| {
             if let (Part::Known(known), Some(_), Ok(())) = (&part, &resolver, &fits) {
                 fits = Resolver::check_known(&name, known);
             }
@@ -111,6 +114,9 @@ pub fn read(
             pass_on(first + memory, part);
         });
         fits?;
+        if ending.accesses == 0 && ending.failure.is_none() {
+            ending.missing.push(NO_ACCESS.to_owned());
+        }
         first += ending.memories.len();
         reads.push(Read { name, kind, ending });
     }

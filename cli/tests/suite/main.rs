@@ -20,6 +20,8 @@ mod goes_on;
 mod interrupted;
 mod leaks;
 mod linear;
+#[cfg(all(feature = "analysis", feature = "dataset"))]
+mod link_types;
 mod merge;
 mod monitor;
 mod names;

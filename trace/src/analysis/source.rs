@@ -41,6 +41,11 @@ pub enum SourceError {
     /// It has no accesses.
     #[error("{0}")]
     NoAccesses(&'static str),
+    /// No frame of a card is in a capture.
+    #[error(
+        "no frame of a card is in it: it is the capture of another wire, or no card has sent anything"
+    )]
+    NoFrames,
     /// Neither its first bytes nor its extension say what it is.
     #[error(
         "is neither a capture, nor a trace of a program, nor a table: Parquet, or text with the extension \

@@ -11,8 +11,12 @@ pub const MIN_BLOCK_BYTES: usize = 12;
 pub const SECTION_HEADER: u32 = 0x0a0d_0d0a;
 /// Type of an Interface Description Block.
 pub const INTERFACE_DESCRIPTION: u32 = 1;
+/// Type of an obsolete Packet Block.
+pub const OBSOLETE_PACKET: u32 = 2;
 /// Type of a Simple Packet Block.
 pub const SIMPLE_PACKET: u32 = 3;
+/// Type of a Name Resolution Block.
+pub const NAME_RESOLUTION: u32 = 4;
 /// Type of an Interface Statistics Block.
 pub const INTERFACE_STATISTICS: u32 = 5;
 /// Type of an Enhanced Packet Block.
@@ -62,6 +66,12 @@ impl Fields {
             SECTION_HEADER => Fields { big_endian: big.u32(bytes, FIELDS_AT) == MAGIC },
             _ => self,
         }
+    }
+
+    /// The 16-bit field at byte offset `at`.
+    pub fn u16(self, block: &[u8], at: usize) -> u16 {
+        let bytes = array(block, at).unwrap_or_default();
+        if self.big_endian { u16::from_be_bytes(bytes) } else { u16::from_le_bytes(bytes) }
     }
 
     /// The 32-bit field at byte offset `at`.
@@ -121,6 +131,12 @@ impl Fields {
         let length = end(block).checked_sub(SIMPLE_DATA_AT).ok_or(TOO_SHORT)?;
         let original_len = self.u32(block, FIELDS_AT);
         Ok(PacketLocation { interface: 0, ticks: None, original_len, at: SIMPLE_DATA_AT, length })
+    }
+
+    /// Parses an obsolete Packet Block: an Enhanced Packet Block whose interface has 16 bits, before a count of drops.
+    pub fn obsolete_packet(self, block: &[u8]) -> Result<PacketLocation, &'static str> {
+        let interface = self.u16(block, FIELDS_AT).into();
+        Ok(PacketLocation { interface, ..self.enhanced_packet(block)? })
     }
 
     /// Parses an Enhanced Packet Block, without its options.

@@ -46,6 +46,9 @@ pub struct Interface {
     seen_comments: HashSet<String>,
     #[serde(skip)]
     counted: CaptureSums,
+    /// Link type of the packets.
+    #[serde(skip)]
+    pub link_type: u16,
     #[serde(skip)]
     resolution: u8,
     #[serde(skip)]
@@ -59,7 +62,8 @@ fn entry_bytes(text: &str) -> usize {
 impl Interface {
     /// Parses an Interface Description Block.
     fn parse(fields: Fields, block: &[u8]) -> Result<Self, &'static str> {
-        let mut interface = Interface { resolution: MICROSECONDS, ..Default::default() };
+        let link_type = fields.u16(block, FIELDS_AT);
+        let mut interface = Interface { link_type, resolution: MICROSECONDS, ..Default::default() };
         for option in fields.options(block, DESCRIPTION_FIELDS)? {
             let option = option?;
             match option.code {
@@ -82,6 +86,7 @@ impl Interface {
 
     /// Adds the description of a later section. Returns the bytes by which the kept texts grow.
     fn merge_later_section(&mut self, later: Interface) -> usize {
+        self.link_type = later.link_type;
         (self.resolution, self.offset_seconds) = (later.resolution, later.offset_seconds);
         let mut kept = 0;
         for comment in later.comments {

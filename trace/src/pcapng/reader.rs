@@ -12,7 +12,7 @@ use std::time::Duration;
 use super::Interface;
 use super::block::{
     ENHANCED_PACKET, Fields, INTERFACE_DESCRIPTION, INTERFACE_STATISTICS, MIN_BLOCK_BYTES,
-    PacketLocation, SECTION_HEADER, SIMPLE_PACKET,
+    NAME_RESOLUTION, OBSOLETE_PACKET, PacketLocation, SECTION_HEADER, SIMPLE_PACKET,
 };
 use super::error::ReadError;
 use super::interface::Interfaces;
@@ -59,6 +59,8 @@ pub struct PcapngReader<R> {
     big_endian: bool,
     interfaces: Interfaces,
     truncated: bool,
+    /// Blocks of types that are not read.
+    skipped_blocks: u64,
 }
 
 impl PcapngReader<Source> {
@@ -109,6 +111,7 @@ impl<R: Read> PcapngReader<R> {
             big_endian: false,
             interfaces: Interfaces::default(),
             truncated: false,
+            skipped_blocks: 0,
         };
         match reader.section_header() {
             Err(ReadError::Damaged { reason, .. }) => Err(ReadError::NotPcapng { reason }),
@@ -169,6 +172,11 @@ impl<R: Read> PcapngReader<R> {
         (self.truncated || self.buffer.is_cut()).then_some(self.buffer.offset())
     }
 
+    /// Number of blocks whose type is not read, so far. Names of hosts are not counted.
+    pub fn skipped_blocks(&self) -> u64 {
+        self.skipped_blocks
+    }
+
     fn fields(&self) -> Fields {
         Fields { big_endian: self.big_endian }
     }
@@ -206,6 +214,10 @@ impl<R: Read> PcapngReader<R> {
                 let packet = fields.simple_packet(bytes);
                 return packet.map(Some).map_err(|reason| damaged(offset, reason));
             }
+            OBSOLETE_PACKET => {
+                let packet = fields.obsolete_packet(bytes);
+                return packet.map(Some).map_err(|reason| damaged(offset, reason));
+            }
             SECTION_HEADER => {
                 self.big_endian = fields.big_endian;
                 self.interfaces.section();
@@ -213,7 +225,11 @@ impl<R: Read> PcapngReader<R> {
             }
             INTERFACE_DESCRIPTION => self.interfaces.describe(fields, bytes),
             INTERFACE_STATISTICS => self.interfaces.note(fields, bytes),
-            _ => Ok(()),
+            NAME_RESOLUTION => Ok(()),
+            _ => {
+                self.skipped_blocks += 1;
+                Ok(())
+            }
         };
         result.map(|()| None).map_err(|reason| damaged(offset, reason))
     }

@@ -3,7 +3,7 @@
 use std::io::Read;
 
 use super::runs::Runs;
-use crate::capture_reader::CaptureReader;
+use crate::capture_reader::{CaptureReader, Unread};
 use crate::decode::LinkCounts;
 use crate::identity::{CardId, LinkId};
 use crate::merge::{Merge, MergeError, MergedItems};
@@ -76,6 +76,14 @@ impl<R: Read> Input<R> {
         match self {
             Input::Capture(reader) => reader.interfaces(),
             Input::Merged(merged) => &merged.interfaces,
+        }
+    }
+
+    /// What is not read of the capture; of merged captures it is not known.
+    pub fn unread(&self) -> Unread {
+        match self {
+            Input::Capture(reader) => reader.unread(),
+            Input::Merged(_) => Unread::default(),
         }
     }
 

@@ -90,12 +90,17 @@ pub fn read<R: Read>(
     let mut memories = Memories::new(add);
     let failure = pass_on(&mut trace, &reports, &mut memories).err();
     let mut ending = memories.finish();
+    let mut failure = failure;
     // The error that is repeated here is the one above.
     if let Ok(counts) = trace.counts() {
         let (missing, notes) = in_words(&counts.sum(), ending.accesses);
         ending.missing.extend(missing);
         ending.notes.extend(notes);
+        if counts.sum().frames == 0 && failure.is_none() {
+            failure = Some(SourceError::NoFrames);
+        }
     }
+    ending.notes.extend(trace.unread().in_words());
     if let Some(offset) = trace.truncated_at() {
         ending.missing.push(format!("the file ends within the block at offset {offset}"));
     }
@@ -160,9 +165,7 @@ pub fn in_words(counts: &Counts, accesses: u64) -> (Vec<String>, Vec<String>) {
         let before = counts.accesses_before_start;
         notes.push(format!("{before} accesses were made before the first frame"));
     }
-    if counts.frames == 0 {
-        notes.push("no frame of a card is in it".to_owned());
-    } else if !counts.complete_tail {
+    if counts.frames != 0 && !counts.complete_tail {
         notes.push("no end frame: what follows the last frame is not known".to_owned());
     }
     (missing, notes)
