@@ -204,7 +204,8 @@ impl Wire {
         let is_readable = arrival.frame.body.is_ok();
         if is_readable && compared.is_none_or(Comparison::continues) {
             let counts = arrival.frame.kind() != Some(FrameKind::Heartbeat);
-            let speaks = |run: &&mut PendingRun| counts || !run.is_suspect(card);
+            let speaks =
+                |run: &&mut PendingRun| counts || !run.may_have_sent(card, arrival.frame.counter);
             let notes = |run: &mut PendingRun| _ = run.note_card_frame(card, arrival.frame.counter);
             self.pending.iter_mut().filter(speaks).for_each(notes);
         }

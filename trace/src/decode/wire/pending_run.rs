@@ -366,6 +366,13 @@ impl PendingRun {
         self.is_alone() && self.cards.get(card).is_some_and(CardActivity::is_near)
     }
 
+    /// Whether the sender of this run, and not the card, may have sent a heartbeat with this counter: it has no counts that would
+    /// show the sender.
+    pub fn may_have_sent(&self, card: usize, counter: u64) -> bool {
+        let ahead = counter.wrapping_sub(self.newest) & COUNTER_MASK;
+        self.is_suspect(card) || (1..=WINDOW).contains(&ahead)
+    }
+
     /// Whether this is a single frame that could be a card's if its counter were another.
     pub fn is_misplaced(&self, card: usize) -> bool {
         self.is_alone() && self.cards.get(card).is_some_and(CardActivity::is_misplaced)
