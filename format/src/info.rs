@@ -8,6 +8,7 @@
 use crate::address_map::{AddressMap, Axis, MapBuilder};
 use crate::command::Generation;
 use crate::config::{Granularity, Mode};
+use crate::frame::WORD_BYTES;
 use crate::memory::MemoryDescription;
 
 /// Number of words that change: settings, reads, writes, faults and tags, the base of the tag window with the state of
@@ -113,6 +114,23 @@ pub fn digest(words: &[u64]) -> u64 {
     words.iter().flat_map(|word| word.to_be_bytes()).fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
     })
+}
+
+/// Whether the words of a frame after its sync, big-endian, are those of a report of this version with the digest of its memory
+/// description, whatever kind the frame states. The records of a data frame have a digest of theirs there with a chance of
+/// 2^-64.
+pub fn is_report(words: &[u8]) -> bool {
+    const LEAST: usize = DYNAMIC_WORDS + STATIC_HEADER_WORDS;
+    let (words, rest) = words.as_chunks::<WORD_BYTES>();
+    if !rest.is_empty() || !(LEAST..=DYNAMIC_WORDS + MAX_STATIC_WORDS).contains(&words.len()) {
+        return false;
+    }
+    let word = |at: usize| u64::from_be_bytes(words[at]);
+    if word(0) >> (32 + VERSION_AT) != u64::from(crate::FORMAT_VERSION) {
+        return false;
+    }
+    let described: Vec<u64> = (DYNAMIC_WORDS + 1..words.len()).map(word).collect();
+    digest(&described) == word(DYNAMIC_WORDS)
 }
 
 /// A decoded report.
@@ -377,6 +395,16 @@ mod tests {
             let mut words = words(&report());
             words[DYNAMIC_WORDS + bit / 64] ^= 1 << (bit % 64);
             prop_assert!(Report::decode(&words).is_err());
+        }
+
+        #[test]
+        fn words_of_a_report_are_recognised(bit in 0usize..64 * 30) {
+            let mut words = words(&report());
+            let bytes = |words: &[u64]| -> Vec<u8> { words.iter().flat_map(|word| word.to_be_bytes()).collect() };
+            prop_assert!(is_report(&bytes(&words)));
+            prop_assert!(!is_report(&bytes(&words[..words.len() - 1])));
+            words[DYNAMIC_WORDS + bit / 64] ^= 1 << (bit % 64);
+            prop_assert!(!is_report(&bytes(&words)));
         }
 
         #[test]

@@ -10,6 +10,7 @@ use hmtt_format::frame::{
     COUNTER_BITS, DESTINATION, ETHER_TYPE, FrameKind, Heartbeat, MAX_WORDS, PAYLOAD_HEADER_BYTES,
     PayloadHeader, SOURCE_PREFIX, SYNC_WORDS, Sync, WORD_BYTES, WORDS_AT,
 };
+use hmtt_format::info::is_report;
 use nom::IResult;
 use nom::Parser;
 use nom::bytes::complete::{tag, take};
@@ -41,6 +42,9 @@ pub enum FrameError {
     /// The frame has a kind that this format version does not define. Holds the code of the kind.
     #[error("frame kind {0} is not known")]
     Kind(u8),
+    /// The frame is a data frame by its kind, and has the words of a report.
+    #[error("a report in a data frame: its kind is damaged")]
+    ReportAsData,
     /// The header states a word count that no frame can have. Holds the count.
     #[error("{0} words stated, a frame has {SYNC_WORDS} to {MAX_WORDS}")]
     WordCount(u8),
@@ -206,6 +210,9 @@ fn body(payload: &[u8]) -> Result<Body<'_>, FrameError> {
     let words = words
         .get(..usize::from(header.words) * WORD_BYTES)
         .ok_or(FrameError::Truncated { stated: header.words, present: words.len() / WORD_BYTES })?;
+    if kind == FrameKind::Data && is_report(&words[usize::from(SYNC_WORDS) * WORD_BYTES..]) {
+        return Err(FrameError::ReportAsData);
+    }
     let body = Body { kind, words };
     match body.heartbeat() {
         Some(heartbeat) if header.lost != 0 || !body.words().eq(heartbeat.encode()) => {

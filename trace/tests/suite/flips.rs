@@ -9,7 +9,7 @@
 use std::collections::HashSet;
 
 use hmtt::decode::{Counts, Item, Malformation, Origin, Wire, decode_frames};
-use hmtt_format::frame::{Heartbeat, WORDS_AT};
+use hmtt_format::frame::{FrameKind, Heartbeat, WORDS_AT};
 use hmtt_format::record::{TagSource, WordRecord};
 use hmtt_format::{Access, Direction, Event};
 use proptest::prelude::*;
@@ -18,6 +18,9 @@ use crate::card::Card;
 
 /// Number of bits before the records: MAC header, payload header, sync.
 const HEADERS: usize = (WORDS_AT + 16) * 8;
+
+/// Offset of a frame's kind, in the low half of its byte.
+const KIND_AT: usize = 14;
 
 /// A frame that the card sends, or a loss on the card.
 #[derive(Clone, Copy, Debug)]
@@ -183,6 +186,21 @@ const MIXED: [Sent; 14] = [
     Sent::Info,
     Sent::Data(12),
 ];
+
+#[test]
+fn a_report_with_a_damaged_kind_is_not_read_as_records() {
+    let session = Session::new(
+        card(),
+        &[Sent::Data(20), Sent::Info, Sent::Lost(9, 9), Sent::Data(30), Sent::Data(5)],
+    );
+    let mut frames = session.frames.clone();
+    frames[1][KIND_AT] ^= FrameKind::Info as u8;
+    let (items, counts, cards) = read(&frames);
+    let whole = accesses(&read(&session.frames).0);
+    assert_eq!(accesses(&items), whole);
+    assert_eq!((counts.malformed_frames, counts.order.restarts, cards), (1, 0, 1));
+    assert_eq!(counts.lost_accesses, 9);
+}
 
 #[test]
 fn flipping_any_bit_of_any_kind_of_frame_keeps_the_counts() {
