@@ -3,7 +3,7 @@
 use hmtt::decode::Frame;
 use hmtt::decode::frame::Body;
 use hmtt_format::Report;
-use hmtt_format::info::StaticWords;
+use hmtt_format::info::{DYNAMIC_WORDS, MAX_STATIC_WORDS, StaticWords};
 
 /// Kind and words of a frame as the document defines them; `None` if the frame cannot be read.
 type Plain = Option<(u8, Vec<u64>)>;
@@ -28,7 +28,23 @@ fn plain_words(bytes: &[u8]) -> Plain {
     let words: Vec<u64> = words.chunks(8).map(word).collect();
     let is_beat =
         count == 2 && bytes[16..18] == [0, 0] && words[0] << 1 >> 17 == 0 && words[1] >> 48 == 0;
-    (first % 16 != 3 || is_beat).then_some((first % 16, words))
+    let is_damaged = match first % 16 {
+        0 => is_report(&words),
+        3 => !is_beat,
+        _ => false,
+    };
+    (!is_damaged).then_some((first % 16, words))
+}
+
+/// Whether the words of a frame are those of a report, with the digest of its description of the memory. The numbers of words
+/// are those of the document's table.
+fn is_report(words: &[u64]) -> bool {
+    if !(12..=2 + DYNAMIC_WORDS + MAX_STATIC_WORDS).contains(&words.len()) || words[2] >> 56 != 3 {
+        return false;
+    }
+    let bytes = words[8..].iter().flat_map(|word| word.to_be_bytes());
+    let hash = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x1_0000_0001_b3);
+    bytes.fold(0xcbf2_9ce4_8422_2325, hash) == words[7]
 }
 
 /// Compares both parsers, and decodes the content of the frame.
