@@ -55,14 +55,14 @@ fn tags_and_slices_are_decoded_with_the_report_before_the_file() {
     let [_, second] = ring("ring-tags");
     let csv = printed(&["decode", "--format", "csv"], &second);
     let rows: Vec<&str> = csv.lines().skip(2).take(3).collect();
-    assert_eq!(rows[..2], ["tag,18,R,,,,,20", "access,18,R,10000020,,,,"], "{csv}");
+    assert_eq!(rows[..2], ["tag,18,R,,,,,20", "access,18,R,0x10000020,,,,"], "{csv}");
     assert_eq!(rows[2], "slice,500,,,3,4,100,", "{csv}");
     let table = scratch("ring.csv");
     let converted = hmtt(&["convert", second.to_str().unwrap(), table.to_str().unwrap()]);
     assert_eq!(converted.status.code(), Some(0), "what was before is in the file before");
     assert_eq!(std::fs::read_to_string(table).unwrap(), csv);
     let merged = printed(&["merge", "--format", "csv"], &second);
-    assert!(merged.contains("access,18,R,10000020,,,,\n"), "{merged}");
+    assert!(merged.contains("access,18,R,0x10000020,,,,\n"), "{merged}");
 }
 
 #[test]
