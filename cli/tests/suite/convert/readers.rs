@@ -1,4 +1,5 @@
-//! Reads our Parquet files with old and new versions of the libraries that people use, which `make test-readers` installs.
+//! Reads our Parquet files with old and new versions of DuckDB, pyarrow, polars and fastparquet. `make test-readers`
+//! installs them.
 
 use std::fmt::Write as _;
 use std::fs::{self, File};
@@ -10,7 +11,7 @@ use parquet::record::Field;
 
 use super::samples::everything;
 use super::{convert, converted, output, text};
-use crate::{capture_file, hmtt, scratch, skipped};
+use crate::{capture_file, hmtt, skipped};
 
 /// The versions, one a line, with what they need: the list that `make test-readers` installs.
 const VERSIONS: &str = include_str!("../../../../tools/readers.txt");
@@ -35,8 +36,8 @@ fn long_table() -> PathBuf {
     table
 }
 
-/// All parts of a data set with every kind of row.
-fn parts(capture: &Path) -> Vec<PathBuf> {
+/// All parts of a data set with every kind of row, which is made in an empty folder.
+fn parts(capture: &Path, set: &Path) -> Vec<PathBuf> {
     fn files(folder: &Path, found: &mut Vec<PathBuf>) {
         for entry in fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();
@@ -47,16 +48,13 @@ fn parts(capture: &Path) -> Vec<PathBuf> {
             }
         }
     }
-    let set = scratch("convert-readers-set");
-    // An earlier run of the tests may have left it.
-    let _ = fs::remove_dir_all(&set);
-    let added = hmtt(&["dataset", "add", text(&set), text(capture)]);
+    let added = hmtt(&["dataset", "add", text(set), text(capture)]);
     assert_eq!(added.status.code(), Some(3), "{}", String::from_utf8_lossy(&added.stderr));
-    let mut found = Vec::new();
-    files(&set, &mut found);
-    found.sort();
-    assert!(found.len() >= 5, "{found:?}");
-    found
+    let mut parts = Vec::new();
+    files(set, &mut parts);
+    parts.sort();
+    assert!(parts.len() >= 5, "{parts:?}");
+    parts
 }
 
 /// The line that `read_table.py` prints, by the library that wrote the file.
@@ -99,7 +97,9 @@ fn old_and_new_readers_decode_tables_and_data_sets() {
     let capture = capture_file("convert-readers.pcapng", &everything());
     let table = output("readers", "parquet");
     assert_eq!(convert(&capture, &table).status.code(), Some(3), "a trace with gaps");
-    let files: Vec<PathBuf> = [long_table(), table].into_iter().chain(parts(&capture)).collect();
+    let set = tempfile::tempdir().unwrap();
+    let files = [long_table(), table].into_iter().chain(parts(&capture, set.path()));
+    let files: Vec<PathBuf> = files.collect();
     let expected: Vec<String> = files.iter().map(|file| expected(file)).collect();
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/suite/convert/read_table.py");
     for version in installed {
