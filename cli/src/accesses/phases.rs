@@ -10,18 +10,20 @@ use hmtt::analysis::working_set::{Working, WorkingSet, WorkingSets};
 use serde_json::{Value, json};
 
 use super::figures::{bytes, seconds};
+use super::input::{Files, open};
 use super::options::{Options, Slicing};
 use super::output::{Forms, Printed, line, write_split};
 use super::split::forms::{Forms as GroupForms, View};
 use super::split::options::SplitOptions;
-use super::split::{Analysed, analyse_split};
+use super::split::{Grouping, Groups, Observer, analyse_groups};
 use super::stats::slice_length;
 
 /// Find when the rate of accesses or the working set changes
 #[derive(clap::Args)]
 #[command(
-    after_help = "Slices are those of hmtt report: some hundred, whose length the accesses determine. With --slice, \
-    --slice-accesses or --by they have the given length, or 1 ms, and 2^20 accesses where time is not known."
+    after_help = "Slices are those of hmtt report: some hundred, whose length the accesses determine. With --slice or \
+    --slice-accesses they have the given length. Those of groups (--by) have 1 ms, or 2^20 accesses where time is not \
+    known, if none is given."
 )]
 pub struct Arguments {
     #[command(flatten)]
@@ -44,15 +46,7 @@ type Found = Vec<WorkingSets>;
 /// Runs the command. Returns whether something is missing.
 pub fn run(arguments: &Arguments) -> Result<bool> {
     let Arguments { options, split, slicing, working_set } = arguments;
-    let (found, files, groups): (Found, _, _) = if slicing.is_given() || split.by()?.is_some() {
-        let new = WorkingSet::new(slicing.length());
-        let Analysed { found, files, groups } = analyse_split(options, split, new)?;
-        (found.result(), files, groups)
-    } else {
-        let Analysed { found, files, .. } = analyse_split(options, split, Timeline::default())?;
-        let sets = found.result().iter().map(MemoryTime::working_sets).collect();
-        (sets, files, None)
-    };
+    let (found, files, groups) = analyse(options, split, slicing)?;
     let rows = |output: &mut dyn Write| write_rows(&found, *working_set, output);
     let text = |output: &mut dyn Write| {
         found.iter().try_for_each(|sets| {
@@ -73,6 +67,26 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
     let json = to_json(&found, *working_set);
     let forms = Forms { name: "phases", json, heading, rows: &rows, text: &text };
     write_split(options, files, forms, groups)
+}
+
+/// Finds the working sets of the whole, and of each group. Without a given length, the slices of the whole are those of the
+/// report.
+fn analyse(
+    options: &Options,
+    split: &SplitOptions,
+    slicing: &Slicing,
+) -> Result<(Found, Files, Option<Groups<Found>>)> {
+    let fixed = WorkingSet::new(slicing.length());
+    let groups = split.by()?.map(|by| Grouping::new(by, split, fixed.clone()));
+    let (sources, pagemap) = (open(&options.files)?, options.pagemap.as_deref());
+    let observe: Observer<'_> = &mut |_, _| {};
+    if slicing.is_given() {
+        let analysed = analyse_groups(sources, pagemap, fixed, groups, observe)?;
+        return Ok((analysed.found.result(), analysed.files, analysed.groups));
+    }
+    let analysed = analyse_groups(sources, pagemap, Timeline::default(), groups, observe)?;
+    let found = analysed.found.result().iter().map(MemoryTime::working_sets).collect();
+    Ok((found, analysed.files, analysed.groups))
 }
 
 fn to_json(found: &Found, with_sets: bool) -> Value {

@@ -78,9 +78,8 @@ fn marks_of_a_capture_divide_every_analysis() {
             let found = json(&with, &file);
             assert_eq!(accesses(&found["split"]), expected, "{with:?}");
             assert_json_documented(&with.join(" "), &found);
-            // The whole is the same as without groups; phases of groups have slices of a fixed length.
-            let alone = if words[0] == "phases" { &["phases", "--slice", "1ms"] } else { words };
-            assert_eq!(found[words[0]], json(alone, &file)[words[0]], "{with:?}");
+            // The whole is the same as without groups.
+            assert_eq!(found[words[0]], json(words, &file)[words[0]], "{with:?}");
             let csv = hmtt(&[&with[..], &["--csv", text(&file)]].concat());
             assert_eq!(csv.status.code(), Some(3));
             let csv = String::from_utf8(csv.stdout).unwrap();
