@@ -188,10 +188,10 @@ impl TraceOutputs {
 }
 
 impl Observer for TraceOutputs {
-    fn begin(&mut self, pid: Pid, program: &Path) -> Result<Output, TagError> {
+    fn begin(&mut self, pid: Pid, _program: &Path) -> Result<Output, TagError> {
         warn_of_leak_detector(pid);
         self.region.iter().for_each(|region| region.begin(pid));
-        let of_file = self.file.as_mut().map(|file| file.begin(pid, program)).transpose()?;
+        let of_file = self.file.as_mut().map(|file| file.begin()).transpose()?;
         let state = self.caches.as_mut().map(|caches| {
             caches.new_file.take().into_iter().for_each(NewFiles::keep);
             caches.state.clone()
@@ -216,8 +216,8 @@ impl Observer for TraceOutputs {
         }))
     }
 
-    fn accesses(&mut self, pid: Pid) -> Option<Box<dyn AccessSink>> {
-        let of_file = self.file.as_mut().and_then(|file| file.accesses(pid));
+    fn accesses(&mut self, _pid: Pid) -> Option<Box<dyn AccessSink>> {
+        let of_file = self.file.as_ref().map(Outputs::accesses);
         if let Some(counter) = &self.counter {
             return Some(Box::new(CountingSink::new(counter.clone(), of_file)));
         }

@@ -9,16 +9,15 @@ use hmtt::access_trace::{Writer, WriterOptions};
 use hmtt_format::access_trace::{BlockAccesses, Continuation, Function, Unrecorded};
 use hmtt_format::escape;
 use hmtt_probe::control::TagError;
-use hmtt_translator::control::{ControlError, Observer, Outcome, Output};
+use hmtt_translator::control::{Outcome, Output};
 use hmtt_translator::monitor::Losses;
 use hmtt_translator::monitor::accesses::AccessSink;
-use nix::unistd::Pid;
 
 use super::progress::{CountedFile, Progress};
 use super::region::Region;
 use crate::monitor::Finished;
 use crate::tag::files::{Created, NewFiles};
-use crate::tag::warnings::{chain, shown};
+use crate::tag::warnings::chain;
 
 /// Most threads that encode.
 const MOST_ENCODERS: usize = 8;
@@ -143,8 +142,9 @@ impl Outputs {
     }
 }
 
-impl Observer for Outputs {
-    fn begin(&mut self, _pid: Pid, _program: &Path) -> Result<Output, TagError> {
+impl Outputs {
+    /// As [`Observer::begin`](hmtt_translator::control::Observer::begin).
+    pub fn begin(&mut self) -> Result<Output, TagError> {
         let mut state = lock(&self.state);
         if let Some((created, new_file)) = self.created.take() {
             new_file.keep();
@@ -171,15 +171,9 @@ impl Observer for Outputs {
         Ok(Box::new(move |outcome| finish(&outcome, &mut lock(&state))))
     }
 
-    fn accesses(&mut self, _pid: Pid) -> Option<Box<dyn AccessSink>> {
-        Some(Box::new(FileSink { state: self.state.clone() }))
-    }
-
-    fn not_followed(&mut self, pid: Pid, program: &Path, error: &ControlError) {
-        let (program, why) = (shown(program), chain(error));
-        let why = escape::message(&why);
-        report!("hmtt: warning: process {pid}, {program}, continues natively: {why}");
-        lock(&self.state).finished.is_lost = true;
+    /// Where records of accesses go.
+    pub fn accesses(&self) -> Box<dyn AccessSink> {
+        Box::new(FileSink { state: self.state.clone() })
     }
 }
 
