@@ -23,6 +23,7 @@ pub(crate) mod search_budget;
 pub mod seccomp;
 mod sequence;
 mod stop;
+mod stop_state;
 mod stop_thread;
 mod stopped;
 mod syscall_site;
@@ -37,7 +38,6 @@ use std::os::unix::fs::FileExt;
 
 use nix::errno::Errno;
 use nix::sys::ptrace;
-use nix::sys::signal::Signal;
 use nix::unistd::Pid;
 
 use crate::address::RunAddr;
@@ -63,6 +63,7 @@ pub(crate) use own::Traceable;
 pub use own::refuse_tracers;
 pub use sequence::{SequenceArea, sequence_area};
 pub use stop::{Attached, detach, interrupt, listen};
+pub use stop_state::StopState;
 pub use stop_thread::{MayStay, continue_to_stop};
 pub use stopped::{ReadMemory, Stopped, StoppedThread};
 pub(crate) use touched::scan as present_parts;
@@ -275,41 +276,6 @@ pub fn share_memory(one: Pid, other: Pid) -> Option<bool> {
     let order =
         unsafe { libc::syscall(libc::SYS_kcmp, one.as_raw(), other.as_raw(), MEMORY, 0, 0) };
     (order >= 0).then_some(order == 0)
-}
-
-/// The state in which a thread is stopped.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum StopState {
-    /// Between two instructions.
-    AtInstruction,
-    /// Between two instructions; this signal is to be delivered when the thread is resumed.
-    PendingSignal(SignalNumber),
-    /// In a group-stop (ptrace(2)): between two instructions, until its process gets `SIGCONT`.
-    GroupStop,
-    /// Within a system call that has not returned.
-    InSyscall,
-}
-
-impl StopState {
-    /// How a thread is stopped that has reported this event.
-    pub fn reported(event: Status) -> Self {
-        match event {
-            Status::Stopped(_, signal) => StopState::PendingSignal(signal),
-            // A group-stop is reported with the signal that has stopped the process (ptrace(2)).
-            Status::Event(_, signal, libc::PTRACE_EVENT_STOP) if signal != Signal::SIGTRAP => {
-                StopState::GroupStop
-            }
-            _ => StopState::AtInstruction,
-        }
-    }
-
-    /// The signal that is to be delivered when the thread is resumed.
-    pub fn signal(self) -> Option<SignalNumber> {
-        match self {
-            StopState::PendingSignal(signal) => Some(signal),
-            _ => None,
-        }
-    }
 }
 
 /// Accepted risks for a process that may be harmed by being tagged.
