@@ -58,7 +58,7 @@ impl From<ParquetEncoding> for Encodings {
 /// The option `--encoding` of commands that write Parquet.
 #[derive(Clone, Copy, Debug, Default, clap::Args)]
 pub struct EncodingOption {
-    /// Encodings of Parquet: which readers decode the file, and how many bytes it takes [default: compatible]
+    /// Encodings of a Parquet file [default: compatible]
     #[arg(long, value_enum, value_name = "ENCODING")]
     encoding: Option<ParquetEncoding>,
 }

@@ -223,8 +223,8 @@ const THREADS: &[Column] = &[
     required("is_cut", Flag),
 ];
 
-/// Smallest encodings of columns that have many values; the others have dictionaries. Whole addresses take twice the time to
-/// compress.
+/// The smallest encoding of each column that has many values. The other columns have dictionaries. Whole addresses take
+/// twice the time to compress.
 pub const ENCODINGS: [(&str, Encoding); 10] = [
     ("clock", Encoding::DELTA_BINARY_PACKED),
     ("arrival", Encoding::DELTA_BINARY_PACKED),

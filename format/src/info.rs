@@ -116,9 +116,8 @@ pub fn digest(words: &[u64]) -> u64 {
     })
 }
 
-/// Whether the words of a frame after its sync, big-endian, are those of a report of this version with the digest of its memory
-/// description, whatever kind the frame states. The records of a data frame have a digest of theirs there with a chance of
-/// 2^-64.
+/// Whether the words after the sync of a frame are a report of this version with the right digest. `words`: big-endian. The
+/// kind that the frame states makes no difference. Records of a data frame pass with a chance of 2^-64.
 pub fn is_report(words: &[u8]) -> bool {
     const LEAST: usize = DYNAMIC_WORDS + STATIC_HEADER_WORDS;
     let (words, rest) = words.as_chunks::<WORD_BYTES>();

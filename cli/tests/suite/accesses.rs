@@ -162,12 +162,12 @@ fn phases_are_those_of_the_report() {
         .map(|at| (at * 3, false, (at / 1000 * 64 + at % (1 + at / 1000)) << 12))
         .collect();
     let file = table("accesses-phases.csv", &accesses);
-    let found = result(&["phases"], &file);
+    let phases = result(&["phases"], &file);
     let page = scratch("accesses-phases.html");
     let report = hmtt(&["report", "-f", "--json", "-o", text(&page), text(&file)]);
     let object: Value = serde_json::from_slice(&report.stdout).unwrap();
-    assert!(found[0]["phases"].as_array().unwrap().len() > 1, "{found}");
-    assert_eq!(found, object["report"]["phases"], "{object}");
+    assert!(phases[0]["phases"].as_array().unwrap().len() > 1, "{phases}");
+    assert_eq!(phases, object["report"]["phases"], "{object}");
 }
 
 /// A capture of three frames with data, of which one may be missing.

@@ -65,12 +65,12 @@ fn times_of_the_runs_of_a_board_are_added() {
         clocks += own["duration_clocks"].as_u64().unwrap();
         accesses += own["accesses"].as_u64().unwrap();
     }
-    let all = stats(&data);
-    assert_eq!(all["duration_clocks"], clocks);
-    assert_eq!(all["accesses"], accesses);
-    let rate = all["accesses_per_second"].as_f64().unwrap();
-    let seconds = all["duration_seconds"].as_f64().unwrap();
-    assert!((rate * seconds / accesses as f64 - 1.0).abs() < 1e-9, "{all}");
+    let sums = stats(&data);
+    assert_eq!(sums["duration_clocks"], clocks);
+    assert_eq!(sums["accesses"], accesses);
+    let rate = sums["accesses_per_second"].as_f64().unwrap();
+    let seconds = sums["duration_seconds"].as_f64().unwrap();
+    assert!((rate * seconds / accesses as f64 - 1.0).abs() < 1e-9, "{sums}");
 }
 
 /// Adds a capture as a run.

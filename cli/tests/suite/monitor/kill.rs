@@ -125,7 +125,7 @@ fn a_program_whose_first_thread_ends_continues_whenever_the_controller_ends() {
     goes_on(Signal::SIGKILL, "survives", SURVIVES, &["20000000"]);
 }
 
-/// Stops and continues a program many times, in quick succession: its output and exit status are those of a plain run.
+/// Stops and continues a program many times in quick succession. Its output and exit status are those of a plain run.
 fn is_stopped_and_continued(program: &Path, words: &[&str], name: &str) {
     /// Most stops.
     const STOPS: u64 = 200;
@@ -161,7 +161,7 @@ fn a_program_with_signals_can_be_stopped_and_continued() {
     is_stopped_and_continued(&program, &["signals"], "stopped");
 }
 
-/// The first stop of some threads is a group-stop, and may be over when they have mapped their areas.
+/// The first stop of some threads is a group-stop. It may end before they have mapped their areas.
 #[test]
 fn a_program_that_starts_threads_can_be_stopped_and_continued() {
     let Some(program) = build("monitor-stopped-crowds", CROWDS, &[]) else { return };

@@ -88,9 +88,8 @@ pub fn read<R: Read>(
 ) -> Result<Ending, SourceError> {
     let Capture { mut trace, reports } = capture?.into();
     let mut memories = Memories::new(add);
-    let failure = pass_on(&mut trace, &reports, &mut memories).err();
+    let mut failure = pass_on(&mut trace, &reports, &mut memories).err();
     let mut ending = memories.finish();
-    let mut failure = failure;
     // The error that is repeated here is the one above.
     if let Ok(counts) = trace.counts() {
         let (missing, notes) = in_words(&counts.sum(), ending.accesses);

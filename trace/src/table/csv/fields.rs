@@ -50,13 +50,9 @@ impl Heading {
         let is_twice = |wanted: &str| {
             fields.iter().filter(|field| field.trim().eq_ignore_ascii_case(wanted)).count() > 1
         };
-        if let Some((name, _)) = NAMES.into_iter().find(|(name, _)| is_twice(name)) {
+        let mut names = NAMES.into_iter().map(|(name, _)| name).chain([OLD_DURATION]);
+        if let Some(name) = names.find(|name| is_twice(name)) {
             return Err(format!("the heading has the column {name} twice; remove one of them"));
-        }
-        if is_twice(OLD_DURATION) {
-            return Err(format!(
-                "the heading has the column {OLD_DURATION} twice; remove one of them"
-            ));
         }
         let heading = Heading { places, columns: fields.len() };
         let needed = [Column::Clock, Column::Direction, Column::Address];

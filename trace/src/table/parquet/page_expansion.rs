@@ -92,8 +92,7 @@ pub(super) struct StreamedPage {
 }
 
 impl StreamedPage {
-    /// Checks that the page does not become longer than stated. Bytes that are not of the codec pass: the library rejects
-    /// them.
+    /// Checks that the page does not become longer than stated. The library rejects bytes that are not of the codec.
     pub fn check(self, file: &File) -> Result<(), String> {
         let source = FileRange { file, next: self.first, rest: self.stored_bytes };
         let source = BufReader::with_capacity(BUFFER_BYTES, source);
