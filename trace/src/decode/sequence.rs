@@ -173,9 +173,10 @@ impl Sequencer {
         Some((*after, held.summary))
     }
 
-    /// Frames missing between an unwrapped counter and the nearest frame before it that arrived.
+    /// Frames between an unwrapped counter and the nearest readable frame before it: an unreadable one may be anyone's.
     pub(super) fn missing_before(&self, counter: u64) -> u64 {
-        match self.held_before(counter).next() {
+        let is_readable = |summary: &FrameSummary| !matches!(summary, FrameSummary::Unreadable);
+        match self.held_before(counter).find(|(_, summary)| is_readable(summary)) {
             Some((before, _)) => counter - before - 1,
             None => counter.saturating_sub(self.next),
         }
