@@ -69,10 +69,15 @@ impl Comparison {
         matches!(self.evidence.next, Next::ExactOnly | Next::Exact | Next::FlippedBit)
     }
 
-    /// Whether the frame has counts and is the next one, with exactly the counts after the frame before.
+    /// Whether the frame has counts and is the next one: its counts are exactly those after the frame before, or it is the
+    /// report with which the card begins to count again.
     pub fn follows_exactly(&self) -> bool {
-        let has_counts = matches!(self.evidence.kind, Kind::Data | Kind::Report);
-        has_counts && self.evidence.before == Before::Exact && self.continues()
+        let is_exact = match self.evidence.kind {
+            Kind::Data | Kind::Report => self.evidence.before == Before::Exact,
+            Kind::FirstReport => true,
+            Kind::Heartbeat | Kind::Unreadable => false,
+        };
+        is_exact && self.continues()
     }
 
     /// How well the frame fits a pending run of heartbeats, if it is the first frame with counts. In a card's trace such a
@@ -269,6 +274,25 @@ impl CardTrace {
             None if after_end.leads_to(sync, WINDOW).is_some() => After::Possible,
             None => After::Contradict,
         }
+    }
+
+    /// Whether the place of a frame is empty between a frame before it and one that waits after it, and its counts lie between
+    /// theirs.
+    pub(super) fn lies_between(&self, arrival: &Arrival<'_>) -> bool {
+        let Position { place: Place::Ahead(at), counter: Counter::Free } = self.position(arrival)
+        else {
+            return false;
+        };
+        let after =
+            |(counter, kept): (u64, FrameSummary)| Some((kept.counts()?.0, counter - at - 1));
+        let after = self.sequencer.held_after(at).and_then(after);
+        let (before, own) = (self.bases(at)[0], arrival.summary().counts());
+        own.zip(before).zip(after).is_some_and(|(((sync, end), before), after)| {
+            let (base, missing_before) = before;
+            let (next, missing_after) = after;
+            base.leads_to(sync, missing_before).is_some()
+                && end.leads_to(next, missing_after).is_some()
+        })
     }
 
     /// Compares a sync with the counts after the last frames, whatever the counter of its frame.

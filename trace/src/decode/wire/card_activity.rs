@@ -57,7 +57,7 @@ impl CardActivity {
     /// Whether the card continues beside the run, so that the run is not its own.
     pub fn is_active(&self) -> bool {
         match self.reach {
-            Reach::No => self.frames != 0,
+            Reach::No => self.frames_beside != 0,
             Reach::Soon | Reach::LongGap => {
                 self.frames_beside >= GOES_ON || self.beside_since_second != 0
             }

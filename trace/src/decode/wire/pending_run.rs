@@ -401,7 +401,7 @@ impl PendingRun {
     }
 
     /// The card of the run: the one whose frames the earliest frame of the run now follows exactly, because a frame in between
-    /// has arrived. Also, if several cards could have sent it, the only one that does not continue beside it.
+    /// has arrived, or whose frames a single frame now lies between. Also, if several cards could have sent it, the only one that does not continue beside it.
     pub fn matching_card(&self, cards: &[CardTrace]) -> Option<usize> {
         let behind =
             |frame: &&PendingFrame| self.newest.wrapping_sub(frame.stored.counter()) & COUNTER_MASK;
@@ -410,7 +410,11 @@ impl PendingRun {
         let earliest = self.frames.iter().filter(is_behind).max_by_key(behind)?.stored.arrival();
         let next = |trace: &CardTrace| matches!(trace.fit(&earliest), Some(Fit::Next(_)));
         if !self.fits_several {
-            let follows = |trace: &CardTrace| trace.compare(&earliest).follows_exactly();
+            let is_alone = self.is_alone();
+            let follows = |trace: &CardTrace| {
+                trace.compare(&earliest).follows_exactly()
+                    || is_alone && trace.lies_between(&earliest)
+            };
             let is_likely = self.is_alone() || self.is_confirmed();
             return is_likely.then(|| cards.iter().position(follows))?;
         }
