@@ -22,6 +22,7 @@ use futures::StreamExt;
 use hmtt_dataset::Table;
 use object_store::ObjectStore;
 
+use crate::addresses;
 use crate::damage;
 use crate::functions::{self, AddressMaps, OF_MAPS, OF_TIMELINES, TagSource, Timelines};
 use crate::hexadecimal;
@@ -146,6 +147,7 @@ pub struct Engine {
 /// A query that is planned.
 pub struct Query {
     plan: Arc<dyn ExecutionPlan>,
+    addresses: Vec<bool>,
     context: Arc<TaskContext>,
     shared: Arc<Shared>,
 }
@@ -229,6 +231,7 @@ impl Engine {
         if used.iter().any(|used| used == OF_TIMELINES) {
             self.load_timelines().await?;
         }
+        let addresses = addresses::of_result(&plan);
         self.shared.restart();
         let plan = state.optimize(&plan)?;
         if let Some(note) = self.boards.note(&plan)? {
@@ -236,7 +239,7 @@ impl Engine {
         }
         let plan = state.query_planner().create_physical_plan(&plan, &state).await?;
         let (context, shared) = (self.context.task_ctx(), self.shared.clone());
-        Ok(Query { plan, context, shared })
+        Ok(Query { plan, addresses, context, shared })
     }
 
     /// All rows of a query that the engine itself needs.
@@ -298,6 +301,11 @@ impl Query {
     /// The columns of the result.
     pub fn schema(&self) -> SchemaRef {
         self.plan.schema()
+    }
+
+    /// Whether each column of the result is one of addresses.
+    pub fn addresses(&self) -> &[bool] {
+        &self.addresses
     }
 
     /// Starts the query. Dropping the stream ends it.

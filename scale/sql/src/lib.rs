@@ -6,6 +6,7 @@
 //! sources  -> table      tables of the query engine: parts of data sets, pruned; rows of captures, decoded
 //!             functions  pages, lines, banks and rows of addresses; functions of programs; histograms, stack distances
 //! query    -> engine     plan -> batches of rows, with a limit of memory
+//! plan     -> addresses  which columns of the result are addresses
 //! batches  -> output     table, CSV, JSON, Parquet
 //! ```
 //!
@@ -17,6 +18,7 @@
 
 #![deny(clippy::missing_errors_doc, clippy::missing_panics_doc)]
 
+mod addresses;
 pub mod command;
 mod damage;
 mod engine;

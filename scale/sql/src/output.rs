@@ -1,8 +1,12 @@
 //! Writes the rows of a query: as a table for people, CSV, JSON, JSON lines or Parquet.
+//!
+//! Addresses have hexadecimal digits in all formats but Parquet, where they are numbers.
 
+mod address_columns;
 mod file;
 mod text;
 
+use std::borrow::Cow;
 use std::io::Write;
 
 use arrow::array::RecordBatch;
@@ -15,6 +19,7 @@ use parquet::basic::{Compression, ZstdLevel};
 use parquet::errors::ParquetError;
 use parquet::file::properties::WriterProperties;
 
+use address_columns::AddressColumns;
 pub use file::StagedFile;
 use text::TextWriter;
 
@@ -68,15 +73,27 @@ enum Kind<W: Write + Send> {
 }
 
 /// A writer of rows.
-pub struct RowWriter<W: Write + Send>(Kind<W>);
+pub struct RowWriter<W: Write + Send> {
+    kind: Kind<W>,
+    addresses: AddressColumns,
+}
 
 impl<W: Write + Send> RowWriter<W> {
-    /// Starts the output.
+    /// Starts the output. `addresses`: whether each column is one of addresses.
     ///
     /// # Errors
     /// The output cannot be written, or the columns have no form in the format.
-    pub fn new(format: Format, schema: SchemaRef, output: W) -> Result<Self, OutputError> {
-        Ok(RowWriter(match format {
+    pub fn new(
+        format: Format,
+        schema: SchemaRef,
+        addresses: &[bool],
+        output: W,
+    ) -> Result<Self, OutputError> {
+        let addresses = match format {
+            Format::Parquet => AddressColumns::default(),
+            _ => AddressColumns::new(&schema, addresses),
+        };
+        let kind = match format {
             Format::Table => Kind::Table(TextWriter::new(schema, output)),
             Format::Csv => {
                 let mut writer = WriterBuilder::new().with_header(true).build(output);
@@ -97,7 +114,8 @@ impl<W: Write + Send> RowWriter<W> {
                     .build();
                 Kind::Parquet(Box::new(ArrowWriter::try_new(output, schema, Some(properties))?))
             }
-        }))
+        };
+        Ok(RowWriter { kind, addresses })
     }
 
     /// Writes rows.
@@ -105,7 +123,9 @@ impl<W: Write + Send> RowWriter<W> {
     /// # Errors
     /// The output cannot be written, or a value has no form in the format.
     pub fn write(&mut self, batch: &RecordBatch) -> Result<(), OutputError> {
-        match &mut self.0 {
+        let batch: Cow<'_, RecordBatch> = self.addresses.with_digits(batch)?;
+        let batch = &*batch;
+        match &mut self.kind {
             Kind::Table(writer) => writer.write(batch)?,
             Kind::Csv(writer) => writer.write(batch)?,
             Kind::Json(writer) => writer.write(batch)?,
@@ -120,7 +140,7 @@ impl<W: Write + Send> RowWriter<W> {
     /// # Errors
     /// The output cannot be written.
     pub fn finish(self) -> Result<(), OutputError> {
-        match self.0 {
+        match self.kind {
             Kind::Table(writer) => writer.finish()?,
             Kind::Csv(writer) => writer.into_inner().flush()?,
             Kind::Json(mut writer) => {

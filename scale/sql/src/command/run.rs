@@ -210,7 +210,8 @@ async fn write<W: Write + Send>(
     // Nothing is written before there is a result.
     let mut next = stream.next().await.transpose().map_err(|error| query.explain(error))?;
     first();
-    let mut writer = RowWriter::new(format, query.schema(), output).map_err(written)?;
+    let writer = RowWriter::new(format, query.schema(), query.addresses(), output);
+    let mut writer = writer.map_err(written)?;
     while let Some(batch) = next {
         rows += batch.num_rows();
         writer.write(&batch).map_err(written)?;

@@ -148,6 +148,69 @@ fn addresses_can_have_hexadecimal_digits() {
     );
 }
 
+/// Checks that results have addresses where the query chooses them, and numbers where it computes them.
+#[test]
+fn addresses_that_a_query_chooses_are_printed_as_addresses() {
+    let worked =
+        Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../trace/examples/worked.pcapng"));
+    let one = "(select address from accesses where clock = 22)";
+    for (query, expected) in [
+        ("select address as place from accesses where clock < 28", "0x12348140"),
+        (
+            "select min(address), sum(address), count(*) as address from accesses",
+            "0x12348140,1221730880,4",
+        ),
+        (
+            "select address + 64, address - address, -address, to_hex(address) from ONE",
+            "305430912,0,-305430848,12348140",
+        ),
+        (
+            "select max(page) as address, cast(min(address) as varchar) from accesses",
+            "74568,305430848",
+        ),
+        (
+            "select case when clock < 0 then 16 else address end, coalesce(address, 0) from accesses where clock = 22",
+            "0x12348140,0x12348140",
+        ),
+        (
+            "select (select max(address) from accesses), nullif(address, address) from ONE",
+            "0x12348fc0,",
+        ),
+        (
+            "with a as (select address as b from ONE) select a.b, x.b from a cross join a as x",
+            "0x12348140,0x12348140",
+        ),
+        (
+            "select address from ONE union all select null union all select 16 order by 1",
+            "0x10 0x12348140 \"\"",
+        ),
+        (
+            "select address from ONE union all select clock from accesses where clock = 22 order by 1",
+            "22 305430848",
+        ),
+        (
+            "select address, count(*) from accesses group by rollup(address) order by 2 desc limit 1",
+            ",4",
+        ),
+        (
+            "select distinct on (page) address, clock from accesses order by page, clock",
+            "0x12348140,22",
+        ),
+        (
+            "select lag(address) over (order by clock), first_value(address) over (order by clock), row_number() over (order by clock) from accesses where clock < 148 order by clock",
+            ",0x12348140,1 0x12348140,0x12348140,2",
+        ),
+        ("select unnest(array_agg(address)), 1 from ONE", "0x12348140,1"),
+        (
+            "with recursive t(address) as (select 1 union all select address + 1 from t where address < 3) select max(address) from t",
+            "3",
+        ),
+    ] {
+        let found = rows(&query.replace("ONE", one), worked);
+        assert_eq!(found.join(" "), expected, "{query}");
+    }
+}
+
 #[test]
 fn pages_and_lines_are_parts_of_addresses() {
     let folder = tempfile::tempdir().unwrap();
