@@ -28,7 +28,7 @@ const GIB_LOG2: u32 = 30;
 /// Convert a trace of a card or of a program to another format: Parquet, CSV, JSON lines, text, what simulators read
 #[derive(clap::Args)]
 #[command(
-    after_help = "Formats and their extensions: pcapng (.pcapng, .pcapng.zst, read only), parquet \
+    after_help = "Formats and their extensions: pcapng (.pcapng, .pcap, both also with .zst, .gz or .lz4, read only), parquet \
     (.parquet), csv (.csv), jsonl (.jsonl), text (.txt, written only), hmtt6 (.trace): the HMTT \
     group's published 6-byte records. Requests for simulators of memories, written only: ramulator \
     (Ramulator 2, LoadStoreTrace), dramsim3. What `hmtt trace` has written is recognised, and can \

@@ -85,8 +85,10 @@ impl Format {
         let name = path.file_name()?.to_string_lossy().to_lowercase();
         let (stem, extension) = name.rsplit_once('.')?;
         Some(match extension {
-            "pcapng" => Format::Pcapng,
-            "zst" if stem.ends_with(".pcapng") => Format::Pcapng,
+            "pcapng" | "pcap" => Format::Pcapng,
+            "zst" | "gz" | "lz4" if stem.ends_with(".pcapng") || stem.ends_with(".pcap") => {
+                Format::Pcapng
+            }
             "parquet" => Format::Parquet,
             "csv" => Format::Csv,
             "jsonl" | "ndjson" => Format::Jsonl,

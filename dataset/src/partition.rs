@@ -69,6 +69,10 @@ pub(crate) fn is_published_name(name: &str) -> bool {
     }
 }
 
+/// Extensions of captures, and of the compressions in which they are read.
+const CAPTURE_EXTENSIONS: [&str; 2] = [".pcapng", ".pcap"];
+const COMPRESSIONS: [&str; 3] = [".zst", ".gz", ".lz4"];
+
 /// The name of the run of a capture or of a log of tags, if the user gives none: the name of its file, without extension
 /// and without what `hmtt-recv -b` (`trace_00001_20261122081500.pcapng`) or `hmtt tag -f` (`prog.tags.4711.2`) appends
 /// to it.
@@ -77,8 +81,8 @@ pub fn default_run(capture: &Path) -> String {
     if let Some(stem) = log_stem(&name) {
         return stem.to_owned();
     }
-    let stem = name.strip_suffix(".zst").unwrap_or(&name);
-    let stem = stem.strip_suffix(".pcapng").unwrap_or(stem);
+    let stem = uncompressed(&name);
+    let stem = CAPTURE_EXTENSIONS.iter().find_map(|end| stem.strip_suffix(end)).unwrap_or(stem);
     let mut parts = stem.rsplitn(3, '_');
     let is_digits = |part: Option<&str>, least: usize| {
         part.is_some_and(|part| {
@@ -95,7 +99,12 @@ pub fn default_run(capture: &Path) -> String {
 /// Whether a file has the name of a capture.
 pub(crate) fn is_capture_name(path: &Path) -> bool {
     let name = file_name(path);
-    name.ends_with(".pcapng") || name.ends_with(".pcapng.zst")
+    CAPTURE_EXTENSIONS.iter().any(|end| uncompressed(&name).ends_with(end))
+}
+
+/// A name without the extension of a compression.
+fn uncompressed(name: &str) -> &str {
+    COMPRESSIONS.iter().find_map(|end| name.strip_suffix(end)).unwrap_or(name)
 }
 
 /// Whether a file has the name of a log of tags.
@@ -186,6 +195,7 @@ mod tests {
         assert_eq!(run("/a/trace_00001_20261122081500.pcapng"), "trace");
         assert_eq!(run("my_trace_00012_20261122081500.pcapng.zst"), "my_trace");
         assert_eq!(run("trace_1.pcapng"), "trace_1");
+        assert_eq!(run("mirror.pcap.gz"), "mirror");
         assert_eq!(run("/a/prog.tags"), "prog");
         assert_eq!(run("prog.tags.4711.2"), "prog");
         assert_eq!(run("prog.tags.4711.2.json"), "prog.tags.4711.2.json");

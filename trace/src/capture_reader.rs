@@ -34,7 +34,7 @@ use crate::pcapng::{Interface, Packet, PcapngReader, ReadError, Reading, Source}
 /// # Ok(())
 /// # }
 /// ```
-pub struct CaptureReader<R = File> {
+pub struct CaptureReader<R: Read = File> {
     reader: PcapngReader<Source<R>>,
     links: Links,
     /// Number of interfaces whose comments have been searched for an earlier report.
@@ -59,11 +59,15 @@ impl Unread {
     pub fn in_words(&self) -> Vec<String> {
         let Unread { skipped_blocks, unknown_packets } = *self;
         let texts = [
-            (unknown_packets, "packets have a link type that is not read"),
-            (skipped_blocks, "blocks have a type that is not read"),
+            (unknown_packets, ["packet has a link type", "packets have a link type"]),
+            (skipped_blocks, ["block has a type", "blocks have a type"]),
         ];
         let texts = texts.into_iter().filter(|(count, _)| *count > 0);
-        texts.map(|(count, what)| format!("{count} {what}")).collect()
+        texts
+            .map(|(count, [one, more])| {
+                format!("{count} {} that is not read", if count == 1 { one } else { more })
+            })
+            .collect()
     }
 }
 
@@ -103,7 +107,7 @@ impl CaptureReader {
     /// Opens a file, to be read once.
     ///
     /// # Errors
-    /// [`ReadError`]: the file cannot be opened or read, or it is no pcapng file.
+    /// [`ReadError`]: the file cannot be opened or read, or it is no capture.
     pub fn open(path: &Path) -> Result<Self, ReadError> {
         CaptureReader::open_as(path, Reading::Once)
     }
@@ -111,7 +115,7 @@ impl CaptureReader {
     /// Opens a file, to be read as `reading` states.
     ///
     /// # Errors
-    /// [`ReadError`]: the file cannot be opened or read, or it is no pcapng file.
+    /// [`ReadError`]: the file cannot be opened or read, or it is no capture.
     pub fn open_as(path: &Path, reading: Reading) -> Result<Self, ReadError> {
         Ok(CaptureReader::new(PcapngReader::open_as(path, reading)?))
     }
@@ -119,7 +123,7 @@ impl CaptureReader {
     /// Reads a file that is open already, such as a pipe.
     ///
     /// # Errors
-    /// [`ReadError`]: the file cannot be read, is a terminal, or is no pcapng file.
+    /// [`ReadError`]: the file cannot be read, is a terminal, or is no capture.
     pub fn stream(file: File) -> Result<Self, ReadError> {
         Ok(CaptureReader::new(PcapngReader::stream(file)?))
     }
@@ -129,7 +133,7 @@ impl<R: Read> CaptureReader<R> {
     /// Reads from any reader.
     ///
     /// # Errors
-    /// [`ReadError`]: the reader fails, or its bytes are no pcapng file.
+    /// [`ReadError`]: the reader fails, or its bytes are no capture.
     pub fn from_reader(reader: R) -> Result<Self, ReadError> {
         Ok(CaptureReader::new(PcapngReader::from_reader(reader)?))
     }

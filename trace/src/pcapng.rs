@@ -1,12 +1,15 @@
 //! Writes frames with their arrival times to pcapng files, and reads them back.
 //!
 //! pcapng (draft-ietf-opsawg-pcapng) is append-only: a file whose writer was killed can be read up to its last whole
-//! block. The module uses no sockets and does not interpret frames.
+//! block. Classic pcap files are read, too. The module uses no sockets and does not interpret frames.
 
 mod block;
 mod capture_sums;
+mod classic;
 mod error;
 mod interface;
+#[cfg(feature = "compressed-captures")]
+mod lz4_frames;
 mod options;
 mod page_cache;
 mod read_ahead;
@@ -17,7 +20,7 @@ mod writer;
 pub use error::ReadError;
 pub use interface::Interface;
 pub use reader::{Packet, PcapngReader};
-pub use source::{Reading, Source};
+pub use source::{Reading, Source, is_capture};
 pub use writer::{Description, PcapngWriter};
 
 /// Counts of the receiver for one interface, as in an Interface Statistics Block; `None` where a count is not known.

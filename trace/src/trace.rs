@@ -72,7 +72,7 @@ pub struct Batch<'a> {
 /// # Ok(())
 /// # }
 /// ```
-pub struct Trace<R = File> {
+pub struct Trace<R: Read = File> {
     input: Input<R>,
     runs: Runs,
     /// The only card whose accesses and items are returned.
@@ -87,7 +87,7 @@ impl Trace {
     /// Opens a capture, compressed with zstd or not.
     ///
     /// # Errors
-    /// [`ReadError`]: the file cannot be opened, or is no pcapng file.
+    /// [`ReadError`]: the file cannot be opened, or is no capture.
     pub fn open(path: impl AsRef<Path>) -> Result<Trace, ReadError> {
         Ok(Trace::new(Input::Capture(Box::new(CaptureReader::open(path.as_ref())?))))
     }
@@ -138,7 +138,7 @@ impl<R: Read> Trace<R> {
     /// borrowed; it is buffered.
     ///
     /// # Errors
-    /// [`ReadError`]: the reader fails, or what it has is no pcapng file.
+    /// [`ReadError`]: the reader fails, or what it has is no capture.
     pub fn from_reader(reader: R) -> Result<Self, ReadError> {
         Ok(Trace::new(Input::Capture(Box::new(CaptureReader::from_reader(reader)?))))
     }
@@ -260,7 +260,7 @@ impl<R: Read> Trace<R> {
     }
 }
 
-impl<R> fmt::Debug for Trace<R> {
+impl<R: Read> fmt::Debug for Trace<R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Trace").field("only", &self.only).finish_non_exhaustive()
     }

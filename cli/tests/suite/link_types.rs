@@ -1,6 +1,7 @@
 //! Tests captures that other tools have written: with tagged frames, Linux cooked packets, obsolete blocks, or without a
 //! frame of a card.
 
+use std::io::Write;
 use std::path::PathBuf;
 
 use crate::card::Card;
@@ -85,6 +86,129 @@ fn frames_are_decoded_behind_tags_cooked_headers_and_in_obsolete_blocks() {
 }
 
 #[test]
+fn classic_and_compressed_captures_are_read_as_they_are() {
+    let (frames, _) = Card::new().session(5, 200);
+    let stats = |path: &PathBuf| {
+        String::from_utf8(hmtt(&["stats", path.to_str().unwrap()]).stdout).unwrap()
+    };
+    let plain = capture_file("link-form.pcapng", &frames);
+    let expected = stats(&plain);
+    for (name, magic, is_big) in [
+        ("link-classic.pcap", 0xa1b2_c3d4_u32, false),
+        ("link-big.pcap", 0xa1b2_c3d4, true),
+        ("link-nanoseconds.pcap", 0xa1b2_3c4d, false),
+    ] {
+        let word = |word: u32| if is_big { word.to_be_bytes() } else { word.to_le_bytes() };
+        let words = |words: &[u32]| words.iter().flat_map(|one| word(*one)).collect::<Vec<u8>>();
+        let version = if is_big { 2 << 16 | 4 } else { 4 << 16 | 2 };
+        let mut bytes = words(&[magic, version, 0, 0, 65_535, 1]);
+        for frame in &frames {
+            let length = frame.len() as u32;
+            bytes.extend(words(&[1_700_000_000, 5, length, length]));
+            bytes.extend(frame);
+        }
+        let path = scratch(name);
+        std::fs::write(&path, &bytes).unwrap();
+        assert_eq!(stats(&path), expected, "{name}");
+        // A file that ends within a record is read up to there.
+        std::fs::write(&path, &bytes[..bytes.len() - 1]).unwrap();
+        assert!(stats(&path).contains("the file ends within the block at offset"), "{name}");
+    }
+    let bytes = std::fs::read(&plain).unwrap();
+    let compressed = [
+        ("link-form.pcapng.gz", gzip(&bytes)),
+        ("link-form.pcapng.lz4", lz4(&bytes)),
+        ("link-form.pcapng.zst", zstd::encode_all(&bytes[..], 1).unwrap()),
+    ];
+    for (name, bytes) in compressed {
+        let path = scratch(name);
+        std::fs::write(&path, bytes).unwrap();
+        assert_eq!(stats(&path), expected, "{name}");
+        let converted = hmtt(&["convert", path.to_str().unwrap(), "-", "--to", "csv"]);
+        assert_eq!(converted.status.code(), Some(0), "{name}");
+    }
+}
+
+/// Compresses bytes.
+type Compress = fn(&[u8]) -> Vec<u8>;
+
+fn gzip(bytes: &[u8]) -> Vec<u8> {
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    encoder.write_all(bytes).unwrap();
+    encoder.finish().unwrap()
+}
+
+fn lz4(bytes: &[u8]) -> Vec<u8> {
+    let mut encoder = lz4_flex::frame::FrameEncoder::new(Vec::new());
+    encoder.write_all(bytes).unwrap();
+    encoder.finish().unwrap()
+}
+
+/// Compressed files that end early or are damaged are read up to there; the message has the offset.
+#[test]
+fn compressed_captures_that_are_cut_or_damaged_are_never_whole() {
+    let (frames, _) = Card::new().session(40, 200);
+    let bytes = std::fs::read(capture_file("link-whole.pcapng", &frames)).unwrap();
+    let (begin, rest) = bytes.split_at(bytes.len() / 2);
+    let parts = |compress: Compress| [compress(begin), compress(rest)];
+    let zstd = |bytes: &[u8]| zstd::encode_all(bytes, 1).unwrap();
+    for (name, parts) in [("gz", parts(gzip)), ("lz4", parts(lz4)), ("zst", parts(zstd))] {
+        let path = scratch(&format!("link-cut.pcapng.{name}"));
+        let stats = |bytes: &[u8]| {
+            std::fs::write(&path, bytes).unwrap();
+            let output = hmtt(&["stats", path.to_str().unwrap()]);
+            let text = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+            (output.status.code(), text)
+        };
+        let whole = parts.concat();
+        // Frames and members may follow each other.
+        assert!(stats(&whole).1.starts_with("complete: "), "{name}");
+        let first = parts[0].len();
+        // Within a frame, within its end, within the begin of the next one, before the last byte.
+        for cut in [first / 2, first - 1, first - 4, first + 3, first + 6, whole.len() - 1] {
+            let (status, text) = stats(&whole[..cut]);
+            assert!(
+                !text.contains("complete: ") || text.contains("INCOMPLETE: "),
+                "{name} {cut}: {text}"
+            );
+            let mut offset = ["offset", "end before its first bytes"].into_iter();
+            assert!(
+                matches!(status, Some(1 | 3)) && offset.any(|known| text.contains(known)),
+                "{name} {cut}: {text}"
+            );
+        }
+        // Only gzip always has a checksum.
+        let mut flipped = whole.clone();
+        flipped[first / 2] ^= 0x55;
+        let (status, text) = stats(&flipped);
+        assert!(matches!(status, Some(0 | 1 | 3)), "{name}: {text}");
+        assert!(name != "gz" || !text.starts_with("complete: "), "{name}: {text}");
+    }
+}
+
+/// 400 MB of zeros, compressed to less than a thousandth, are read in less than that memory.
+#[test]
+fn what_compressed_captures_expand_to_takes_no_memory() {
+    let header =
+        block(SECTION, &[0x1a2b_3c4d, 1, u32::MAX, u32::MAX].map(u32::to_le_bytes).concat());
+    let zeros = block(0x0bad, &vec![0; (16 << 20) - 12]);
+    let zstd = |bytes: &[u8]| zstd::encode_all(bytes, 1).unwrap();
+    let compressions: [(&str, Compress); 3] = [("gz", gzip), ("lz4", lz4), ("zst", zstd)];
+    for (name, compress) in compressions {
+        let path = scratch(&format!("link-bomb.pcapng.{name}"));
+        std::fs::write(&path, [compress(&header), compress(&zeros).repeat(25)].concat()).unwrap();
+        let output = std::process::Command::new("sh")
+            .args(["-c", "ulimit -v 350000; exec \"$0\" stats \"$1\"", env!("CARGO_BIN_EXE_hmtt")])
+            .arg(&path)
+            .output()
+            .unwrap();
+        let text = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{name}: {text}");
+        assert!(text.contains("25 blocks have a type that is not read"), "{name}: {text}");
+    }
+}
+
+#[test]
 fn a_capture_without_a_frame_of_a_card_is_an_error() {
     let packet = vec![vec![0x45; 60]];
     let captures = [
@@ -98,18 +222,31 @@ fn a_capture_without_a_frame_of_a_card_is_an_error() {
     let set = folder.path().join("set");
     for capture in &captures {
         let path = capture.to_str().unwrap();
-        for words in [&["stats"][..], &["phases"], &["dataset", "add", set.to_str().unwrap()]] {
-            let output = hmtt(&[words, &[path]].concat());
+        for words in [
+            &["stats"][..],
+            &["phases"],
+            &["dataset", "add", set.to_str().unwrap()],
+            &["decode"],
+            &["decode", "--format", "jsonl"],
+            &["info"],
+            &["info", "--json"],
+            &["analysis"],
+            &["convert"],
+        ] {
+            let output = hmtt(&match words {
+                ["convert", ..] => vec!["convert", path, "-", "--to", "csv"],
+                _ => [words, &[path]].concat(),
+            });
             let text = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
             assert_eq!(output.status.code(), Some(1), "{words:?} {path}: {text}");
             assert!(text.contains("no frame of a card is in it"), "{words:?} {path}: {text}");
             assert!(!text.contains("complete: "), "{words:?} {path}: {text}");
         }
     }
-    for (capture, what) in captures[3..].iter().zip([
-        "1 packets have a link type that is not read",
-        "1 blocks have a type that is not read",
-    ]) {
+    for (capture, what) in captures[3..]
+        .iter()
+        .zip(["1 packet has a link type that is not read", "1 block has a type that is not read"])
+    {
         let text = String::from_utf8(hmtt(&["stats", capture.to_str().unwrap()]).stdout).unwrap();
         assert!(text.contains(what), "{text}");
     }

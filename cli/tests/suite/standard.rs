@@ -79,7 +79,7 @@ fn errors_in_standard_input_name_it() {
     let (bytes, _) = sample("standard-wrong.pcapng");
     let foreign = piped(b"no capture at all", &["decode", "-"]);
     assert_eq!(foreign.status.code(), Some(1));
-    assert!(complaint(&foreign).starts_with("hmtt: standard input: not a pcapng file"));
+    assert!(complaint(&foreign).starts_with("hmtt: standard input: not a pcapng or pcap file"));
     let cut = piped(&bytes[..bytes.len() - 300], &["info", "-"]);
     assert_eq!(cut.status.code(), Some(3));
     assert!(complaint(&cut).contains("warning: standard input: ends within the block"));

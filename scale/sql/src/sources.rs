@@ -5,14 +5,10 @@ use std::io::{self, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
+use hmtt::pcapng::is_capture;
 use hmtt_dataset::{CaptureHash, Dataset, DatasetError, default_run};
 
 use crate::remote::{Location, RemoteDataset, RemoteError, is_url};
-
-/// First bytes of a pcapng file, the same in both byte orders.
-const PCAPNG: [u8; 4] = [0x0a, 0x0d, 0x0d, 0x0a];
-/// First bytes of a file that zstd has compressed.
-const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 
 /// The reason why a source could not be opened.
 #[derive(Debug, thiserror::Error)]
@@ -21,7 +17,7 @@ pub enum SourceError {
     #[error("{}: cannot open", .0.display())]
     Open(PathBuf, #[source] io::Error),
     /// The file is no capture.
-    #[error("{}: neither a data set (a folder) nor a capture (pcapng)", .0.display())]
+    #[error("{}: neither a data set (a folder) nor a capture (pcapng or pcap)", .0.display())]
     Kind(PathBuf),
     /// The data set cannot be opened.
     #[error(transparent)]
@@ -105,7 +101,7 @@ fn open_capture(path: &Path, bytes: u64) -> Result<Capture, SourceError> {
         Err(error) if error.kind() == ErrorKind::UnexpectedEof => {}
         read => read.map_err(failed)?,
     }
-    if first != PCAPNG && first != ZSTD {
+    if !is_capture(first) {
         return Err(SourceError::Kind(path.to_owned()));
     }
     let run = default_run(path);

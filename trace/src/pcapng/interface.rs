@@ -199,6 +199,12 @@ impl Interfaces {
         self.sections += 1;
     }
 
+    /// Adds the only interface of a classic pcap file, whose ticks are nanoseconds.
+    pub fn classic(&mut self, link_type: u16) {
+        self.section.push(self.all.len());
+        self.all.push(Interface { link_type, resolution: NANOSECONDS, ..Interface::default() });
+    }
+
     /// Adds the description of the section's next interface.
     ///
     /// # Errors

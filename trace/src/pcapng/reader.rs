@@ -1,4 +1,4 @@
-//! Reads frames with their arrival times from the blocks of a pcapng file.
+//! Reads frames with their arrival times from the blocks of a pcapng file, or from the records of a classic pcap file.
 //!
 //! Reads a stream block by block and knows the byte offset of each block. A file that ends within a block is read up to
 //! the block before and reported as truncated; an invalid block is an error. Of blocks that the packets and their times
@@ -14,6 +14,7 @@ use super::block::{
     ENHANCED_PACKET, Fields, INTERFACE_DESCRIPTION, INTERFACE_STATISTICS, MIN_BLOCK_BYTES,
     NAME_RESOLUTION, OBSOLETE_PACKET, PacketLocation, SECTION_HEADER, SIMPLE_PACKET,
 };
+use super::classic::{self, ClassicPcap};
 use super::error::ReadError;
 use super::interface::Interfaces;
 use super::source::{Buffer, MAX_BLOCK_BYTES, Reading, Source};
@@ -61,13 +62,15 @@ pub struct PcapngReader<R> {
     truncated: bool,
     /// Blocks of types that are not read.
     skipped_blocks: u64,
+    /// The form of a classic pcap file; `None` for pcapng.
+    classic: Option<ClassicPcap>,
 }
 
 impl PcapngReader<Source> {
-    /// Opens a file, compressed with zstd or not, to be read once.
+    /// Opens a file, compressed or not, to be read once.
     ///
     /// # Errors
-    /// [`ReadError`]: the file cannot be opened or read, or it is no pcapng file.
+    /// [`ReadError`]: the file cannot be opened or read, or it is no capture.
     pub fn open(path: &Path) -> Result<Self, ReadError> {
         PcapngReader::open_as(path, Reading::Once)
     }
@@ -75,35 +78,35 @@ impl PcapngReader<Source> {
     /// Opens a file, to be read as `reading` states.
     ///
     /// # Errors
-    /// [`ReadError`]: the file cannot be opened or read, or it is no pcapng file.
+    /// [`ReadError`]: the file cannot be opened or read, or it is no capture.
     pub fn open_as(path: &Path, reading: Reading) -> Result<Self, ReadError> {
         PcapngReader::new(Source::open(path, reading).map_err(ReadError::Open)?)
     }
 
-    /// Reads a file that is open already, such as a pipe, compressed with zstd or not.
+    /// Reads a file that is open already, such as a pipe, compressed or not.
     ///
     /// # Errors
-    /// [`ReadError`]: the file cannot be read, is a terminal, or is no pcapng file.
+    /// [`ReadError`]: the file cannot be read, is a terminal, or is no capture.
     pub fn stream(file: File) -> Result<Self, ReadError> {
         PcapngReader::new(Source::stream(file).map_err(ReadError::Open)?)
     }
 }
 
 impl<R: Read> PcapngReader<Source<R>> {
-    /// Reads from any reader, compressed with zstd or not.
+    /// Reads from any reader, compressed or not.
     ///
     /// # Errors
-    /// [`ReadError`]: the reader fails, or its bytes are no pcapng file.
+    /// [`ReadError`]: the reader fails, or its bytes are no capture.
     pub fn from_reader(reader: R) -> Result<Self, ReadError> {
         PcapngReader::new(Source::from_reader(reader).map_err(ReadError::Open)?)
     }
 }
 
 impl<R: Read> PcapngReader<R> {
-    /// Starts to read uncompressed pcapng: reads the section header.
+    /// Starts to read an uncompressed capture: reads its section header, or the header of classic pcap.
     ///
     /// # Errors
-    /// [`ReadError`]: the source cannot be read, or it does not begin with a section header.
+    /// [`ReadError`]: the source cannot be read, or it does not begin with such a header.
     pub fn new(source: R) -> Result<Self, ReadError> {
         let mut reader = PcapngReader {
             buffer: Buffer::new(source),
@@ -112,6 +115,7 @@ impl<R: Read> PcapngReader<R> {
             interfaces: Interfaces::default(),
             truncated: false,
             skipped_blocks: 0,
+            classic: None,
         };
         match reader.section_header() {
             Err(ReadError::Damaged { reason, .. }) => Err(ReadError::NotPcapng { reason }),
@@ -123,6 +127,12 @@ impl<R: Read> PcapngReader<R> {
     fn section_header(&mut self) -> Result<(), ReadError> {
         let start = SECTION_HEADER.to_be_bytes();
         while self.buffer.bytes().len() < start.len() && self.buffer.fill()? {}
+        if let Some(classic) = ClassicPcap::new(self.buffer.bytes()) {
+            return self.classic_header(classic);
+        }
+        if self.buffer.is_cut() && self.buffer.bytes().len() < start.len() {
+            return Err(damaged(0, "its compressed data end before its first bytes are whole"));
+        }
         if !self.buffer.bytes().starts_with(&start) {
             return Err(damaged(0, "it does not begin with a section header"));
         }
@@ -133,12 +143,39 @@ impl<R: Read> PcapngReader<R> {
         Ok(())
     }
 
+    /// Reads the header of a classic pcap file.
+    fn classic_header(&mut self, classic: ClassicPcap) -> Result<(), ReadError> {
+        let length = self.whole(classic::HEADER_BYTES, |_| classic::HEADER_BYTES)?;
+        let length = length.ok_or_else(|| damaged(0, "it ends within its header"))?;
+        let begin = self.buffer.take(length);
+        self.interfaces.section();
+        self.interfaces.classic(classic.link_type(self.buffer.taken(begin)));
+        self.classic = Some(classic);
+        Ok(())
+    }
+
+    /// Reads the next record of a classic pcap file: its offset, and its packet in the buffer.
+    fn record(&mut self, classic: ClassicPcap) -> Result<Option<(u64, PacketLocation)>, ReadError> {
+        let length = self.whole(classic::RECORD_BYTES, |bytes| classic.record_length(bytes))?;
+        let Some(length) = length else { return Ok(None) };
+        let offset = self.buffer.offset();
+        let begin = self.buffer.take(length);
+        let found = classic.packet(self.buffer.taken(begin));
+        Ok(Some((offset, PacketLocation { at: begin + found.at, ..found })))
+    }
+
     /// The next frame; `None` at the end of the file.
     ///
     /// # Errors
     /// [`ReadError`]: the file cannot be read, or the next block is invalid.
     pub fn next_packet(&mut self) -> Result<Option<Packet<'_>>, ReadError> {
         let (offset, found) = loop {
+            if let Some(classic) = self.classic {
+                match self.record(classic)? {
+                    Some(found) => break found,
+                    None => return Ok(None),
+                }
+            }
             let Some(length) = self.whole_block()? else { return Ok(None) };
             let offset = self.buffer.offset();
             let begin = self.buffer.take(length);
@@ -183,13 +220,20 @@ impl<R: Read> PcapngReader<R> {
 
     /// Makes sure a whole block is in the buffer and returns its length; `None` at the end.
     fn whole_block(&mut self) -> Result<Option<usize>, ReadError> {
+        let fields = self.fields();
+        self.whole(MIN_BLOCK_BYTES, |bytes| fields.block_length(bytes))
+    }
+
+    /// Makes sure that a whole block or record is in the buffer and returns its length; `None` at the end. `stated`: the
+    /// length that its first `least` bytes state.
+    fn whole(
+        &mut self,
+        least: usize,
+        stated: impl Fn(&[u8]) -> usize,
+    ) -> Result<Option<usize>, ReadError> {
         loop {
             let bytes = self.buffer.bytes();
-            let needed = if bytes.len() < MIN_BLOCK_BYTES {
-                MIN_BLOCK_BYTES
-            } else {
-                self.fields().block_length(bytes)
-            };
+            let needed = if bytes.len() < least { least } else { stated(bytes) };
             if needed > MAX_BLOCK_BYTES {
                 let reason = format!("it states a length of {needed} bytes");
                 return Err(damaged(self.buffer.offset(), reason));

@@ -4,7 +4,14 @@ use std::fs::{File, Metadata};
 use std::io::{self, BufReader, Chain, Cursor, IsTerminal, Read, Seek};
 use std::path::Path;
 
+#[cfg(feature = "compressed-captures")]
+use flate2::bufread::MultiGzDecoder;
+
+use super::block::SECTION_HEADER;
+use super::classic::ClassicPcap;
 use super::error::ReadError;
+#[cfg(feature = "compressed-captures")]
+use super::lz4_frames::Lz4Frames;
 use super::page_cache::is_cached;
 use super::read_ahead::{PIECE_BYTES, ReadAhead, set_direct};
 
@@ -18,6 +25,41 @@ const LARGE_BYTES: u64 = 64 << 20;
 /// Magic numbers of zstd frames (RFC 8878, 3.1.1) and of skippable frames, whose low 4 bits vary (3.1.2).
 const ZSTD: u32 = 0xfd2f_b528;
 const ZSTD_SKIPPABLE: u32 = 0x184d_2a50;
+
+/// First bytes of a gzip member with its only method of compression (RFC 1952, 2.3.1).
+const GZIP: [u8; 3] = [0x1f, 0x8b, 8];
+/// Magic number of an LZ4 frame.
+const LZ4: u32 = 0x184d_2204;
+
+/// Whether a file that begins with these 4 bytes is a capture, by its format, or compressed, as only captures are.
+pub fn is_capture(first: [u8; 4]) -> bool {
+    first == SECTION_HEADER.to_be_bytes()
+        || ClassicPcap::new(&first).is_some()
+        || Compression::of(&first).is_some()
+}
+
+/// How a capture is compressed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Compression {
+    Zstd,
+    Gzip,
+    Lz4,
+}
+
+impl Compression {
+    /// The compression of a file by its first bytes, not by its name; `None` if it is not compressed.
+    fn of(first: &[u8]) -> Option<Compression> {
+        if first.starts_with(&GZIP) {
+            return Some(Compression::Gzip);
+        }
+        match first.try_into().map(u32::from_le_bytes) {
+            Ok(ZSTD) => Some(Compression::Zstd),
+            Ok(magic) if magic & !15 == ZSTD_SKIPPABLE => Some(Compression::Zstd),
+            Ok(LZ4) => Some(Compression::Lz4),
+            _ => None,
+        }
+    }
+}
 
 /// The way in which a file is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,11 +116,17 @@ impl<R: Read> Read for Bytes<R> {
 
 /// The decompressed bytes of a capture, from a file or from any reader. Its first bytes, not its name, show whether it is
 /// compressed.
-pub enum Source<R = File> {
+pub enum Source<R: Read = File> {
     /// Not compressed.
     Plain(Bytes<R>),
     /// Compressed with zstd.
     Zstd(Box<zstd::Decoder<'static, BufReader<Bytes<R>>>>),
+    /// Compressed with gzip.
+    #[cfg(feature = "compressed-captures")]
+    Gzip(Box<MultiGzDecoder<BufReader<Bytes<R>>>>),
+    /// Compressed with LZ4, in frames.
+    #[cfg(feature = "compressed-captures")]
+    Lz4(Box<Lz4Frames<BufReader<Bytes<R>>>>),
 }
 
 impl Source {
@@ -119,12 +167,21 @@ impl<R: Read> Source<R> {
     }
 
     fn new(first: &[u8], bytes: Bytes<R>) -> io::Result<Source<R>> {
-        let magic = first.try_into().map(u32::from_le_bytes);
-        match magic {
-            Ok(magic) if magic == ZSTD || magic & !15 == ZSTD_SKIPPABLE => {
-                Ok(Source::Zstd(Box::new(zstd::Decoder::new(bytes)?)))
+        #[cfg(feature = "compressed-captures")]
+        let buffered = |bytes| BufReader::with_capacity(READ_BYTES, bytes);
+        match Compression::of(first) {
+            None => Ok(Source::Plain(bytes)),
+            Some(Compression::Zstd) => Ok(Source::Zstd(Box::new(zstd::Decoder::new(bytes)?))),
+            #[cfg(feature = "compressed-captures")]
+            Some(Compression::Gzip) => {
+                Ok(Source::Gzip(Box::new(MultiGzDecoder::new(buffered(bytes)))))
             }
-            _ => Ok(Source::Plain(bytes)),
+            #[cfg(feature = "compressed-captures")]
+            Some(Compression::Lz4) => Ok(Source::Lz4(Box::new(Lz4Frames::new(buffered(bytes))))),
+            #[cfg(not(feature = "compressed-captures"))]
+            Some(other) => Err(io::Error::other(format!(
+                "it is compressed ({other:?}), which needs the cargo feature `compressed-captures`"
+            ))),
         }
     }
 }
@@ -142,6 +199,10 @@ impl<R: Read> Read for Source<R> {
         match self {
             Source::Plain(bytes) => bytes.read(buffer),
             Source::Zstd(decoder) => decoder.read(buffer),
+            #[cfg(feature = "compressed-captures")]
+            Source::Gzip(decoder) => decoder.read(buffer),
+            #[cfg(feature = "compressed-captures")]
+            Source::Lz4(decoder) => decoder.read(buffer),
         }
     }
 }

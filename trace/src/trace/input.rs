@@ -10,7 +10,7 @@ use crate::merge::{Merge, MergeError, MergedItems};
 use crate::pcapng::{Interface, ReadError};
 
 /// What a trace is read from.
-pub(super) enum Input<R> {
+pub(super) enum Input<R: Read> {
     Capture(Box<CaptureReader<R>>),
     Merged(Merged),
 }

@@ -19,7 +19,7 @@ use crate::trace::Trace;
 const BATCHES_AHEAD: usize = 64;
 
 /// A capture, and what the first reports in it say.
-pub struct Capture<R> {
+pub struct Capture<R: Read> {
     trace: Trace<R>,
     reports: Vec<(CardId, Known)>,
 }
@@ -41,7 +41,7 @@ pub fn open(path: &Path) -> Result<Capture<std::fs::File>, ReadError> {
     Ok(Capture { trace: Trace::open(path)?, reports })
 }
 
-impl<R> From<Trace<R>> for Capture<R> {
+impl<R: Read> From<Trace<R>> for Capture<R> {
     fn from(trace: Trace<R>) -> Self {
         Capture { trace, reports: Vec::new() }
     }

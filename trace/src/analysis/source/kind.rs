@@ -5,17 +5,13 @@ use std::io::{Read, Seek};
 use std::path::Path;
 
 use super::SourceError;
+use crate::pcapng;
 
 /// Bytes that are looked at.
 const BEGIN_BYTES: usize = 8;
-/// How files begin, by kind. Captures may be compressed with zstd.
-const BEGINS: [(&[u8], Kind); 5] = [
-    (&[0x0a, 0x0d, 0x0d, 0x0a], Kind::Capture),
-    (&[0x28, 0xb5, 0x2f, 0xfd], Kind::Capture),
-    (b"HMTTACCS", Kind::Program),
-    (b"hmtt-tag", Kind::TagLog),
-    (b"PAR1", Kind::Parquet),
-];
+/// How files other than captures begin, by kind.
+const BEGINS: [(&[u8], Kind); 3] =
+    [(b"HMTTACCS", Kind::Program), (b"hmtt-tag", Kind::TagLog), (b"PAR1", Kind::Parquet)];
 
 /// What a file is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,18 +43,20 @@ impl Kind {
         let mut begin = Vec::new();
         file.by_ref().take(BEGIN_BYTES as u64).read_to_end(&mut begin)?;
         file.rewind()?;
+        let is_capture = begin.first_chunk().is_some_and(|first| pcapng::is_capture(*first));
         let by_begin = BEGINS.into_iter().find(|(one, _)| begin.starts_with(one));
+        let by_begin = is_capture.then_some(Kind::Capture).or(by_begin.map(|(_, kind)| kind));
         let extension = path.extension().map(|one| one.to_string_lossy().to_lowercase());
         let by_extension = match extension.as_deref() {
             Some("csv") => Some(Kind::Csv),
             Some("jsonl" | "ndjson") => Some(Kind::Jsonl),
             Some("trace") => Some(Kind::Hmtt6),
             // Its reader says what is wrong with it.
-            Some("pcapng") => Some(Kind::Capture),
+            Some("pcapng" | "pcap") => Some(Kind::Capture),
             Some("parquet") => Some(Kind::Parquet),
             _ => None,
         };
-        by_begin.map(|(_, kind)| kind).or(by_extension).ok_or(SourceError::Unknown)
+        by_begin.or(by_extension).ok_or(SourceError::Unknown)
     }
 
     /// The cargo feature that reads it.
