@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use hmtt::capture_reader::CaptureReader;
 use hmtt::decode::{Accesses, CardCounts, Counts, Item, LinkCounts, Origin};
 use hmtt::pcapng::{Interface, Packet, ReadError};
@@ -39,6 +39,8 @@ pub struct Ending {
     pub interfaces: Vec<Interface>,
     /// Whether the file ends within a block: its writer was killed, or the file was cut.
     pub is_cut: bool,
+    /// What the capture has that is not read, for people.
+    unread: Vec<String>,
 }
 
 impl Ending {
@@ -46,6 +48,20 @@ impl Ending {
     /// previous file.
     pub fn has_loss(&self) -> bool {
         self.is_cut || self.counts.has_loss()
+    }
+
+    /// Rejects a capture without a frame of a card: nothing is known from it. `name`: of the capture.
+    pub fn check_card(&self, name: &str) -> Result<()> {
+        if self.counts.frames != 0 {
+            return Ok(());
+        }
+        let others = self.counts.foreign_frames;
+        let others = format!("{others} other {}", if others == 1 { "packet" } else { "packets" });
+        let others = [&[others][..], &self.unread].concat().join("; ");
+        bail!(
+            "{name}: no frame of a card is in it ({others}): it is the capture of another wire, or no card has sent \
+             anything"
+        )
     }
 }
 
@@ -61,17 +77,21 @@ impl CaptureFile {
         Ok(CaptureFile { reader: reader.with_context(|| name.clone())?, name })
     }
 
-    /// Reads the whole file. At unreadable content it returns an error, after everything before it was passed to
-    /// `found`. `packets` receives each frame first, and returns whether to continue.
+    /// Reads the whole file. At unreadable content, and of a capture without a frame of a card, it returns an error, after
+    /// everything before was passed to `found`. `packets` receives each frame first, and returns whether to continue.
     pub fn read(
         self,
         packets: impl FnMut(&Packet<'_>) -> bool,
         found: impl FnMut(CaptureItems<'_>),
     ) -> Result<Ending> {
-        self.read_to(ItemBuffer::<true>::default(), packets, found)
+        let name = self.name.clone();
+        let ending = self.read_to(ItemBuffer::<true>::default(), packets, found)?;
+        ending.check_card(&name)?;
+        Ok(ending)
     }
 
-    /// Does the same as [`CaptureFile::read`], but only counts records, which is much faster.
+    /// Does the same as [`CaptureFile::read`], but only counts records, which is much faster, and accepts a capture without a
+    /// frame of a card.
     pub fn count(
         self,
         packets: impl FnMut(&Packet<'_>) -> bool,
@@ -116,12 +136,13 @@ impl CaptureFile {
 
     fn end(self, counted: LinkCounts, unreadable: Option<ReadError>) -> Result<Ending> {
         let counts = counted.sum();
-        self.warn(&counts);
+        self.warn();
         let interfaces = self.reader.interfaces().to_vec();
         match unreadable {
             None => {
                 let is_cut = self.reader.truncated_at().is_some();
-                Ok(Ending { counts, cards: counted.cards, interfaces, is_cut })
+                let unread = self.reader.unread().in_words();
+                Ok(Ending { counts, cards: counted.cards, interfaces, is_cut, unread })
             }
             Some(error) => Err(error).with_context(|| {
                 format!(
@@ -133,17 +154,11 @@ impl CaptureFile {
         }
     }
 
-    fn warn(&self, counts: &Counts) {
+    fn warn(&self) {
         let name = &self.name;
         if let Some(offset) = self.reader.truncated_at() {
             report!(
                 "hmtt: warning: {name}: ends within the block at offset {offset}; read up to there"
-            );
-        }
-        if counts.frames == 0 {
-            report!(
-                "hmtt: warning: {name}: no frame of a card among {} frames",
-                counts.foreign_frames
             );
         }
     }

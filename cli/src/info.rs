@@ -6,7 +6,7 @@ use anyhow::Result;
 use hmtt::report::info::{Info, Packets};
 
 use super::capture_file::{CaptureFile, Ending};
-use super::standard_io::print;
+use super::standard_io::{name_of_input, print};
 #[cfg(feature = "tag")]
 use super::trace;
 
@@ -40,7 +40,8 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
             }
         },
     )?;
-    let has_loss = ending.has_loss();
+    let (has_loss, checked) =
+        (ending.has_loss(), ending.check_card(&name_of_input(&arguments.file)));
     let Ending { counts, cards, interfaces, .. } = ending;
     let info = info.finish(packets, counts, cards, interfaces);
     print(|output| {
@@ -51,5 +52,6 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
             write!(output, "{info}")
         }
     })?;
+    checked?;
     Ok(has_loss)
 }
