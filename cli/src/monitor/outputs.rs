@@ -143,7 +143,10 @@ impl ProfileOutput {
             unread.iter().for_each(|one| warn_of_unread(one, rules, prefix));
         }
         let written = match counts {
-            Some(file) => file.write(profile.to_json()),
+            Some(file) => {
+                report::note_children(&profile, prefix);
+                file.write(profile.to_json())
+            }
             None => {
                 if prints {
                     let table = report::table(&profile, report::ROWS);

@@ -86,6 +86,15 @@ fn read(path: &Path) -> Result<Profile> {
     profile.with_context(|| format!("{shown} is not a file of hmtt monitor run"))
 }
 
+/// States how many child processes were not monitored. `prefix`: start of the message.
+pub fn note_children(profile: &Profile, prefix: &str) {
+    match profile.native_children {
+        0 => {}
+        1 => report!("hmtt: {prefix}1 child process ran natively, and is not counted"),
+        many => report!("hmtt: {prefix}{many} child processes ran natively, and are not counted"),
+    }
+}
+
 /// Warns of what is missing in a profile. `prefix`: start of each message.
 pub fn warn(profile: &Profile, prefix: &str) {
     for (count, what) in profile.losses() {

@@ -78,7 +78,7 @@ fn instructions_that_raise_a_signal_miss_no_accesses() {
 }
 
 #[test]
-fn children_are_counted_and_are_no_loss() {
+fn children_are_counted_and_make_analyses_incomplete() {
     let script = "(exit 3); (exit 4); exit 0";
     let (file, output) = traced("children", Path::new("/bin/sh"), &["-c", script]);
     let error = String::from_utf8_lossy(&output.stderr);
@@ -92,6 +92,10 @@ fn children_are_counted_and_are_no_loss() {
     let text = hmtt(&["info", file.to_str().unwrap()]);
     assert_eq!(text.status.code(), Some(0));
     assert!(String::from_utf8_lossy(&text.stdout).contains(note));
+    let stats = hmtt(&["stats", file.to_str().unwrap()]);
+    let text = String::from_utf8_lossy(&stats.stdout);
+    assert_eq!(stats.status.code(), Some(3), "{text}");
+    assert!(text.starts_with("INCOMPLETE: ") && text.contains(note), "{text}");
 }
 
 #[test]

@@ -63,10 +63,12 @@ fn summary(profile: &Profile) -> String {
             "omitted by the selection: {left_out} instructions ({share:.2} % of all) in {entries} executions of {blocks} blocks{superblocks}"
         );
     }
-    for (count, what) in
-        [(profile.native_threads, "threads"), (profile.native_children, "child processes")]
-    {
+    for (count, [one, more]) in [
+        (profile.native_threads, ["thread", "threads"]),
+        (profile.native_children, ["child process", "child processes"]),
+    ] {
         if count > 0 {
+            let what = if count == 1 { one } else { more };
             let _ = writeln!(text, "not counted: {count} {what}, which ran natively");
         }
     }

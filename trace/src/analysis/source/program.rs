@@ -326,5 +326,6 @@ fn what_is_missing(found: &Found) -> Vec<String> {
         (is_cut, "the file is cut: what follows is missing".to_owned()),
     ];
     let counts = all.into_iter().filter_map(|(is_so, what)| is_so.then_some(what));
-    counts.chain(found.unrecorded.missing()).chain(found.missing_of_region()).collect()
+    let unrecorded = found.unrecorded.missing().into_iter().chain(found.unrecorded.children_text());
+    counts.chain(unrecorded).chain(found.missing_of_region()).collect()
 }
