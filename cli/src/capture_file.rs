@@ -1,8 +1,9 @@
 //! Reads a capture file: passes on the accesses and other items of its cards, and prints warnings on standard error.
 
+use std::fmt;
 use std::path::Path;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use hmtt::capture_reader::CaptureReader;
 use hmtt::decode::{Accesses, CardCounts, Counts, Item, LinkCounts, Origin};
 use hmtt::pcapng::{Interface, Packet, ReadError};
@@ -43,6 +44,18 @@ pub struct Ending {
     unread: Vec<String>,
 }
 
+/// A capture has no frame of a card, or of the card that is asked for.
+#[derive(Debug)]
+pub struct NoCard(pub String);
+
+impl fmt::Display for NoCard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for NoCard {}
+
 impl Ending {
     /// Whether anything after the first frame is known to be missing. Earlier losses belong to another time or to the
     /// previous file.
@@ -58,10 +71,8 @@ impl Ending {
         let others = self.counts.foreign_frames;
         let others = format!("{others} other {}", if others == 1 { "packet" } else { "packets" });
         let others = [&[others][..], &self.unread].concat().join("; ");
-        bail!(
-            "{name}: no frame of a card is in it ({others}): it is the capture of another wire, or no card has sent \
-             anything"
-        )
+        let reason = "it is the capture of another wire, or no card has sent anything";
+        Err(NoCard(format!("{name}: no frame of a card is in it ({others}): {reason}")).into())
     }
 }
 

@@ -157,15 +157,15 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
     if to.has_instructions() {
         bail!("{} has instructions, which only traces of programs have", to.name());
     }
-    let (name, output) = open(Some(output), to, *force)?;
-    let cannot_write = || format!("cannot write to {name}");
-    let writer = to.writer(output, hole, *encoding).map_err(cause).with_context(cannot_write)?;
+    let (output, file) = open(Some(output), to, *force)?;
+    let cannot_write = || format!("cannot write to {}", output.name);
+    let writer = to.writer(file, hole, *encoding).map_err(cause).with_context(cannot_write)?;
     let Outcome { read, written } = source.convert(writer);
     let left_out = written.map_err(cause).with_context(cannot_write)?;
     if !left_out.is_nothing() {
-        report!("hmtt: warning: {name} does not hold: {left_out}");
+        report!("hmtt: warning: {} does not hold: {left_out}", output.name);
     }
-    read
+    output.end(read)
 }
 
 /// The opened trace that is converted.

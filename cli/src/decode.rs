@@ -9,7 +9,7 @@ use clap::ValueEnum;
 use hmtt::CardId;
 use hmtt::table::hmtt6::MmioHole;
 
-use super::capture_file::CaptureFile;
+use super::capture_file::{CaptureFile, Ending, NoCard};
 use super::format::{EncodingOption, Format};
 use super::output::{Outcome, cause, is_same_file, open, write_capture};
 #[cfg(feature = "tag")]
@@ -112,21 +112,26 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
     if let Some(path) = path.filter(|path| is_same_file(&arguments.file, path)) {
         bail!("{} is the capture itself; choose another output", path.display());
     }
-    let (name, output) = open(path, format, arguments.force)?;
-    let cannot_write = || format!("cannot write to {name}");
+    let (output, file) = open(path, format, arguments.force)?;
+    let cannot_write = || format!("cannot write to {}", output.name);
     let writer = format
-        .writer(output, MmioHole { base: 0 }, arguments.encoding)
+        .writer(file, MmioHole { base: 0 }, arguments.encoding)
         .map_err(cause)
         .with_context(cannot_write)?;
     let chosen = arguments.card.map(|number| CardId(usize::from(number) - 1));
     let Outcome { read, written } = write_capture(capture, chosen, writer);
     written.map_err(cause).with_context(cannot_write)?;
-    let ending = read?;
-    match arguments.card {
-        None => Ok(ending.has_loss()),
-        Some(number) => match ending.cards.get(usize::from(number) - 1) {
-            Some(card) => Ok(ending.is_cut || card.counts.has_loss()),
-            None => bail!("there is no card {number}; the capture has {}", ending.cards.len()),
-        },
+    output.end(read.and_then(|ending| has_loss(&ending, arguments.card)))
+}
+
+/// Whether a capture, or what a card has sent, has losses.
+fn has_loss(ending: &Ending, card: Option<u16>) -> Result<bool> {
+    let Some(number) = card else { return Ok(ending.has_loss()) };
+    match ending.cards.get(usize::from(number) - 1) {
+        Some(card) => Ok(ending.is_cut || card.counts.has_loss()),
+        None => {
+            let cards = ending.cards.len();
+            Err(NoCard(format!("there is no card {number}; the capture has {cards}")).into())
+        }
     }
 }

@@ -116,10 +116,10 @@ fn write(merge: &Merge, arguments: &Arguments) -> Result<bool> {
         bail!("cannot write pcapng: a capture holds the frames of cards as they came");
     }
     arguments.encoding.check(format)?;
-    let (name, output) = open(arguments.output.as_deref(), format, arguments.force)?;
-    let cannot_write = || format!("cannot write to {name}");
+    let (output, file) = open(arguments.output.as_deref(), format, arguments.force)?;
+    let cannot_write = || format!("cannot write to {}", output.name);
     let writer = format
-        .writer(output, MmioHole { base: 0 }, arguments.encoding)
+        .writer(file, MmioHole { base: 0 }, arguments.encoding)
         .map_err(cause)
         .with_context(cannot_write)?;
     let mut items = Items::new(writer);
@@ -142,7 +142,8 @@ fn write(merge: &Merge, arguments: &Arguments) -> Result<bool> {
     // Everything that could be read is written, also if reading failed later.
     let left_out =
         written.and_then(|()| items.finish()).map_err(cause).with_context(cannot_write)?;
-    read?;
+    let name = output.name.clone();
+    output.end(read.map_err(anyhow::Error::from))?;
     if !left_out.is_nothing() {
         report!("hmtt: warning: {name} does not hold: {left_out}");
     }

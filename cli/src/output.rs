@@ -9,25 +9,59 @@ use anyhow::{Context, Result, bail};
 use hmtt::CardId;
 use hmtt::decode::Item;
 use hmtt::table::{Items, LeftOut, TableError, Writer};
+use hmtt_paths::StagedFile;
 
-use super::capture_file::{CaptureFile, CaptureItems, Ending};
+use super::capture_file::{CaptureFile, CaptureItems, Ending, NoCard};
 use super::format::Format;
 use super::standard_io::{self, is_standard};
 
-/// Opens the output of a trace; returns it with its printable name. An existing file is an error unless `force`. No
-/// path, or `-`, selects standard output.
+/// Behind the name of a file with what precedes an error of reading.
+const PARTIAL: &str = ".partial";
+
+/// An output: standard output, or a file that gets its name when it is whole. If it is dropped before, the file is removed.
+pub struct Output {
+    /// The name, for people.
+    pub name: String,
+    staged: Option<StagedFile>,
+}
+
+impl Output {
+    /// Ends the output, all of which is written. `read`: how reading went. Where it failed, what precedes is kept beside the
+    /// name of the output, unless nothing does.
+    ///
+    /// # Errors
+    /// Reading has failed, or the file cannot get its name.
+    pub fn end<T>(self, read: Result<T>) -> Result<T> {
+        let Some(staged) = self.staged else { return read };
+        let name = self.name;
+        let cannot_name = || format!("cannot create {name}");
+        match &read {
+            Ok(_) => staged.publish().with_context(cannot_name)?,
+            Err(error) if error.is::<NoCard>() => {}
+            Err(_) => match staged.publish_with_suffix(PARTIAL) {
+                Ok(_) => report!("hmtt: {name}{PARTIAL} has what could be read"),
+                Err(error) => report!("hmtt: warning: cannot create {name}{PARTIAL}: {error}"),
+            },
+        }
+        read
+    }
+}
+
+/// Opens the output of a trace. An existing file is an error unless `force`. No path, or `-`, selects standard output.
 pub fn open(
     path: Option<&Path>,
     format: Format,
     force: bool,
-) -> Result<(String, Box<dyn Write + Send>)> {
+) -> Result<(Output, Box<dyn Write + Send>)> {
     let Some(path) = path.filter(|path| !is_standard(path)) else {
         if format == Format::Parquet && io::stdout().is_terminal() {
             bail!("Parquet is not for terminals; name a file");
         }
-        return Ok(("standard output".into(), Box::new(io::stdout())));
+        let output = Output { name: "standard output".into(), staged: None };
+        return Ok((output, Box::new(io::stdout())));
     };
-    Ok((path.display().to_string(), Box::new(create(path, force)?)))
+    let (staged, file) = explained(path, StagedFile::create(path, MODE, force))?;
+    Ok((Output { name: path.display().to_string(), staged }, Box::new(file)))
 }
 
 /// Permissions of outputs, less those that the umask takes away.
@@ -35,19 +69,23 @@ pub const MODE: u32 = 0o666;
 
 /// Creates a file; an existing file is an error unless `force`. Links of other users are not followed.
 pub fn create(path: &Path, force: bool) -> Result<File> {
-    let name = path.display();
-    let opened = match force {
+    let created = match force {
         true => hmtt_paths::create_or_replace(path, MODE),
         false => hmtt_paths::create(path, MODE),
     };
-    match opened {
+    explained(path, created)
+}
+
+fn explained<T>(path: &Path, created: io::Result<T>) -> Result<T> {
+    let name = path.display();
+    match created {
         Err(error) if error.kind() == ErrorKind::AlreadyExists && path.is_dir() => {
             bail!("{name} is a directory; name a file in it")
         }
         Err(error) if error.kind() == ErrorKind::AlreadyExists => {
             bail!("{name} exists; give -f to overwrite it")
         }
-        opened => opened.with_context(|| format!("cannot create {name}")),
+        created => created.with_context(|| format!("cannot create {name}")),
     }
 }
 

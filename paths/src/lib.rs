@@ -3,6 +3,7 @@
 //! ```text
 //! path of the user  -> resolve  each component; links of other users are refused -> Folder, name
 //!                   -> output   the same                                         -> a new file, or an existing one
+//!                   -> staged   the same, under a temporary name until it is whole
 //! path below it     -> Folder   one descriptor; no links, no `..`                -> File, Folder
 //! file that is open -> status   type, owner, mode, number of names               -> accepted, or the reason why not
 //! process           -> rights   its user and groups                              -> what is done for it is done with them
@@ -22,6 +23,7 @@ mod open;
 mod output;
 mod resolve;
 mod rights;
+mod staged;
 mod status;
 
 pub use folder::Folder;
@@ -29,4 +31,5 @@ pub use open::reopen;
 pub use output::{create, create_or_replace};
 pub use resolve::open_file;
 pub use rights::FileRights;
+pub use staged::StagedFile;
 pub use status::{check_own_file, check_owner, check_private, effective_user, is_regular};

@@ -50,7 +50,7 @@ fn is_foreign_fifo(status: &Stat) -> bool {
 }
 
 /// The folder and the name of a path.
-fn divided(path: &Path) -> io::Result<(&Path, &OsStr)> {
+pub(crate) fn divided(path: &Path) -> io::Result<(&Path, &OsStr)> {
     let name = path.file_name().filter(|_| !path.as_os_str().as_bytes().ends_with(b"/"));
     let name = name.ok_or(io::ErrorKind::IsADirectory)?;
     Ok((path.parent().unwrap_or(Path::new("")), name))

@@ -5,7 +5,7 @@ use std::io::{BufWriter, Write};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use hmtt::access_trace::table::AccessWriter;
 use hmtt::access_trace::table::csv::CsvWriter;
 use hmtt::access_trace::table::jsonl::JsonlWriter;
@@ -112,13 +112,14 @@ impl Conversion<'_> {
         if self.regions.is_some() {
             bail!("{} has no instructions: regions are cut for simulators only", self.to.name());
         }
-        let (name, output) = open(self.output, self.to, self.force)?;
+        let (output, file) = open(self.output, self.to, self.force)?;
         if self.to == Format::Text {
-            let (file, path) = self.trace;
-            return text::print(file, path, self.thread, self.weighted, output);
+            let (trace, path) = self.trace;
+            return output.end(text::print(trace, path, self.thread, self.weighted, file));
         }
-        let ending = self.table(output).with_context(|| format!("cannot write to {name}"))?;
-        Ok(warn_of(path, &ending))
+        let name = output.name.clone();
+        let read = self.table(file).with_context(|| format!("cannot write to {name}"))?;
+        Ok(warn_of(path, &output.end(read)?))
     }
 
     /// Writes what simulators read. Returns whether something is missing.
@@ -126,27 +127,40 @@ impl Conversion<'_> {
         let path = self.trace.1;
         let (ending, is_short) = match self.regions.as_deref() {
             None => {
-                let (name, output) = open(self.output, self.to, self.force)?;
-                let mut exporter = self.exporter(output);
-                let (ending, left_out) = self.steps(&name, &mut *exporter)?;
+                let (output, file) = open(self.output, self.to, self.force)?;
+                let name = output.name.clone();
+                let mut exporter = self.exporter(file);
+                let (read, left_out) = self.steps(&name, &mut *exporter)?;
                 warn(&name, left_out.into_iter().chain(exporter.left_out()).collect());
-                (ending, false)
+                drop(exporter);
+                (output.end(read)?, false)
             }
             Some(regions) => {
-                let (mut all, mut name) = (Vec::new(), String::new());
+                let (mut all, mut outputs, mut name) = (Vec::new(), Vec::new(), String::new());
                 for region in regions {
                     let output = region.output.as_deref().or(self.output);
                     if output.is_some_and(|output| is_same_file(path, output)) {
                         bail!("{} is the trace itself; choose another output", path.display());
                     }
-                    let opened = open(output, self.to, self.force)?;
-                    name = opened.0;
-                    all.push((region.instructions.clone(), self.exporter(opened.1)));
+                    let (output, file) = open(output, self.to, self.force)?;
+                    name = output.name.clone();
+                    outputs.push(output);
+                    all.push((region.instructions.clone(), self.exporter(file)));
                 }
                 let mut cut = Cut::new(all);
-                let (ending, left_out) = self.steps(&name, &mut cut)?;
+                let (read, left_out) = self.steps(&name, &mut cut)?;
                 warn(&name, left_out.into_iter().chain(cut.left_out()).collect());
-                (ending, cut.is_short())
+                let is_short = cut.is_short();
+                drop(cut);
+                // All files have what precedes an error, which is stated once.
+                let ended = outputs.into_iter().map(|output| match &read {
+                    Ok(_) => output.end(Ok(())),
+                    Err(error) => output.end(Err(anyhow!("{error:#}"))),
+                });
+                let ended: Vec<Result<()>> = ended.collect();
+                let ending = read?;
+                ended.into_iter().collect::<Result<()>>()?;
+                (ending, is_short)
             }
         };
         Ok(warn_of(path, &ending) || is_short)
@@ -163,7 +177,11 @@ impl Conversion<'_> {
         }
     }
 
-    fn table(self, output: impl Write + Send + 'static) -> Result<Ending> {
+    /// Writes a table. Returns how reading went.
+    ///
+    /// # Errors
+    /// The output cannot be written.
+    fn table(self, output: impl Write + Send + 'static) -> Result<Result<Ending>> {
         let buffered = |output| BufWriter::with_capacity(BUFFER_BYTES, output);
         let writer: Box<dyn AccessWriter> = match self.to {
             #[cfg(feature = "parquet")]
@@ -180,11 +198,14 @@ impl Conversion<'_> {
         let read = read_to_end(self.trace.0, self.trace.1, self.thread, &mut rows);
         // What precedes damage is written.
         rows.written.and_then(|()| rows.writer.finish()).map_err(cause)?;
-        read
+        Ok(read)
     }
 
-    /// Passes all instructions on. Returns what was left out.
-    fn steps(&self, name: &str, exporter: &mut dyn Exporter) -> Result<(Ending, LeftOut)> {
+    /// Passes all instructions on. Returns how reading went, and what was left out.
+    ///
+    /// # Errors
+    /// The output cannot be written.
+    fn steps(&self, name: &str, exporter: &mut dyn Exporter) -> Result<(Result<Ending>, LeftOut)> {
         let mut steps = Steps::new(exporter);
         let file = self.trace.0.try_clone()?;
         let read = read_to_end(file, self.trace.1, self.thread, &mut steps);
@@ -200,6 +221,6 @@ impl Conversion<'_> {
             ("instructions that cannot be decoded", undecoded),
             ("accesses of such instructions", strays),
         ];
-        Ok((read?, left_out))
+        Ok((read, left_out))
     }
 }

@@ -20,6 +20,11 @@ fn output(name: &str, extension: &str) -> PathBuf {
     scratch(&format!("convert-{name}.{extension}"))
 }
 
+/// Returns the name of what could be read, if an input is damaged.
+fn partial(output: &Path) -> PathBuf {
+    PathBuf::from(format!("{}.partial", output.display()))
+}
+
 fn convert(from: &Path, to: &Path) -> Output {
     hmtt(&["convert", text(from), text(to)])
 }
@@ -186,25 +191,84 @@ fn invalid_tables_are_errors_with_position_and_advice() {
         let input = output("senseless", extension);
         fs::write(&input, content).unwrap();
         let refused = output("refused", "txt");
+        let _ = fs::remove_file(partial(&refused));
         let result = convert(&input, &refused);
         let complaint = complaint(&result);
-        // What precedes an invalid record is written.
-        assert_eq!(refused.exists(), extension == "trace", "{content}");
+        // What precedes an invalid record is written, under another name.
+        assert!(!refused.exists(), "{content}");
+        assert_eq!(partial(&refused).exists(), extension == "trace", "{content}");
         assert_eq!(result.status.code(), Some(1), "{content}");
         assert!(complaint.contains(expected), "{content}: {complaint}");
-        assert!(complaint.starts_with(&format!("hmtt: {}", input.display())), "{complaint}");
+        assert!(complaint.contains(&format!("hmtt: {}", input.display())), "{complaint}");
     }
 }
 
 #[test]
-fn rows_before_an_invalid_one_are_written() {
+fn rows_before_an_invalid_one_are_written_under_another_name() {
     let input = output("half", "csv");
     fs::write(&input, "clock,direction,address\n1,R,40\n2,R\n").unwrap();
     let written = output("half", "parquet");
-    assert_eq!(convert(&input, &written).status.code(), Some(1));
+    let failed = convert(&input, &written);
+    assert_eq!(failed.status.code(), Some(1));
+    assert!(complaint(&failed).contains("half.parquet.partial has what could be read"));
+    assert!(!written.exists());
+    fs::rename(partial(&written), &written).unwrap();
     let back = output("half-back", "txt");
     converted(&written, &back);
     assert!(fs::read_to_string(back).unwrap().ends_with("\n1 R 40\n"));
+}
+
+#[test]
+fn an_output_that_cannot_be_written_leaves_no_file_and_what_was_there() {
+    let capture = capture_file("convert-limit.pcapng", &Card::new().session(60, 200).0);
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("out.csv");
+    // The limit of the size of files is reached in the middle; without its signal that is an error.
+    let limited = |options: &str| {
+        let script =
+            format!("trap '' XFSZ; ulimit -f 16; exec \"$0\" convert {options} \"$1\" \"$2\"");
+        let mut command = std::process::Command::new("sh");
+        command.args(["-c", &script, env!("CARGO_BIN_EXE_hmtt")]).args([&capture, &path]);
+        let output = command.output().unwrap();
+        assert_eq!(output.status.code(), Some(1), "{}", complaint(&output));
+        assert!(complaint(&output).contains("cannot write to"), "{}", complaint(&output));
+    };
+    limited("");
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+    fs::write(&path, "earlier").unwrap();
+    limited("-f");
+    assert_eq!(fs::read_to_string(&path).unwrap(), "earlier");
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    // Of a card that is not there nothing is kept.
+    let other = folder.path().join("other.csv");
+    let absent = hmtt(&["decode", "--card", "9", text(&capture), "-o", text(&other)]);
+    assert_eq!(absent.status.code(), Some(1), "{}", complaint(&absent));
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    // Without the limit it is written, whole.
+    assert_eq!(hmtt(&["convert", "-f", text(&capture), text(&path)]).status.code(), Some(0));
+    assert!(fs::metadata(&path).unwrap().len() > 16 << 10);
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+}
+
+#[test]
+fn pipes_and_open_files_are_written_as_rows_come() {
+    let capture = capture_file("convert-pipe.pcapng", &Card::new().session(3, 5).0);
+    let expected = decoded(&capture, "csv");
+    let folder = tempfile::tempdir().unwrap();
+    let pipe = folder.path().join("pipe");
+    nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
+    let reader = {
+        let pipe = pipe.clone();
+        std::thread::spawn(move || fs::read(pipe).unwrap())
+    };
+    assert_eq!(
+        hmtt(&["convert", "-f", "--to", "csv", text(&capture), text(&pipe)]).status.code(),
+        Some(0)
+    );
+    assert!(reader.join().unwrap() == expected);
+    let standard = hmtt(&["convert", "-f", "--to", "csv", text(&capture), "/dev/stdout"]);
+    assert!(standard.stdout == expected, "{}", complaint(&standard));
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
 }
 
 #[test]
