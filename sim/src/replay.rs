@@ -61,6 +61,10 @@ pub enum ReplayError {
     Output(#[from] OutputError),
 }
 
+/// Transmit edges of silence after which no frame of the card follows. Between two frames that wait in its FIFO there are 12
+/// (IEEE 802.3, 4.4.2), which take longer than many DDR clocks on a slow link.
+const LONGEST_GAP_EDGES: u64 = 64;
+
 /// Runs a replay to its end. Outputs are finished only then.
 pub fn run(replay: Replay<'_>) -> Result<Outcome, ReplayError> {
     run_switched(replay, Vec::new())
@@ -81,6 +85,7 @@ pub fn run_switched(replay: Replay<'_>, off: Vec<Range<u64>>) -> Result<Outcome,
         violations: Vec::new(),
         violation_count: 0,
         frames: 0,
+        frame_edges: 0,
         progress: replay.progress,
     };
     let start = Instant::now();
@@ -103,6 +108,8 @@ struct Receiver<'a> {
     fifo_peak: u64,
     /// Number of frames at the last call of `progress`.
     frames: u64,
+    /// Transmit edges at the last call of `progress` that found a frame.
+    frame_edges: u64,
     progress: &'a mut dyn FnMut(u64),
 }
 
@@ -178,7 +185,12 @@ impl Phy for Receiver<'_> {
         (self.progress)(clocks);
         let frames = self.decoder.counts().frames;
         let silent = std::mem::replace(&mut self.frames, frames) == frames && self.catcher.idle();
-        if quiet && silent && self.decoder.finished() {
+        let edges = self.catcher.edges();
+        if !silent {
+            self.frame_edges = edges;
+        }
+        let silent_edges = edges - self.frame_edges;
+        if quiet && silent && silent_edges > LONGEST_GAP_EDGES && self.decoder.finished() {
             return ControlFlow::Break(());
         }
         ControlFlow::Continue(())
