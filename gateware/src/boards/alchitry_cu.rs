@@ -25,7 +25,7 @@ pub const BOARD: Board = Board {
         BoardClock { name: "GMII", net: "pll.tx_clock", rate: Rate::Mhz(125.0) },
         BoardClock { name: "DDR", net: "clock_input.ddr_clock", rate: Rate::Memory },
     ],
-    fastest_ddr_mhz: 107.0,
+    fastest_ddr_mhz: 107.6,
     verilog,
 };
 

@@ -12,7 +12,7 @@ use super::SlotEvent;
 #[derive(Clone, Debug, Default, LogicInterface)]
 #[join = "EventWriter"]
 pub struct EventWrite {
-    /// Events of one clock, without `gap`, which the queue computes.
+    /// Events of one clock, without `gap`, `run_change` and `overrun`, which the queue computes. `run` is always valid.
     pub slot_event: Signal<In, SlotEvent>,
     /// Register of the command that `slot_event` completes.
     pub register: Signal<In, Bits<9>>,

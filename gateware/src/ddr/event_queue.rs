@@ -6,14 +6,26 @@
 //!
 //! When the queue fills:
 //!
-//! - Accesses and faults are counted instead of stored. The last [`RESERVED`] entries are reserved for control events
-//!   (ticks, ends of slices, the run switch) and for completed commands.
+//! - Accesses and faults are counted instead of stored, unless the run switch is off. The last [`RESERVED`] entries are
+//!   reserved for control events (ticks, ends of slices, the run switch) and for completed commands.
 //! - The count follows in order as an `overrun`: in the next control event, or in an event of its own
 //!   once there is space. So it is recorded before the run switch ends the capture.
-//! - When only [`RESERVED_FOR_TICKS`] entries are left, the end of a slice is not stored: the slice continues, and its
-//!   record states its length. A completed command is lost then, and the next overrun says so.
+//! - When only [`RESERVED_FOR_SWITCH`] entries are left, only changes of the run switch are stored. The slice continues,
+//!   and its record states its length. A tick is left out. A completed command is lost, and the next overrun says so.
+//! - When only [`NEVER_USED`] entries are left, nothing is stored. The queue knows the level of the switch that it stored
+//!   last, and stores a change as soon as there is space. Accesses that wait for a start are counted after it. A stop and
+//!   the start after it that both found no space are left out: one capture continues, and the overrun counts one more
+//!   missed fault, so that the receiver sees a loss. A start and the stop after it are stored late, with such a loss.
 //! - A command may be stored without the access that completes it. No overrun counts that access. It belongs between
 //!   the control event of its clock and its command, so the configuration unit counts it.
+//!
+//! Without ticks, more clocks can pass than a gap holds. The queue counts each [`LAP_CLOCKS`] clocks without an event as
+//! a lap. Once it has space, it stores a tick with that gap for each lap, before any other event. After
+//! 2^[`LAPS_LOG2`] laps the clock of the next event is not known any more. Then the queue stores nothing until the card
+//! restarts: it sends no event rather than one with a wrong clock.
+//!
+//! Invariants, which are proved: the queue holds fewer than 256 events, and the gaps of all stored events, the laps
+//! and the clocks of the present lap add up to the number of the present clock.
 //!
 //! ```text
 //! clock      _/0\_/1\_/2\_/3\_/4\_
@@ -32,8 +44,14 @@ use crate::reset::{Domain, Register};
 pub const DEPTH_LOG2: usize = 8;
 /// Entries reserved for control events and for commands.
 pub const RESERVED: u64 = 32;
-/// Reserved entries that only ticks and changes of the run switch get.
-pub const RESERVED_FOR_TICKS: u64 = 12;
+/// Reserved entries that only changes of the run switch get.
+pub const RESERVED_FOR_SWITCH: u64 = 12;
+/// Entries that stay free. Two more events may be stored before the queue sees that only these are left.
+pub const NEVER_USED: u64 = 4;
+/// Clocks of a lap: the most clocks between two ticks.
+pub const LAP_CLOCKS: u64 = 1 << 15;
+/// log2 of the number of laps after which the queue stores nothing: 21 s at 100 MHz.
+pub const LAPS_LOG2: usize = 16;
 /// Most faults that one overrun can count.
 pub const MAX_MISSED_FAULTS: u64 = 63;
 /// Place of the bit of an overrun's `high` that says that a command was lost.
@@ -66,6 +84,7 @@ pub struct EventQueue {
     another: Signal<Local, Bit>,
     overflows: Register<Bit>,
     nearly_full: Register<Bit>,
+    full: Register<Bit>,
     valid: Register<Bit>,
     /// An event was removed in the clock before.
     popped: Register<Bit>,
@@ -75,19 +94,45 @@ pub struct EventQueue {
     holds_three: Register<Bit>,
     write_next: Signal<Local, Bits<8>>,
     read_beyond: Signal<Local, Bits<8>>,
-    /// Clocks since the last stored event; the first one counts from clock 0.
+    /// Clocks since the last stored event or the last whole lap; the first one counts from clock 0.
     since: Register<Bits<16>>,
+    /// Whole laps since the last stored event.
+    laps: Register<Bits<17>>,
+    /// `laps` is not 0.
+    has_laps: Register<Bit>,
+    /// A lap has ended in the clock before.
+    lap_ended: Register<Bit>,
+    /// Level of the run switch in the last stored change.
+    run_stored: Register<Bit>,
+    /// A change of the run switch waits for space.
+    change_waits: Register<Bit>,
+    /// A pair of changes that found no space is not counted yet.
+    passed_due: Register<Bit>,
     missed: Register<Bits<32>>,
     missed_faults: Register<Bits<8>>,
     has_missed: Register<Bit>,
     missed_command: Register<Bit>,
+    since_now: Signal<Local, Bits<16>>,
+    laps_now: Signal<Local, Bits<17>>,
+    run: Signal<Local, Bit>,
+    late_start: Signal<Local, Bit>,
+    starts: Signal<Local, Bit>,
+    stops: Signal<Local, Bit>,
+    behind: Signal<Local, Bit>,
+    changes: Signal<Local, Bit>,
+    change_passes: Signal<Local, Bit>,
+    pending: Signal<Local, Bit>,
     counts_missed: Signal<Local, Bit>,
     is_control: Signal<Local, Bit>,
-    store: Signal<Local, Bit>,
-    stores_overrun: Signal<Local, Bit>,
-    overrun_fits: Signal<Local, Bit>,
+    space: Signal<Local, Bit>,
+    has_reserved: Signal<Local, Bit>,
+    carries: Signal<Local, Bit>,
+    stores_event: Signal<Local, Bit>,
+    stores_lap: Signal<Local, Bit>,
+    lap_passes: Signal<Local, Bit>,
     missed_access: Signal<Local, Bit>,
     missed_fault: Signal<Local, Bit>,
+    counts_fault: Signal<Local, Bit>,
     keeps_command: Signal<Local, Bit>,
     loses_command: Signal<Local, Bit>,
     register_low: Signal<Local, Bits<9>>,
@@ -95,6 +140,10 @@ pub struct EventQueue {
     overflow_from: Constant<Bits<8>>,
     overflow_to: Constant<Bits<8>>,
     nearly_full_from: Constant<Bits<8>>,
+    full_from: Constant<Bits<8>>,
+    lap_clocks: Constant<Bits<16>>,
+    lap_at: Constant<Bits<4>>,
+    laps_end_at: Constant<Bits<5>>,
     most_faults: Constant<Bits<8>>,
     row_state_place: Constant<Bits<4>>,
     write_place: Constant<Bits<4>>,
@@ -107,17 +156,23 @@ impl Default for EventQueue {
                 command_lost: Constant::new(COMMAND_LOST.into()),
                 overflow_from: Constant::new(((1 << DEPTH_LOG2) - RESERVED).into()),
                 overflow_to: Constant::new((1 << (DEPTH_LOG2 - 1)).into()),
-                nearly_full_from: Constant::new(((1 << DEPTH_LOG2) - RESERVED_FOR_TICKS).into()),
+                nearly_full_from: Constant::new(((1 << DEPTH_LOG2) - RESERVED_FOR_SWITCH).into()),
+                full_from: Constant::new(((1 << DEPTH_LOG2) - NEVER_USED).into()),
+                lap_clocks: Constant::new(LAP_CLOCKS.into()),
+                lap_at: Constant::new(u64::from(LAP_CLOCKS.trailing_zeros()).into()),
+                laps_end_at: Constant::new((LAPS_LOG2 as u64).into()),
                 most_faults: Constant::new(MAX_MISSED_FAULTS.into()),
                 row_state_place: Constant::new(COMMAND_ROW_STATE_AT.into()),
                 write_place: Constant::new(COMMAND_WRITE_AT.into()),
             }
             default: clock, write, read, events, entry, writes_entry, write_at, read_at, read_after,
-                read_next, used, any, another, overflows, nearly_full, valid, popped, holds_one,
-                holds_two, holds_three, write_next, read_beyond, since, missed, missed_faults,
-                has_missed, missed_command, counts_missed, is_control, store, stores_overrun,
-                overrun_fits, missed_access, missed_fault, keeps_command, loses_command,
-                register_low
+                read_next, used, any, another, overflows, nearly_full, full, valid, popped,
+                holds_one, holds_two, holds_three, write_next, read_beyond, since, laps, has_laps,
+                lap_ended, run_stored, change_waits, passed_due, missed, missed_faults, has_missed,
+                missed_command, since_now, laps_now, run, late_start, starts, stops, behind,
+                changes, change_passes, pending, counts_missed, is_control, space, has_reserved,
+                carries, stores_event, stores_lap, lap_passes, missed_access, missed_fault,
+                counts_fault, keeps_command, loses_command, register_low
         }
     }
 }
@@ -134,12 +189,19 @@ impl Logic for EventQueue {
             read_at,
             overflows,
             nearly_full,
+            full,
             valid,
             popped,
             holds_one,
             holds_two,
             holds_three,
             since,
+            laps,
+            has_laps,
+            lap_ended,
+            run_stored,
+            change_waits,
+            passed_due,
             missed,
             missed_faults,
             has_missed,
@@ -182,32 +244,67 @@ impl Logic for EventQueue {
         self.overflows.d.next = (self.used.val() >= self.overflow_from.val())
             | (self.overflows.q.val() & (self.used.val() >= self.overflow_to.val()));
         self.nearly_full.d.next = self.used.val() >= self.nearly_full_from.val();
-        self.is_control.next = self.write.slot_event.val().is_control;
-        if self.nearly_full.q.val() {
-            self.is_control.next =
-                self.write.slot_event.val().tick | self.write.slot_event.val().run_change;
-        }
+        self.full.d.next = self.used.val() >= self.full_from.val();
+
+        // Events are counted while the switch is on, so a start comes before their count.
+        self.run.next = self.write.slot_event.val().run;
+        self.late_start.next = !self.run_stored.q.val() & self.has_missed.q.val();
+        self.starts.next = !self.run_stored.q.val() & (self.run.val() | self.has_missed.q.val());
+        self.stops.next = self.run_stored.q.val() & !self.run.val();
+        self.changes.next = self.starts.val() | self.stops.val();
+        self.change_passes.next =
+            self.change_waits.q.val() & self.write.clocked.val() & !self.changes.val();
+
+        // These terms are short: the late ones among them select what is stored and counted.
+        self.behind.next = self.has_laps.q.val() | self.lap_ended.q.val();
+        self.pending.next = self.has_missed.q.val() | self.missed_command.q.val();
+        self.counts_missed.next = self.overflows.q.val() | self.pending.val() | self.behind.val();
+        self.space.next = self.write.clocked.val()
+            & !self.behind.val()
+            & !self.full.q.val()
+            & !self.passed_due.q.val();
+        self.is_control.next = self.write.push.val()
+            & self.write.slot_event.val().is_control
+            & !self.nearly_full.q.val();
+        self.has_reserved.next = self.write.push.val()
+            & (self.write.slot_event.val().is_control | self.write.slot_event.val().command)
+            & !self.nearly_full.q.val();
+        self.keeps_command.next = self.has_reserved.val()
+            & self.write.slot_event.val().command
+            & self.space.val()
+            & !self.late_start.val();
+        self.loses_command.next =
+            self.write.push.val() & self.write.slot_event.val().command & !self.keeps_command.val();
+        self.carries.next = self.space.val()
+            & self.pending.val()
+            & !self.starts.val()
+            & (self.stops.val()
+                | self.has_reserved.val()
+                | (!self.overflows.q.val() & !self.write.push.val()));
+        self.stores_event.next = self.space.val()
+            & (self.changes.val()
+                | self.has_reserved.val()
+                | (!self.overflows.q.val() & (self.write.push.val() ^ self.pending.val())));
+        self.laps_now.next = self.laps.q.val();
+        self.stores_lap.next = self.write.clocked.val()
+            & self.has_laps.q.val()
+            & !self.overflows.q.val()
+            & !self.laps_now.val().get_bit(self.laps_end_at.val().index());
 
         self.events.write_address.next = self.write_at.q.val();
         self.events.write_data.next = self.entry.q.val();
         self.events.write_enable.next = self.writes_entry.q.val();
         self.entry.d.next = self.write.slot_event.val();
         self.entry.d.next.gap = self.since.q.val();
-        self.counts_missed.next = self.overflows.q.val() | self.has_missed.q.val();
-        self.stores_overrun.next =
-            self.has_missed.q.val() & !self.overflows.q.val() & !self.write.push.val();
-        self.keeps_command.next = self.write.slot_event.val().command & !self.nearly_full.q.val();
-        self.loses_command.next =
-            self.write.push.val() & self.write.slot_event.val().command & self.nearly_full.q.val();
-        self.store.next = self.stores_overrun.val()
-            | (self.write.push.val()
-                & (self.is_control.val() | self.keeps_command.val() | !self.counts_missed.val()));
+        self.entry.d.next.is_control = self.changes.val() | self.is_control.val();
+        self.entry.d.next.run_change = self.changes.val();
+        self.entry.d.next.run = self.starts.val() | self.run.val();
         self.entry.d.next.command = self.keeps_command.val();
         self.register_low.next = self.write.register.val();
         if self.counts_missed.val() {
             // The overrun comes first, then the access of the command.
             self.entry.d.next.is_control =
-                self.write.slot_event.val().is_control | self.keeps_command.val();
+                self.changes.val() | self.is_control.val() | self.keeps_command.val();
             self.entry.d.next.access = false;
             self.entry.d.next.fault = false;
             self.entry.d.next.write =
@@ -216,45 +313,49 @@ impl Logic for EventQueue {
                 self.register_low.val().get_bits::<2>(self.row_state_place.val().index());
             self.entry.d.next.bank = self.register_low.val().get_bits::<6>(0);
         }
-        if self.nearly_full.q.val() {
-            self.entry.d.next.slice = false;
-        }
-        if self.stores_overrun.val() {
-            self.entry.d.next.run_change = false;
+        if self.nearly_full.q.val() | !self.write.push.val() {
             self.entry.d.next.slice = false;
             self.entry.d.next.tick = false;
-            self.entry.d.next.is_control = false;
-            self.entry.d.next.command = false;
         }
         // The next event that is stored carries the count of all events that were not stored before it.
-        if self.has_missed.q.val() {
-            self.entry.d.next.overrun = true;
+        if self.pending.val() {
+            self.entry.d.next.overrun = !self.starts.val();
             self.entry.d.next.low = self.missed.q.val();
             self.entry.d.next.high = self.missed_faults.q.val();
             if self.missed_command.q.val() {
                 self.entry.d.next.high = self.missed_faults.q.val() | self.command_lost.val();
             }
         }
+        if self.behind.val() {
+            self.entry.d.next.overrun = false;
+            self.entry.d.next.gap = self.lap_clocks.val();
+            self.entry.d.next.tick = true;
+            self.entry.d.next.slice = false;
+            self.entry.d.next.is_control = true;
+            self.entry.d.next.run_change = false;
+        }
         self.missed_access.next = self.counts_missed.val()
             & self.write.push.val()
             & self.write.slot_event.val().access
+            & self.run.val()
             & !self.keeps_command.val();
-        self.missed_fault.next =
-            self.counts_missed.val() & self.write.push.val() & self.write.slot_event.val().fault;
+        self.missed_fault.next = self.counts_missed.val()
+            & self.write.push.val()
+            & self.write.slot_event.val().fault
+            & self.run.val();
+        // A pair of changes without space counts as a fault, in a clock without one. Until then nothing is stored.
+        self.counts_fault.next = self.missed_fault.val() | self.passed_due.q.val();
+        self.passed_due.d.next =
+            self.change_passes.val() | (self.passed_due.q.val() & self.missed_fault.val());
         if self.missed_access.val() {
             self.missed.d.next = self.missed.q.val() + 1;
         }
-        if self.missed_fault.val() & (self.missed_faults.q.val() != self.most_faults.val()) {
+        if self.counts_fault.val() & (self.missed_faults.q.val() != self.most_faults.val()) {
             self.missed_faults.d.next = self.missed_faults.q.val() + 1;
         }
-        // While events are counted, `store` implies this. An access or a fault in the same clock as a
-        // control event comes after that event, so it begins the next count. The access of a stored command is not
-        // counted.
-        self.overrun_fits.next = !self.overflows.q.val();
-        if self.write.push.val() {
-            self.overrun_fits.next = self.is_control.val() | self.keeps_command.val();
-        }
-        if self.has_missed.q.val() & self.overrun_fits.val() {
+        // An access or a fault in the same clock as a control event comes after that event, so it begins the next
+        // count. The access of a stored command is not counted.
+        if self.carries.val() {
             self.missed.d.next = bits::<32>(0);
             self.missed_faults.d.next = bits::<8>(0);
             self.has_missed.d.next = false;
@@ -266,17 +367,39 @@ impl Logic for EventQueue {
                 self.missed_faults.d.next = bits::<8>(1);
             }
         }
-        if self.missed_access.val() | self.missed_fault.val() {
+        if self.missed_access.val() | self.missed_fault.val() | self.change_passes.val() {
             self.has_missed.d.next = true;
         }
         if self.loses_command.val() {
             self.missed_command.d.next = true;
         }
-        self.writes_entry.d.next = self.store.val();
-        if self.store.val() {
+        if self.write.clocked.val() {
+            self.change_waits.d.next = self.changes.val() & !self.stores_event.val();
+        }
+        if self.stores_event.val() & self.changes.val() {
+            self.run_stored.d.next = self.starts.val();
+        }
+
+        self.writes_entry.d.next = self.stores_event.val() | self.stores_lap.val();
+        self.since_now.next = self.since.q.val();
+        self.lap_passes.next =
+            self.write.clocked.val() & self.since_now.val().get_bit(self.lap_at.val().index());
+        self.lap_ended.d.next = self.lap_passes.val() & !self.stores_event.val();
+        if self.stores_event.val() | self.lap_passes.val() {
             self.since.d.next = bits::<16>(1);
         } else if self.write.clocked.val() {
             self.since.d.next = self.since.q.val() + 1;
+        }
+        // A lap is counted a clock after its end.
+        if self.stores_lap.val() & !self.lap_ended.q.val() {
+            self.laps.d.next = self.laps.q.val() - 1;
+            self.has_laps.d.next = self.laps.q.val() != 1;
+        } else if self.lap_ended.q.val()
+            & !self.stores_lap.val()
+            & !self.laps_now.val().get_bit(self.laps_end_at.val().index())
+        {
+            self.laps.d.next = self.laps.q.val() + 1;
+            self.has_laps.d.next = true;
         }
         self.read.head.next = self.events.read_data.val();
         self.read.valid.next = self.valid.q.val();

@@ -1,5 +1,5 @@
-//! Turns verdicts into the card's events: computes the address of each access, recognises commands, and adds changes
-//! of the run switch, ticks and ends of time slices.
+//! Turns verdicts into the card's events: computes the address of each access, recognises commands, and adds ticks, ends
+//! of time slices and the level of the run switch. The event queue finds the changes of the switch.
 //!
 //! Verdicts come from the state machine; events go to the event queue. Clock 0 is the first edge at which the pins were
 //! sampled, and all stages are delayed like the pins, so an event has the number of the clock that caused it. All later
@@ -55,9 +55,7 @@ pub struct EventSource {
     run_stable: Register<Bit>,
     run_aligned: Register<Bits<5>>,
     run_located: Register<Bit>,
-    run_seen: Register<Bit>,
     is_tick: Signal<Local, Bit>,
-    run_changed: Signal<Local, Bit>,
     is_control: Signal<Local, Bit>,
     tick_last: Constant<Bits<16>>,
     beyond_registers: Constant<Bits<32>>,
@@ -83,8 +81,7 @@ impl EventSource {
             default: clock, valid, run, verdict, row, slice_last, slices, slice_restart, events,
                 located_valid, located, made, made_valid, made_any, sent, sent_valid, sent_any,
                 command_register, tick_phase, slice_phase, slice_before, slice_ends, slice_due,
-                run_sampled, run_stable, run_aligned, run_located, run_seen, is_tick, run_changed,
-                is_control
+                run_sampled, run_stable, run_aligned, run_located, is_tick, is_control
         }
     }
 }
@@ -112,8 +109,7 @@ impl Logic for EventSource {
             run_sampled,
             run_stable,
             run_aligned,
-            run_located,
-            run_seen
+            run_located
         );
         clock!(self, clock, detector);
         self.matrix.row.next = self.row.val();
@@ -149,11 +145,10 @@ impl Logic for EventSource {
         }
 
         self.is_tick.next = self.tick_phase.q.val() == self.tick_last.val();
-        self.run_changed.next = self.run_located.q.val() != self.run_seen.q.val();
-        self.is_control.next = self.run_changed.val() | self.slice_due.q.val() | self.is_tick.val();
+        self.is_control.next = self.slice_due.q.val() | self.is_tick.val();
         self.made.d.next = self.located.q.val();
         self.made.d.next.is_control = self.is_control.val();
-        self.made.d.next.run_change = self.run_changed.val();
+        self.made.d.next.run_change = false;
         self.made.d.next.run = self.run_located.q.val();
         self.made.d.next.slice = self.slice_due.q.val();
         self.made.d.next.tick = self.is_tick.val();
@@ -164,7 +159,6 @@ impl Logic for EventSource {
         // The end of a slice is computed a clock ahead. This is possible because a slice has many clocks.
         self.slice_before.d.next = self.slice_last.val() - 1;
         if self.located_valid.q.val() {
-            self.run_seen.d.next = self.run_located.q.val();
             self.tick_phase.d.next = self.tick_phase.q.val() + 1;
             if self.is_tick.val() {
                 self.tick_phase.d.next = bits::<16>(0);

@@ -63,14 +63,14 @@ pub struct SlotEvent {
     pub run: Bit,
     /// A time slice ended before this clock.
     pub slice: Bit,
-    /// A tick: records that wait are passed on.
+    /// A tick: records that wait are passed on. Also a lap of [`super::event_queue`].
     pub tick: Bit,
     /// An access.
     pub access: Bit,
     /// A fault: `low` holds code * 256 + bank.
     pub fault: Bit,
     /// Before this event `low` accesses and `high` faults (without [`super::event_queue::COMMAND_LOST`]) did not fit the
-    /// queue. The event itself is no access and no fault, but it may be a control event or complete a command.
+    /// queue. Changes of the run switch that were left out count as faults. The event itself is no access and no fault, but it may be a control event or complete a command.
     pub overrun: Bit,
     /// The access is a WRITE.
     pub write: Bit,

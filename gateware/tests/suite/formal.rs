@@ -1,5 +1,6 @@
 //! Emitted Verilog under proof.
 
+mod event_queue;
 mod fifo;
 mod gmac;
 mod heartbeat;

@@ -197,7 +197,8 @@ fn another_fill_limit_of_the_queue_is_a_difference() {
     for clock in 0..600 {
         recording.block.write.push.next = clock < 300;
         recording.block.read.pop.next = clock > 300 && recording.block.read.valid.val();
-        recording.block.write.slot_event.next = slot_event(rng);
+        // The switch stays on: each of its changes would be stored.
+        recording.block.write.slot_event.next = SlotEvent { run: true, ..slot_event(rng) };
         recording.step();
         recording.edge(|block| &mut block.clock);
     }
