@@ -12,6 +12,7 @@ mod record_program;
 mod record_trace;
 mod rules;
 mod settings;
+mod slow_link;
 mod support;
 mod vectors;
 mod verilator;
