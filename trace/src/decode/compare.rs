@@ -261,7 +261,9 @@ impl CardTrace {
 
     /// Compares a frame at the counter `at` with the frame that waits after it.
     fn after(&self, at: u64, arrival: &Arrival<'_>, sync: Sync) -> After {
-        let Some((next, kept)) = self.sequencer.held_after(at) else { return After::Unknown };
+        let Some((next, kept)) = self.sequencer.held_after(at).next() else {
+            return After::Unknown;
+        };
         let (Some((after, after_end)), Some((_, end))) =
             (kept.counts(), arrival.summary().counts())
         else {
@@ -283,9 +285,10 @@ impl CardTrace {
         else {
             return false;
         };
-        let after =
+        // Heartbeats have no counts.
+        let counted =
             |(counter, kept): (u64, FrameSummary)| Some((kept.counts()?.0, counter - at - 1));
-        let after = self.sequencer.held_after(at).and_then(after);
+        let after = self.sequencer.held_after(at).find_map(counted);
         let (before, own) = (self.bases(at)[0], arrival.summary().counts());
         own.zip(before).zip(after).is_some_and(|(((sync, end), before), after)| {
             let (base, missing_before) = before;

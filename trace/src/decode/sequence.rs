@@ -167,10 +167,10 @@ impl Sequencer {
         self.next
     }
 
-    /// Counter and summary of the first frame that waits after an unwrapped counter.
-    pub(super) fn held_after(&self, counter: u64) -> Option<(u64, FrameSummary)> {
-        let (after, held) = self.held.get(self.held_from(counter + 1))?;
-        Some((*after, held.summary))
+    /// Counters and summaries of the frames that wait after an unwrapped counter.
+    pub(super) fn held_after(&self, counter: u64) -> impl Iterator<Item = (u64, FrameSummary)> {
+        let after = self.held.range(self.held_from(counter + 1)..);
+        after.map(|(after, held)| (*after, held.summary))
     }
 
     /// Frames between an unwrapped counter and the nearest readable frame before it: an unreadable one may be anyone's.
