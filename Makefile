@@ -115,6 +115,7 @@ SEED = 1
 fuzz: setup
 	cargo run --quiet --release -p hmtt-tests --bin fuzz -- $(SECONDS) $(SEED)
 	PROPTEST_CASES=100000 cargo test --quiet --release -p hmtt-probe --lib whatever_is
+	PROPTEST_CASES=5000 cargo test --quiet --release -p hmtt --test suite campaign
 	HMTT_FUZZ_SECONDS=$(SECONDS) HMTT_FUZZ_SEED=$(SEED) \
 	cargo test --quiet --release -p hmtt-cli --test suite a_hostile_program_harms_only_itself
 
