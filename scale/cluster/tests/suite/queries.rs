@@ -61,7 +61,8 @@ pub fn embedded(sql: &str, data: &Path, map: &Path) -> String {
         let sources = Sources::open(&[data.to_owned()]).await.unwrap();
         let engine = Engine::new(sources, &options).unwrap();
         let query = engine.query(sql).await.unwrap();
-        let mut writer = RowWriter::new(Format::Jsonl, query.schema(), &mut output).unwrap();
+        let (schema, addresses) = (query.schema(), query.addresses());
+        let mut writer = RowWriter::new(Format::Jsonl, schema, addresses, &mut output).unwrap();
         for batch in query.collect().await.unwrap() {
             writer.write(&batch).unwrap();
         }
