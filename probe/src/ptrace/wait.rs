@@ -190,10 +190,17 @@ pub(super) fn wait_for_stop_and(
     mut meanwhile: impl FnMut(Duration) -> bool,
 ) -> nix::Result<Waited> {
     let begin = Instant::now();
+    let wait_now = || wait(Some(thread), WaitPidFlag::__WALL | WaitPidFlag::WNOHANG);
     for tries in 0u32.. {
-        match wait(Some(thread), WaitPidFlag::__WALL | WaitPidFlag::WNOHANG)? {
+        match wait_now()? {
             Status::StillAlive if tries < YIELDS => std::thread::yield_now(),
-            Status::StillAlive if is_dead(thread) => break,
+            Status::StillAlive if is_dead(thread) => {
+                // It may have ended since. Its status has to be taken: the end of its process is reported after that.
+                return Ok(match wait_now()? {
+                    Status::StillAlive => Waited::Dead,
+                    status => Waited::Status(status),
+                });
+            }
             Status::StillAlive => {
                 let waited = begin.elapsed();
                 if meanwhile(waited) || escape::is_given_up(waited) {
@@ -263,6 +270,7 @@ fn wait_for_end_unless(
         match wait(Some(child), WaitPidFlag::WNOHANG) {
             Ok(Status::Exited(_, status)) => return Some(Ok(status)),
             Ok(Status::Signaled(_, signal)) => return Some(Err(signal)),
+            Ok(_) | Err(Errno::EINTR) if is_dead(child) => take_ends_of_threads(child),
             Ok(_) | Err(Errno::EINTR) => {}
             Err(_) => return None,
         }
@@ -271,6 +279,19 @@ fn wait_for_end_unless(
             && suffices()
         {
             return None;
+        }
+    }
+}
+
+/// Takes the ends of those threads of a process that this process still traces: the end of the first thread is reported after
+/// those of all others.
+fn take_ends_of_threads(pid: Pid) {
+    let threads = super::proc::threads(pid).unwrap_or_default();
+    for thread in threads.into_iter().filter(|thread| *thread != pid) {
+        let status = wait(Some(thread), WaitPidFlag::__WALL | WaitPidFlag::WNOHANG);
+        if let Ok(Status::Stopped(..) | Status::Event(..)) = status {
+            // It is stopped at its exit.
+            let _ = restart_thread(libc::PTRACE_DETACH, thread, None);
         }
     }
 }
