@@ -65,6 +65,7 @@ fn theirs(bytes: &[u8]) -> Packets {
             Block::SimplePacket(packet) => {
                 packets.push((packet.data.to_vec(), packet.original_len))
             }
+            Block::Packet(packet) => packets.push((packet.data.to_vec(), packet.original_len)),
             _ => {}
         }
     }
