@@ -88,8 +88,11 @@ impl CaptureFile {
         Ok(CaptureFile { reader: reader.with_context(|| name.clone())?, name })
     }
 
-    /// Reads the whole file. At unreadable content, and of a capture without a frame of a card, it returns an error, after
-    /// everything before was passed to `found`. `packets` receives each frame first, and returns whether to continue.
+    /// Reads the whole file. `packets` receives each frame first, and returns whether to continue.
+    ///
+    /// # Errors
+    /// The content is unreadable, or the capture has no frame of a card. Everything before was
+    /// passed to `found`.
     pub fn read(
         self,
         packets: impl FnMut(&Packet<'_>) -> bool,
@@ -101,8 +104,8 @@ impl CaptureFile {
         Ok(ending)
     }
 
-    /// Does the same as [`CaptureFile::read`], but only counts records, which is much faster, and accepts a capture without a
-    /// frame of a card.
+    /// Counts records only, which is much faster than [`CaptureFile::read`]. A capture without a frame
+    /// of a card is no error.
     pub fn count(
         self,
         packets: impl FnMut(&Packet<'_>) -> bool,

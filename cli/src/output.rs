@@ -15,10 +15,11 @@ use super::capture_file::{CaptureFile, CaptureItems, Ending, NoCard};
 use super::format::Format;
 use super::standard_io::{self, is_standard};
 
-/// Behind the name of a file with what precedes an error of reading.
+/// End of the name of a file with what was read before an error.
 const PARTIAL: &str = ".partial";
 
-/// An output: standard output, or a file that gets its name when it is whole. If it is dropped before, the file is removed.
+/// Standard output, or a file that gets its name when it is whole. A file that is dropped before
+/// [`Output::end`] is removed.
 pub struct Output {
     /// The name, for people.
     pub name: String,
@@ -26,8 +27,9 @@ pub struct Output {
 }
 
 impl Output {
-    /// Ends the output, all of which is written. `read`: how reading went. Where it failed, what precedes is kept beside the
-    /// name of the output, unless nothing does.
+    /// Gives the file its name, after everything is written. `read`: the result of reading the
+    /// input. If reading failed, the file gets the name with `.partial` behind it. If the input has
+    /// no frame of a card, the file is removed.
     ///
     /// # Errors
     /// Reading has failed, or the file cannot get its name.
@@ -47,7 +49,8 @@ impl Output {
     }
 }
 
-/// Opens the output of a trace. An existing file is an error unless `force`. No path, or `-`, selects standard output.
+/// Opens the output of a trace. No path, or `-`, selects standard output. An existing file is replaced
+/// if `force` is set, and is an error otherwise.
 pub fn open(
     path: Option<&Path>,
     format: Format,

@@ -69,8 +69,8 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
     write_split(options, files, forms, groups)
 }
 
-/// Finds the working sets of the whole, and of each group. Without a given length, the slices of the whole are those of the
-/// report.
+/// Finds the working sets of all accesses, and of the accesses of each group. If no length of a slice
+/// is given, the report's slices are used for all accesses.
 fn analyse(
     options: &Options,
     split: &SplitOptions,
@@ -85,8 +85,8 @@ fn analyse(
         return Ok((analysed.found.result(), analysed.files, analysed.groups));
     }
     let analysed = analyse_groups(sources, pagemap, Timeline::default(), groups, observe)?;
-    let found = analysed.found.result().iter().map(MemoryTime::working_sets).collect();
-    Ok((found, analysed.files, analysed.groups))
+    let sets = analysed.found.result().iter().map(MemoryTime::working_sets).collect();
+    Ok((sets, analysed.files, analysed.groups))
 }
 
 fn to_json(found: &Found, with_sets: bool) -> Value {

@@ -24,7 +24,8 @@ const MOST_TIMES: u32 = 9;
 /// Variation of the time of short runs.
 const NOISE: Duration = Duration::from_millis(300);
 
-/// Captures without a frame of a card, which `hmtt decode` and `hmtt info` read to the end and then reject.
+/// Captures without a frame of a card. `hmtt decode` and `hmtt info` read them to the end, and then
+/// report an error.
 const WITHOUT_FRAMES: [&str; 6] =
     ["comments", "fragments", "interfaces", "long-options", "statistics", "unnamed-interfaces"];
 

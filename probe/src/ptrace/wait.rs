@@ -283,14 +283,14 @@ fn wait_for_end_unless(
     }
 }
 
-/// Takes the ends of those threads of a process that this process still traces: the end of the first thread is reported after
-/// those of all others.
+/// Reaps ended threads of a process that this process still traces. The kernel reports the end of the
+/// first thread only after the ends of all others are taken.
 fn take_ends_of_threads(pid: Pid) {
     let threads = super::proc::threads(pid).unwrap_or_default();
     for thread in threads.into_iter().filter(|thread| *thread != pid) {
         let status = wait(Some(thread), WaitPidFlag::__WALL | WaitPidFlag::WNOHANG);
         if let Ok(Status::Stopped(..) | Status::Event(..)) = status {
-            // It is stopped at its exit.
+            // A killed thread stops once more, at its exit.
             let _ = restart_thread(libc::PTRACE_DETACH, thread, None);
         }
     }

@@ -278,8 +278,8 @@ impl CardTrace {
         }
     }
 
-    /// Whether the place of a frame is empty between a frame before it and one that waits after it, and its counts lie between
-    /// theirs.
+    /// Whether the frame fills an empty place: the counts of the frame before lead to its counts, and
+    /// its counts lead to those of the next frame that waits.
     pub(super) fn lies_between(&self, arrival: &Arrival<'_>) -> bool {
         let Position { place: Place::Ahead(at), counter: Counter::Free } = self.position(arrival)
         else {

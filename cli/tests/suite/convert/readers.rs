@@ -1,5 +1,5 @@
-//! Reads our Parquet files with old and new versions of DuckDB, pyarrow, polars and fastparquet. `make test-readers`
-//! installs them.
+//! Reads Parquet files of `hmtt convert` with old and new versions of DuckDB, pyarrow, polars and
+//! fastparquet. The command `make test-readers` installs these versions.
 
 use std::fmt::Write as _;
 use std::fs::{self, File};

@@ -125,7 +125,8 @@ fn a_program_whose_first_thread_ends_continues_whenever_the_controller_ends() {
     goes_on(Signal::SIGKILL, "survives", SURVIVES, &["20000000"]);
 }
 
-/// Stops and continues a program many times in quick succession. Its output and exit status are those of a plain run.
+/// Stops and continues a program many times in quick succession. Checks that its output and exit
+/// status equal those of a plain run.
 fn is_stopped_and_continued(program: &Path, words: &[&str], name: &str) {
     /// Most stops.
     const STOPS: u64 = 200;
