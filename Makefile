@@ -109,7 +109,8 @@ bench:
 
 # Fuzzes for SECONDS each: random commands against a model of the pins, settings and switches against a model of the
 # whole card, random inputs (frames, records, traces, captures, vectors) against models of their formats, and a hostile
-# program under `hmtt tag`. Also tests forged shared memory of tags: make fuzz SECONDS=3600 SEED=1000
+# program under `hmtt tag`. Also tests forged shared memory of tags, and 10,000 captures whose frames are dropped, copied
+# and moved: make fuzz SECONDS=3600 SEED=1000
 SECONDS = 60
 SEED = 1
 fuzz: setup
