@@ -1,7 +1,7 @@
 //! `hmtt convert`: converts a trace from one format to another, and prints warnings on standard error.
 
 use std::fs::File;
-use std::io::BufReader;
+use std::io::{BufReader, BufWriter};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
@@ -11,15 +11,18 @@ use hmtt::table::hmtt6::{Hmtt6Reader, MmioHole};
 use hmtt::table::jsonl::JsonlReader;
 #[cfg(feature = "parquet")]
 use hmtt::table::parquet::ParquetReader;
+use hmtt::table::requests::{LINE_BYTES, RequestWriter};
 use hmtt::table::{Card, Entry, Reader, Row, Writer};
 
 use super::capture_file::CaptureFile;
 use super::format::{BUFFER_BYTES, EncodingOption, Format, readable, writable};
 use super::output::{Outcome, cause, is_same_file, open, write_capture};
+use super::simulator::SimulatorFile;
 use super::standard_io::{input, is_standard, name_of_input};
 #[cfg(feature = "tag")]
 use super::trace::{
     self,
+    caches::CacheArgument,
     convert::{Conversion, Region},
 };
 
@@ -31,7 +34,7 @@ const GIB_LOG2: u32 = 30;
     after_help = "Formats and their extensions: pcapng (.pcapng, .pcap, both also with .zst, .gz or .lz4, read only), parquet \
     (.parquet), csv (.csv), jsonl (.jsonl), text (.txt, written only), hmtt6 (.trace): the HMTT \
     group's published 6-byte records. Requests for simulators of memories, written only: ramulator \
-    (Ramulator 2, LoadStoreTrace), dramsim3. What `hmtt trace` has written is recognised, and can \
+    (Ramulator 2, LoadStoreTrace), dramsim3, dramsys (.stl), libcachesim (.oracleGeneral). What `hmtt trace` has written is recognised, and can \
     also be written as champsim, lackey (Valgrind) and drmemtrace (DynamoRIO, text). What a \
     format cannot hold is counted on standard error."
 )]
@@ -75,6 +78,11 @@ pub struct Arguments {
     /// For champsim: write a record for each element of a repeated string instruction, as Pin does
     #[arg(long)]
     elements: bool,
+    /// For requests of a program's trace: write what caches read from memory and write back, in place of all accesses: `desktop`,
+    /// or one cache, as l1=32K,8,64,lru: its level, size, ways, size of a line, replacement; once for each
+    #[cfg(feature = "tag")]
+    #[arg(long, value_name = "CACHE")]
+    cache: Vec<CacheArgument>,
     /// For hmtt6: physical addresses have a hole of this size from this address on, for devices
     #[arg(long, value_name = "GIB", default_value_t = 0, value_parser = clap::value_parser!(u64).range(0..=128))]
     hole: u64,
@@ -133,9 +141,24 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
             bail!("--elements is for champsim: other formats have all elements");
         }
         let (force, regions) = (*force, arguments.regions()?);
-        let conversion =
-            Conversion { trace, output, force, to, thread, weighted, elements, regions, encoding };
+        let caches = trace::caches::levels(&arguments.cache)?;
+        let conversion = Conversion {
+            trace,
+            output,
+            force,
+            to,
+            thread,
+            weighted,
+            elements,
+            caches,
+            regions,
+            encoding,
+        };
         return conversion.run();
+    }
+    #[cfg(feature = "tag")]
+    if !arguments.cache.is_empty() {
+        bail!("--cache is for traces of programs: what a card records is behind the caches");
     }
     if arguments.is_of_program() {
         bail!(
@@ -157,15 +180,32 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
     if to.has_instructions() {
         bail!("{} has instructions, which only traces of programs have", to.name());
     }
+    let path = (!is_standard(output)).then(|| output.to_string_lossy());
     let (output, file) = open(Some(output), to, *force)?;
     let cannot_write = || format!("cannot write to {}", output.name);
-    let writer = to.writer(file, hole, *encoding).map_err(cause).with_context(cannot_write)?;
+    let mut sums = None;
+    let writer: Box<dyn Writer> = match to.simulator() {
+        Some(simulator) => {
+            let file = BufWriter::with_capacity(BUFFER_BYTES, file);
+            let unit = (from == Format::Hmtt6).then_some(LINE_BYTES as u32);
+            let writer = RequestWriter::new(file, simulator).with_unit(unit);
+            sums = Some(writer.sums());
+            Box::new(writer)
+        }
+        None => to.writer(file, hole, *encoding).map_err(cause).with_context(cannot_write)?,
+    };
     let Outcome { read, written } = source.convert(writer);
     let left_out = written.map_err(cause).with_context(cannot_write)?;
     if !left_out.is_nothing() {
         report!("hmtt: warning: {} does not hold: {left_out}", output.name);
     }
-    output.end(read)
+    let has_loss = output.end(read)?;
+    if let Some(sums) = sums {
+        let (sums, path) = (sums.get(), path.as_deref());
+        let (is_of_program, has_caches) = (false, false);
+        SimulatorFile { format: to, path, sums, is_of_program, has_caches }.report();
+    }
+    Ok(has_loss)
 }
 
 /// The opened trace that is converted.
@@ -210,9 +250,10 @@ impl Source {
             Format::Csv => Box::new(CsvReader::new(buffered(file)).with_context(|| name.clone())?),
             Format::Jsonl => Box::new(JsonlReader::new(buffered(file))),
             Format::Hmtt6 => Box::new(Hmtt6Reader::new(buffered(file), hole)),
-            _ => {
+            Format::Text => {
                 bail!("{name}: text is for people and cannot be read back; use csv or jsonl")
             }
+            _ => bail!("{name}: {} is written only", format.name()),
         };
         Source::table(name, reader, Vec::new())
     }

@@ -90,8 +90,20 @@ fn write_accesses(trace: File, arguments: &Arguments) -> Result<bool> {
         bail!("tables have a column with what an access represents: leave out --weighted");
     }
     let (elements, regions) = (false, None);
-    Conversion { trace, output: path, force, to, thread, weighted, elements, regions, encoding }
-        .run()
+    let caches = None;
+    Conversion {
+        trace,
+        output: path,
+        force,
+        to,
+        thread,
+        weighted,
+        elements,
+        caches,
+        regions,
+        encoding,
+    }
+    .run()
 }
 
 /// Runs the command. Returns whether the capture has losses.

@@ -30,6 +30,8 @@ pub enum Format {
     Hmtt6,
     Ramulator,
     Dramsim3,
+    Dramsys,
+    Libcachesim,
     Champsim,
     Lackey,
     Drmemtrace,
@@ -94,6 +96,8 @@ impl Format {
             "jsonl" | "ndjson" => Format::Jsonl,
             "txt" => Format::Text,
             "trace" => Format::Hmtt6,
+            "stl" => Format::Dramsys,
+            "oraclegeneral" => Format::Libcachesim,
             _ => return None,
         })
     }
@@ -105,7 +109,18 @@ impl Format {
 
     /// Whether only simulators read it.
     pub fn is_of_simulators(self) -> bool {
-        matches!(self, Format::Ramulator | Format::Dramsim3) || self.has_instructions()
+        self.simulator().is_some() || self.has_instructions()
+    }
+
+    /// What reads requests in this format.
+    pub fn simulator(self) -> Option<Simulator> {
+        Some(match self {
+            Format::Ramulator => Simulator::Ramulator,
+            Format::Dramsim3 => Simulator::Dramsim3,
+            Format::Dramsys => Simulator::Dramsys,
+            Format::Libcachesim => Simulator::LibCacheSim,
+            _ => return None,
+        })
     }
 
     /// Whether it has instructions of programs, so that captures cannot be written in it.
@@ -125,19 +140,16 @@ impl Format {
             return Ok(Box::new(ParquetWriter::with_encodings(output, encoding.encodings())?));
         }
         let output = BufWriter::with_capacity(BUFFER_BYTES, output);
+        if let Some(simulator) = self.simulator() {
+            return Ok(Box::new(RequestWriter::new(output, simulator)));
+        }
         Ok(match self {
             Format::Csv => Box::new(CsvWriter::new(output)?),
             Format::Jsonl => Box::new(JsonlWriter::new(output)?),
             Format::Hmtt6 => Box::new(Hmtt6Writer::new(output, hole)),
             // Reached only if this program is built without Parquet.
             Format::Parquet => return Err(TableError::Schema(NO_PARQUET.into())),
-            Format::Ramulator => Box::new(RequestWriter::new(output, Simulator::Ramulator)),
-            Format::Dramsim3 => Box::new(RequestWriter::new(output, Simulator::Dramsim3)),
-            Format::Text
-            | Format::Pcapng
-            | Format::Champsim
-            | Format::Lackey
-            | Format::Drmemtrace => Box::new(TextWriter::new(output)?),
+            _ => Box::new(TextWriter::new(output)?),
         })
     }
 }

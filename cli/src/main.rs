@@ -34,6 +34,7 @@ mod output;
 #[cfg(all(feature = "analysis", feature = "tag"))]
 mod pagemap;
 mod scale_program;
+mod simulator;
 mod sql;
 mod standard_io;
 #[cfg(feature = "tag")]

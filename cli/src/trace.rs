@@ -7,7 +7,7 @@
 
 mod attach;
 mod budget;
-mod caches;
+pub mod caches;
 pub mod convert;
 mod evaluate;
 mod export;

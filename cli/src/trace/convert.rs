@@ -12,8 +12,9 @@ use hmtt::access_trace::table::jsonl::JsonlWriter;
 #[cfg(feature = "parquet")]
 use hmtt::access_trace::table::parquet::ParquetWriter;
 use hmtt::access_trace::{Ending, Executed, ThreadAccess, Visitor};
+use hmtt::cache::{CacheConfiguration, Hierarchy};
 use hmtt::table::TableError;
-use hmtt::table::requests::Simulator;
+use hmtt::table::requests::RequestSums;
 
 use super::export::champsim::ChampSim;
 use super::export::cut::Cut;
@@ -25,6 +26,8 @@ use super::file::{CHOSEN, read_to_end, what_is_missing};
 use super::text;
 use crate::format::{BUFFER_BYTES, EncodingOption, Format};
 use crate::output::{cause, is_same_file, open};
+use crate::simulator::SimulatorFile;
+use crate::standard_io::is_standard;
 
 /// A trace that is converted.
 pub struct Conversion<'c> {
@@ -42,6 +45,8 @@ pub struct Conversion<'c> {
     pub weighted: bool,
     /// Whether each element of a repeated string instruction has a record.
     pub elements: bool,
+    /// Levels of the caches whose misses and write-backs are written in place of accesses; `None` without caches.
+    pub caches: Option<Vec<CacheConfiguration>>,
     /// What is cut out of the trace; `None` for all.
     pub regions: Option<Vec<Region>>,
     /// Encodings of Parquet.
@@ -106,6 +111,9 @@ impl Conversion<'_> {
         if matches!(self.to, Format::Pcapng | Format::Hmtt6) {
             bail!("{} holds what cards send, and not accesses of programs", self.to.name());
         }
+        if self.caches.is_some() && self.to.simulator().is_none() {
+            bail!("--cache is for requests (ramulator, dramsim3, dramsys, libcachesim)");
+        }
         if self.to.is_of_simulators() {
             return self.export();
         }
@@ -129,11 +137,14 @@ impl Conversion<'_> {
             None => {
                 let (output, file) = open(self.output, self.to, self.force)?;
                 let name = output.name.clone();
-                let mut exporter = self.exporter(file);
+                let mut exporter = self.exporter(file)?;
                 let (read, left_out) = self.steps(&name, &mut *exporter)?;
                 warn(&name, left_out.into_iter().chain(exporter.left_out()).collect());
+                let sums = exporter.sums();
                 drop(exporter);
-                (output.end(read)?, false)
+                let ending = output.end(read)?;
+                self.state(self.output, sums);
+                (ending, false)
             }
             Some(regions) => {
                 let (mut all, mut outputs, mut name) = (Vec::new(), Vec::new(), String::new());
@@ -145,12 +156,12 @@ impl Conversion<'_> {
                     let (output, file) = open(output, self.to, self.force)?;
                     name = output.name.clone();
                     outputs.push(output);
-                    all.push((region.instructions.clone(), self.exporter(file)));
+                    all.push((region.instructions.clone(), self.exporter(file)?));
                 }
                 let mut cut = Cut::new(all);
                 let (read, left_out) = self.steps(&name, &mut cut)?;
                 warn(&name, left_out.into_iter().chain(cut.left_out()).collect());
-                let is_short = cut.is_short();
+                let (is_short, sums) = (cut.is_short(), cut.sums_of_regions().to_vec());
                 drop(cut);
                 // All files have what precedes an error, which is stated once.
                 let ended = outputs.into_iter().map(|output| match &read {
@@ -160,21 +171,35 @@ impl Conversion<'_> {
                 let ended: Vec<Result<()>> = ended.collect();
                 let ending = read?;
                 ended.into_iter().collect::<Result<()>>()?;
+                for (region, sums) in regions.iter().zip(sums) {
+                    self.state(region.output.as_deref().or(self.output), sums);
+                }
                 (ending, is_short)
             }
         };
         Ok(warn_of(path, &ending) || is_short)
     }
 
-    fn exporter<'w>(&self, output: impl Write + 'w) -> Box<dyn Exporter + 'w> {
+    fn exporter<'w>(&self, output: impl Write + 'w) -> Result<Box<dyn Exporter + 'w>> {
         let output = BufWriter::with_capacity(BUFFER_BYTES, output);
-        match self.to {
+        if let Some(simulator) = self.to.simulator() {
+            let caches = self.caches.as_ref().map(|levels| Hierarchy::new(levels, None));
+            let caches = caches.transpose().context("--cache")?;
+            return Ok(Box::new(Requests::new(output, simulator, caches)));
+        }
+        Ok(match self.to {
             Format::Champsim => Box::new(ChampSim::new(output, self.elements)),
-            Format::Ramulator => Box::new(Requests::new(output, Simulator::Ramulator)),
-            Format::Dramsim3 => Box::new(Requests::new(output, Simulator::Dramsim3)),
             Format::Drmemtrace => Box::new(Drmemtrace::new(output)),
             _ => Box::new(Lackey::new(output)),
-        }
+        })
+    }
+
+    /// Prints what was written, and how to run what reads it.
+    fn state(&self, output: Option<&Path>, sums: RequestSums) {
+        let path = output.filter(|path| !is_standard(path)).map(Path::to_string_lossy);
+        let (format, has_caches) = (self.to, self.caches.is_some());
+        let path = path.as_deref();
+        SimulatorFile { format, path, sums, is_of_program: true, has_caches }.report();
     }
 
     /// Writes a table. Returns how reading went.

@@ -15,7 +15,8 @@ fn assert_wrong_usage(output: &Output, words: &str) {
 #[test]
 fn formats_are_listed_where_they_can_be_used() {
     let refused = hmtt(&["convert", "in.csv", "out", "--to", "pcapng"]);
-    let tables = "[possible values: parquet, csv, jsonl, text, hmtt6, ramulator, dramsim3";
+    let tables = "[possible values: parquet, csv, jsonl, text, hmtt6, ramulator, dramsim3, dramsys, \
+                  libcachesim";
     assert_wrong_usage(&refused, &format!("{tables}, champsim, lackey, drmemtrace]"));
     let refused = hmtt(&["convert", "in", "out.csv", "--from", "text"]);
     assert_wrong_usage(&refused, "[possible values: pcapng, parquet, csv, jsonl, hmtt6]");

@@ -1,29 +1,49 @@
-//! Writes accesses as requests, for simulators of memories. These files hold nothing else, and are not read back.
+//! Writes accesses as requests, for simulators of memories and caches.
 //!
-//! | simulator | a line |
+//! ```text
+//! accesses -> lines: a request for each line of 64 bytes -> output: a line or record of the simulator's format
+//!                                                            oracle: when each line is accessed next
+//! ```
+//!
+//! | simulator | a request |
 //! |---|---|
 //! | Ramulator 2, `LoadStoreTrace` | `LD 0xADDRESS` or `ST 0xADDRESS` |
 //! | DRAMsim3, trace-driven | `0xADDRESS READ CLOCK` or `0xADDRESS WRITE CLOCK`, the clock in decimal |
+//! | DRAMSys, `player` | `CLOCK: read 0xADDRESS` or `CLOCK: write 0xADDRESS`, the clock in decimal |
+//! | libCacheSim, `oracleGeneral` | 24 bytes (`oracle.rs`) |
 //!
-//! After a restart of the card its clocks continue after the last one, as DRAMsim3 needs it.
+//! These files hold nothing else. After a restart of the card its clocks continue after the last one, as simulators need it.
 
-use std::io::{self, Write};
+mod lines;
+mod oracle;
+mod output;
+
+use std::cell::Cell;
+use std::collections::HashMap;
+use std::io::Write;
+use std::rc::Rc;
 
 use hmtt_format::{Direction, Event};
 
-use super::{Entry, LeftOut, Row, TableError, Writer};
+use super::{Card, Entry, LeftOut, Row, TableError, Writer};
 use crate::identity::CardId;
+pub use lines::LineRequests;
+pub use output::RequestOutput;
 
 /// Bytes of a cache line, of which there is a request for each.
 pub const LINE_BYTES: u64 = 64;
 
-/// A simulator of memories.
+/// What reads requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Simulator {
     /// Ramulator 2. It reads addresses below 2^63, and no times.
     Ramulator,
     /// DRAMsim3.
     Dramsim3,
+    /// DRAMSys, traces with the extension `stl`.
+    Dramsys,
+    /// libCacheSim, its format `oracleGeneral`. It does not tell reads and writes apart.
+    LibCacheSim,
 }
 
 /// An access by a simulator of a memory.
@@ -37,57 +57,95 @@ pub struct Request {
     pub address: u64,
 }
 
-impl Simulator {
-    /// Writes a request. Returns whether the simulator can read its address; if not, nothing is written.
-    ///
-    /// # Errors
-    /// The error of writing.
-    pub fn write(self, request: Request, output: &mut impl Write) -> io::Result<bool> {
-        let Request { clock, direction, address } = request;
+/// Sums of what was written for a simulator.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RequestSums {
+    /// Requests that read.
+    pub reads: u64,
+    /// Requests that write.
+    pub writes: u64,
+    /// Executed instructions, of the trace of a program.
+    pub instructions: u64,
+    /// Clock of the last request.
+    pub last_clock: u64,
+    /// A clock at which a slow memory has answered all requests ([`SERVICE_CLOCKS`]).
+    pub drained_clock: u64,
+    /// Bursts that were merged into the request for another burst of their line.
+    pub merged_bursts: u64,
+    /// Accesses of a number of bytes that is not known, each of which is a request.
+    pub unsized_accesses: u64,
+    /// Period of the clock in picoseconds, if it is known.
+    pub tck_ps: Option<u32>,
+}
+
+/// Most clocks for which a memory is assumed to be busy with a request. A request to another row of the same bank takes tRC,
+/// about 46 ns: 75 clocks of DDR4-3200, and refresh takes a tenth of all clocks.
+pub const SERVICE_CLOCKS: u64 = 100;
+
+impl RequestSums {
+    /// Counts an access without a clock.
+    pub fn count(&mut self, direction: Direction) {
         let is_write = direction == Direction::Write;
-        match self {
-            Simulator::Ramulator if address > i64::MAX as u64 => return Ok(false),
-            Simulator::Ramulator => {
-                writeln!(output, "{} {address:#x}", if is_write { "ST" } else { "LD" })?;
-            }
-            Simulator::Dramsim3 => {
-                let direction = if is_write { "WRITE" } else { "READ" };
-                writeln!(output, "{address:#x} {direction} {clock}")?;
-            }
-        }
-        Ok(true)
+        *(if is_write { &mut self.writes } else { &mut self.reads }) += 1;
+    }
+
+    /// Counts a request.
+    pub fn add(&mut self, request: &Request) {
+        self.count(request.direction);
+        self.last_clock = request.clock;
+        let begin = self.drained_clock.max(request.clock);
+        self.drained_clock = begin.saturating_add(SERVICE_CLOCKS);
     }
 }
 
 /// A writer of the requests of a trace.
-pub struct RequestWriter<W> {
-    output: W,
-    simulator: Simulator,
-    /// Card of the last access.
+pub struct RequestWriter<W: Write> {
+    output: RequestOutput<W>,
+    lines: LineRequests,
+    has_times: bool,
+    /// Card of the last access, and the bytes of an access and the period of the clock of each card, as far as they are known.
     card: Option<CardId>,
+    descriptions: HashMap<CardId, (u32, u32)>,
+    /// Bytes of an access of other cards.
+    unit_bytes: Option<u32>,
+    unsized_accesses: u64,
     /// What is added to clocks, and the clock of the last request.
     base: u64,
     last: u64,
     backward: u64,
-    out_of_range: u64,
     cards: u64,
     others: Vec<(&'static str, u64)>,
+    sums: Rc<Cell<RequestSums>>,
 }
 
 impl<W: Write> RequestWriter<W> {
     /// Starts a file.
     pub fn new(output: W, simulator: Simulator) -> Self {
         RequestWriter {
-            output,
-            simulator,
+            output: RequestOutput::new(output, simulator),
+            lines: LineRequests::default(),
+            has_times: simulator != Simulator::Ramulator,
             card: None,
+            descriptions: HashMap::new(),
+            unit_bytes: None,
+            unsized_accesses: 0,
             base: 0,
             last: 0,
             backward: 0,
-            out_of_range: 0,
             cards: 0,
             others: Vec::new(),
+            sums: Rc::default(),
         }
+    }
+
+    /// Takes accesses to have these bytes where no report of the card says otherwise.
+    pub fn with_unit(self, unit_bytes: Option<u32>) -> Self {
+        RequestWriter { unit_bytes, ..self }
+    }
+
+    /// Where the sums are once the file is complete.
+    pub fn sums(&self) -> Rc<Cell<RequestSums>> {
+        self.sums.clone()
     }
 
     fn leave_out(&mut self, kind: &'static str) {
@@ -102,6 +160,7 @@ impl<W: Write> Writer for RequestWriter<W> {
     fn row(&mut self, row: &Row) -> Result<(), TableError> {
         if row.entry == Entry::Restart {
             self.base = self.last.saturating_add(1);
+            self.lines.close();
         }
         let Some(access) = row.entry.access() else {
             self.leave_out(row.entry.kind());
@@ -115,24 +174,37 @@ impl<W: Write> Writer for RequestWriter<W> {
             return Ok(());
         }
         let clock = self.base.saturating_add(access.clock.0);
-        let (direction, address) = (access.direction, access.address.0);
-        let is_written =
-            self.simulator.write(Request { clock, direction, address }, &mut self.output)?;
-        self.out_of_range += u64::from(!is_written);
         self.backward += u64::from(clock < self.last);
         self.last = clock;
+        let unit = self.descriptions.get(&row.card).map(|(unit, _)| *unit).or(self.unit_bytes);
+        self.unsized_accesses += u64::from(unit.is_none());
+        let (direction, address) = (access.direction, access.address.0);
+        let request = Request { clock, direction, address };
+        for request in self.lines.requests(request, unit.unwrap_or(0)) {
+            self.output.write(request)?;
+        }
         Ok(())
     }
 
+    fn card(&mut self, card: CardId, description: Card) {
+        self.descriptions.insert(card, (description.unit_bytes, description.tck_ps));
+    }
+
     fn finish(mut self: Box<Self>) -> Result<LeftOut, TableError> {
-        self.output.flush()?;
-        let has_times = self.simulator == Simulator::Dramsim3;
-        let mut counts = self.others;
+        self.output.finish()?;
+        let mut counts = std::mem::take(&mut self.others);
         counts.push(("accesses of other cards", self.cards));
-        counts.push(("accesses beyond 2^63", self.out_of_range));
-        if has_times {
+        counts.extend(self.output.left_out());
+        if self.has_times {
             counts.push(("accesses out of the order of clocks", self.backward));
         }
+        let description = self.card.and_then(|card| self.descriptions.get(&card));
+        self.sums.set(RequestSums {
+            merged_bursts: self.lines.merged_bursts(),
+            unsized_accesses: self.unsized_accesses,
+            tck_ps: description.map(|(_, tck_ps)| *tck_ps).filter(|tck_ps| *tck_ps > 0),
+            ..self.output.sums()
+        });
         Ok(LeftOut(counts))
     }
 }
@@ -178,6 +250,30 @@ mod tests {
         let (text, left_out) = written(Simulator::Ramulator, &rows);
         assert_eq!(text, "LD 0x12340040\nST 0x80\nLD 0x0\nLD 0x40\n");
         assert_eq!(left_out, counts);
+    }
+
+    #[test]
+    fn bursts_of_a_line_are_one_request() {
+        let mut output = Vec::new();
+        let mut writer = Box::new(RequestWriter::new(&mut output, Simulator::Dramsys));
+        let sums = writer.sums();
+        let (tck_ps, unit_bytes, format_version) = (5000, 32, 3);
+        let digest = String::new();
+        writer.card(CardId(0), Card { tck_ps, unit_bytes, format_version, digest });
+        let read = Direction::Read;
+        for (clock, direction, address) in
+            [(5, read, 0x60), (9, read, 0x40), (12, read, 0x40), (80, Direction::Write, 0x60)]
+        {
+            let entry = access(clock, direction, address);
+            writer.row(&Row { card: CardId(0), entry }).unwrap();
+        }
+        assert!(writer.finish().unwrap().is_nothing());
+        let text = String::from_utf8(output).unwrap();
+        assert_eq!(text, "5: read 0x40\n12: read 0x40\n80: write 0x40\n");
+        let RequestSums { reads, writes, last_clock, drained_clock, merged_bursts, .. } =
+            sums.get();
+        assert_eq!((reads, writes, last_clock, drained_clock, merged_bursts), (2, 1, 80, 305, 1));
+        assert_eq!((sums.get().tck_ps, sums.get().unsized_accesses), (Some(5000), 0));
     }
 
     #[test]

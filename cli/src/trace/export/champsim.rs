@@ -20,6 +20,7 @@
 
 use std::io::{self, Write};
 
+use hmtt::table::requests::RequestSums;
 use hmtt_format::Direction;
 use hmtt_translator::instructions::{Flow, Instruction, State, StateSet};
 
@@ -67,6 +68,7 @@ pub struct ChampSim<W> {
     /// Accesses that do not fit in a record, and elements of string instructions.
     unplaced: u64,
     unplaced_elements: u64,
+    sums: RequestSums,
 }
 
 /// Numbers of addresses in a record that are read, and that are written.
@@ -77,8 +79,16 @@ impl<W: Write> ChampSim<W> {
     /// Starts a file. `has_elements`: whether each element of a repeated string instruction has a record.
     pub fn new(output: W, has_elements: bool) -> Self {
         let (thread, waiting) = (None, None);
-        let (others, unplaced, unplaced_elements) = (0, 0, 0);
-        ChampSim { output, thread, has_elements, waiting, others, unplaced, unplaced_elements }
+        ChampSim {
+            output,
+            thread,
+            has_elements,
+            waiting,
+            others: 0,
+            unplaced: 0,
+            unplaced_elements: 0,
+            sums: RequestSums::default(),
+        }
     }
 
     /// Writes the record that waits. `next`: address of the instruction that follows it.
@@ -92,6 +102,7 @@ impl<W: Write> ChampSim<W> {
 
     fn add(&mut self, pc: u64, instruction: &Instruction, singles: &[Single]) -> io::Result<()> {
         self.write_waiting(Some(pc))?;
+        self.sums.instructions += 1;
         let mut record = [0; RECORD_BYTES];
         record[..8].copy_from_slice(&pc.to_le_bytes());
         let flow = instruction.flow;
@@ -110,6 +121,7 @@ impl<W: Write> ChampSim<W> {
             }
             record[places.start..places.start + 8].copy_from_slice(&single.address.to_le_bytes());
             places.start += 8;
+            self.sums.count(single.direction);
         }
         let next = pc.wrapping_add(instruction.bytes.into());
         let targets = (flow == Flow::Branch).then_some((instruction.target, next));
@@ -186,6 +198,10 @@ impl<W: Write> Exporter for ChampSim<W> {
     fn finish(&mut self, next: Option<u64>) -> io::Result<()> {
         self.write_waiting(next)?;
         self.output.flush()
+    }
+
+    fn sums(&self) -> RequestSums {
+        self.sums
     }
 
     fn left_out(&self) -> LeftOut {

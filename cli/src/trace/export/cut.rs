@@ -7,6 +7,8 @@ use std::collections::VecDeque;
 use std::io;
 use std::ops::Range;
 
+use hmtt::table::requests::RequestSums;
+
 use super::rounds::Rounds;
 use super::steps::{Exporter, LeftOut, Step};
 
@@ -21,6 +23,8 @@ pub struct Cut<'w> {
     /// Regions that have not ended, by their numbers.
     regions: VecDeque<Region<'w>>,
     left_out: LeftOut,
+    /// Sums of the regions that have ended.
+    sums: Vec<RequestSums>,
     /// Instructions of other threads.
     others: u64,
     /// Instructions of regions behind the end of the trace.
@@ -30,13 +34,19 @@ pub struct Cut<'w> {
 impl<'w> Cut<'w> {
     /// Cuts regions out, which are ascending and do not overlap.
     pub fn new(regions: Vec<Region<'w>>) -> Self {
-        let (thread, left_out) = (None, Vec::new());
-        Cut { thread, executed: 0, regions: regions.into(), left_out, others: 0, missing: 0 }
+        let (thread, left_out, sums) = (None, Vec::new(), Vec::new());
+        let (executed, others, missing) = (0, 0, 0);
+        Cut { thread, executed, regions: regions.into(), left_out, sums, others, missing }
     }
 
     /// Whether the trace ends before the end of a region.
     pub fn is_short(&self) -> bool {
         self.missing > 0
+    }
+
+    /// Sums of the regions, in their order.
+    pub fn sums_of_regions(&self) -> &[RequestSums] {
+        &self.sums
     }
 
     fn end_region(&mut self, next: Option<u64>) -> io::Result<()> {
@@ -46,6 +56,7 @@ impl<'w> Cut<'w> {
         let missing = end.saturating_sub(self.executed.max(range.start));
         self.missing = self.missing.saturating_add(missing);
         exporter.finish(next)?;
+        self.sums.push(exporter.sums());
         for (what, count) in exporter.left_out() {
             match self.left_out.iter_mut().find(|(other, _)| *other == what) {
                 Some((_, sum)) => *sum += count,
@@ -78,6 +89,10 @@ impl Exporter for Cut<'_> {
             self.end_region(next)?;
         }
         Ok(())
+    }
+
+    fn sums(&self) -> RequestSums {
+        self.sums.last().copied().unwrap_or_default()
     }
 
     fn left_out(&self) -> LeftOut {

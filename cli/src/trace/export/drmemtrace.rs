@@ -6,6 +6,7 @@
 
 use std::io::{self, Write};
 
+use hmtt::table::requests::RequestSums;
 use hmtt_format::Direction;
 use hmtt_translator::instructions::Flow;
 
@@ -27,12 +28,14 @@ pub struct Drmemtrace<W> {
     /// Instructions that were fetched, and all lines of instructions.
     fetched: u64,
     shown: u64,
+    sums: RequestSums,
 }
 
 impl<W: Write> Drmemtrace<W> {
     /// Starts a file.
     pub fn new(output: W) -> Self {
-        Drmemtrace { output, is_begun: false, thread: None, records: 0, fetched: 0, shown: 0 }
+        let (is_begun, thread, sums) = (false, None, RequestSums::default());
+        Drmemtrace { output, is_begun, thread, records: 0, fetched: 0, shown: 0, sums }
     }
 
     fn begin(&mut self) -> io::Result<()> {
@@ -62,7 +65,7 @@ impl<W: Write> Exporter for Drmemtrace<W> {
         if self.thread.replace(step.thread).is_some_and(|last| last != step.thread) {
             self.output.write_all(DIVIDER.as_bytes())?;
         }
-        let Drmemtrace { output, records, fetched, shown, .. } = self;
+        let Drmemtrace { output, records, fetched, shown, sums, .. } = self;
         let Step { thread, pc, instruction, accesses, .. } = *step;
         *fetched += 1;
         let mut name = flow_name(instruction.flow);
@@ -78,6 +81,7 @@ impl<W: Write> Exporter for Drmemtrace<W> {
             for single in singles {
                 let kind = if single.direction == Direction::Write { "write" } else { "read" };
                 let (size, address) = (single.size, single.address);
+                sums.count(single.direction);
                 *records += 1;
                 writeln!(
                     output,
@@ -92,5 +96,9 @@ impl<W: Write> Exporter for Drmemtrace<W> {
         self.begin()?;
         writeln!(self.output, "View tool results:\n{:>15} : total instructions", self.shown)?;
         self.output.flush()
+    }
+
+    fn sums(&self) -> RequestSums {
+        RequestSums { instructions: self.shown, ..self.sums }
     }
 }

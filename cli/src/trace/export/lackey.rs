@@ -5,6 +5,7 @@
 
 use std::io::{self, Write};
 
+use hmtt::table::requests::RequestSums;
 use hmtt_format::Direction;
 
 use super::rounds::{Rounds, Single};
@@ -13,12 +14,13 @@ use super::steps::{Exporter, Step};
 /// Writes lines.
 pub struct Lackey<W> {
     output: W,
+    sums: RequestSums,
 }
 
 impl<W: Write> Lackey<W> {
     /// Starts a file.
     pub fn new(output: W) -> Self {
-        Lackey { output }
+        Lackey { output, sums: RequestSums::default() }
     }
 }
 
@@ -40,8 +42,10 @@ fn accesses(output: &mut impl Write, mut singles: &[Single]) -> io::Result<()> {
 
 impl<W: Write> Exporter for Lackey<W> {
     fn step(&mut self, step: &Step<'_>, rounds: &mut Rounds) -> io::Result<()> {
-        let output = &mut self.output;
+        let Lackey { output, sums } = self;
         rounds.each(step.accesses, |singles| {
+            sums.instructions += 1;
+            singles.iter().for_each(|single| sums.count(single.direction));
             writeln!(output, "I  {:08x},{}", step.pc, step.instruction.bytes)?;
             accesses(output, singles)
         })
@@ -49,5 +53,9 @@ impl<W: Write> Exporter for Lackey<W> {
 
     fn finish(&mut self, _: Option<u64>) -> io::Result<()> {
         self.output.flush()
+    }
+
+    fn sums(&self) -> RequestSums {
+        self.sums
     }
 }

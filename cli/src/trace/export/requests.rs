@@ -1,29 +1,37 @@
-//! Writes accesses as requests of simulators of memories, one for each cache line that is accessed.
+//! Writes a request for each cache line that an access touches, as simulators of memories read them.
 //!
-//! The traces have no times. Where a request needs one, it is the number of instructions that were executed before, so that one
-//! instruction is executed in each clock.
+//! ```text
+//! accesses -> caches, if they are asked for: lines that are read and written back -> RequestOutput
+//! ```
+//!
+//! The clock of a request is the number of instructions that were executed before it.
 
 use std::io::{self, Write};
 
-use hmtt::table::requests::{LINE_BYTES, Request, Simulator};
+use hmtt::cache::{AccessKind, Hierarchy};
+use hmtt::table::requests::{
+    LINE_BYTES, LineRequests, Request, RequestOutput, RequestSums, Simulator,
+};
+use hmtt_format::Direction;
 
 use super::rounds::{Rounds, Single};
 use super::steps::{Exporter, LeftOut, Step};
 
 /// Writes requests.
-pub struct Requests<W> {
-    output: W,
-    simulator: Simulator,
+pub struct Requests<W: Write> {
+    output: RequestOutput<W>,
+    /// Empty in the beginning; `None` if accesses are requests themselves.
+    caches: Option<Hierarchy>,
+    lines: LineRequests,
     /// Instructions that were executed.
     executed: u64,
-    /// Requests with addresses that the simulator cannot read.
-    out_of_range: u64,
 }
 
 impl<W: Write> Requests<W> {
-    /// Starts a file.
-    pub fn new(output: W, simulator: Simulator) -> Self {
-        Requests { output, simulator, executed: 0, out_of_range: 0 }
+    /// Starts a file. `caches`: those whose misses and write-backs are requests, in place of accesses.
+    pub fn new(output: W, simulator: Simulator, caches: Option<Hierarchy>) -> Self {
+        let (output, lines) = (RequestOutput::new(output, simulator), LineRequests::default());
+        Requests { output, caches, lines, executed: 0 }
     }
 }
 
@@ -34,15 +42,42 @@ fn addresses(Single { address, size, .. }: Single) -> impl Iterator<Item = u64> 
     std::iter::once(address).chain(following.map(|line| line * LINE_BYTES))
 }
 
+/// Passes the misses and write-backs of an access on.
+fn write_transfers<W: Write>(
+    single: Single,
+    clock: u64,
+    caches: &mut Hierarchy,
+    lines: &mut LineRequests,
+    output: &mut RequestOutput<W>,
+) -> io::Result<()> {
+    let kind = match single.direction {
+        Direction::Read => AccessKind::Read,
+        Direction::Write => AccessKind::Write,
+    };
+    let mut written = Ok(());
+    caches.access(kind, single.address, single.size, &mut |transfer| {
+        let (direction, address) = (transfer.direction, transfer.address);
+        let mut requests = lines.requests(Request { clock, direction, address }, transfer.bytes);
+        if written.is_ok() {
+            written = requests.try_for_each(|request| output.write(request));
+        }
+    });
+    written
+}
+
 impl<W: Write> Exporter for Requests<W> {
     fn step(&mut self, step: &Step<'_>, rounds: &mut Rounds) -> io::Result<()> {
-        let Requests { output, simulator, executed, out_of_range } = self;
+        let Requests { output, caches, lines, executed } = self;
         rounds.each(step.accesses, |singles| {
+            let clock = *executed;
             for single in singles {
+                if let Some(caches) = caches {
+                    write_transfers(*single, clock, caches, lines, output)?;
+                    continue;
+                }
+                let direction = single.direction;
                 for address in addresses(*single) {
-                    let (direction, clock) = (single.direction, *executed);
-                    let request = Request { clock, direction, address };
-                    *out_of_range += u64::from(!simulator.write(request, output)?);
+                    output.write(Request { clock, direction, address })?;
                 }
             }
             *executed += 1;
@@ -51,11 +86,16 @@ impl<W: Write> Exporter for Requests<W> {
     }
 
     fn finish(&mut self, _: Option<u64>) -> io::Result<()> {
-        self.output.flush()
+        self.output.finish()
+    }
+
+    fn sums(&self) -> RequestSums {
+        let (instructions, merged_bursts) = (self.executed, self.lines.merged_bursts());
+        RequestSums { instructions, merged_bursts, ..self.output.sums() }
     }
 
     fn left_out(&self) -> LeftOut {
-        vec![("accesses beyond 2^63", self.out_of_range)]
+        self.output.left_out().to_vec()
     }
 }
 
@@ -64,6 +104,44 @@ mod tests {
     use hmtt_format::Direction;
 
     use super::*;
+
+    #[test]
+    fn misses_and_write_backs_are_requests() {
+        let direct = "128,1,64,lru".parse().unwrap();
+        let caches = Hierarchy::new(&[direct], None).unwrap();
+        let mut text = Vec::new();
+        let mut requests = Requests::new(&mut text, Simulator::Dramsim3, Some(caches));
+        let instruction = hmtt_translator::instructions::instructions(0, &[0x90])[0];
+        let (thread, pc, is_complete) = (1, 0, true);
+        let mut rounds = Rounds::default();
+        // The last one crosses a line, of which the caches have the second half.
+        for (direction, address) in
+            [(Direction::Write, 0x1000), (Direction::Read, 0x1008), (Direction::Read, 0x1000 - 4)]
+        {
+            let made = hmtt_format::access_trace::Made {
+                pc,
+                direction,
+                address: Some(address),
+                represents: 1,
+                size: 8,
+                elements: 1,
+                is_down: false,
+                conditional: false,
+            };
+            let accesses = &[made];
+            let step = Step { thread, pc, instruction: &instruction, accesses, is_complete };
+            requests.step(&step, &mut rounds).unwrap();
+        }
+        // A line in the place of the one that was changed.
+        let single = Single { direction: Direction::Read, address: 0x1080, size: 8 };
+        let Requests { output, caches, lines, .. } = &mut requests;
+        write_transfers(single, 9, caches.as_mut().unwrap(), lines, output).unwrap();
+        requests.finish(None).unwrap();
+        let RequestSums { reads, writes, instructions, .. } = requests.sums();
+        assert_eq!((reads, writes, instructions), (3, 1, 3));
+        let expected = "0x1000 READ 0\n0xfc0 READ 2\n0x1080 READ 9\n0x1000 WRITE 9\n";
+        assert_eq!(String::from_utf8(text).unwrap(), expected);
+    }
 
     #[test]
     fn an_access_has_a_request_for_each_line() {

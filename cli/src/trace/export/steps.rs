@@ -8,6 +8,7 @@ use std::io;
 use std::rc::Rc;
 
 use hmtt::access_trace::{Executed, Refused, ThreadAccess, Visitor};
+use hmtt::table::requests::RequestSums;
 use hmtt_format::access_trace::Made;
 use hmtt_translator::instructions::{Instruction, instructions};
 
@@ -43,6 +44,9 @@ pub trait Exporter {
     /// # Errors
     /// The error of writing.
     fn finish(&mut self, next: Option<u64>) -> io::Result<()>;
+
+    /// Sums of what was written.
+    fn sums(&self) -> RequestSums;
 
     /// What the format could not hold.
     fn left_out(&self) -> LeftOut {

@@ -44,7 +44,7 @@ fn what_is_no_instruction_is_counted() {
         ("dramsim3", "0x5000 READ 0\n0x5000 READ 1\n"),
     ] {
         let (found, warning) = converted(&file, to, &[]);
-        assert!(warning.ends_with(expected), "{warning}");
+        assert!(warning.contains(expected), "{warning}");
         assert_eq!(found.text(), written);
     }
     assert_eq!(converted(&file, "champsim", &[]).0.bytes().len(), 2 * 64);

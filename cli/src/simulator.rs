@@ -1,0 +1,164 @@
+//! States what was written for a simulator, and how to run it: one paragraph on standard error.
+
+use hmtt::table::requests::{LINE_BYTES, RequestSums};
+use hmtt_format::escape;
+
+use super::format::Format;
+
+/// Picoseconds of a clock of 1 MHz.
+const MHZ_PS: u32 = 1_000_000;
+
+/// What was written for a simulator.
+pub struct SimulatorFile<'f> {
+    /// Its format.
+    pub format: Format,
+    /// Path of the file; `None` for standard output.
+    pub path: Option<&'f str>,
+    /// Sums of what is in it.
+    pub sums: RequestSums,
+    /// Whether clocks are executed instructions, and not those of a memory bus.
+    pub is_of_program: bool,
+    /// Whether requests are the misses and write-backs of caches.
+    pub has_caches: bool,
+}
+
+/// A path as a word of a shell.
+fn shell_word(path: &str) -> String {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/._-+=:@%,".contains(&byte);
+    if !path.is_empty() && !path.starts_with('-') && path.bytes().all(is_plain) {
+        return path.to_owned();
+    }
+    let path = if path.starts_with('-') { format!("./{path}") } else { path.to_owned() };
+    format!("'{}'", escape::message(&path).to_string().replace('\'', r"'\''"))
+}
+
+impl SimulatorFile<'_> {
+    /// Prints the paragraph.
+    pub fn report(&self) {
+        let name = self
+            .path
+            .map_or_else(|| "standard output".to_owned(), |path| escape::message(path).to_string());
+        report!("hmtt: {name}: {}", self.paragraph());
+    }
+
+    fn paragraph(&self) -> String {
+        let mut sentences = vec![self.counts()];
+        sentences.extend(self.remarks());
+        if self.sums.reads > 0 || self.sums.writes > 0 || self.sums.instructions > 0 {
+            sentences.extend(self.command_line());
+        }
+        sentences.join(" ")
+    }
+
+    /// What is in the file.
+    fn counts(&self) -> String {
+        let RequestSums { reads, writes, instructions, last_clock, tck_ps, .. } = self.sums;
+        if self.format.has_instructions() {
+            return format!("{instructions} instructions with {reads} reads and {writes} writes.");
+        }
+        let cycle = match tck_ps {
+            _ if self.is_of_program => "an executed instruction".to_owned(),
+            Some(tck_ps) => format!("a clock of the bus, {} ns", f64::from(tck_ps) / 1e3),
+            None => "a clock of the bus".to_owned(),
+        };
+        let is_in_file = if self.format == Format::Ramulator { ", not in the file" } else { "" };
+        format!(
+            "requests: {reads} reads and {writes} writes, last cycle {last_clock} (a cycle is {cycle}{is_in_file})."
+        )
+    }
+
+    /// What was done to accesses before they became requests.
+    fn remarks(&self) -> Vec<String> {
+        let RequestSums { merged_bursts, unsized_accesses, .. } = self.sums;
+        let mut all = Vec::new();
+        if self.has_caches {
+            all.push(
+                "They are what the caches have read from memory and written back; changed lines that were still in the \
+                 caches at the end were not written."
+                    .to_owned(),
+            );
+        }
+        if merged_bursts > 0 {
+            all.push(format!(
+                "{merged_bursts} bursts of fewer than {LINE_BYTES} bytes are merged with another one of their line."
+            ));
+        }
+        if unsized_accesses > 0 {
+            all.push(format!(
+                "Of {unsized_accesses} accesses the bytes are not known: each is a request for {LINE_BYTES} bytes."
+            ));
+        }
+        all
+    }
+
+    /// How to run the simulator.
+    fn command_line(&self) -> Option<String> {
+        let file = self.path.map_or_else(|| "FILE".to_owned(), shell_word);
+        let RequestSums { reads, writes, instructions, drained_clock, tck_ps, .. } = self.sums;
+        Some(match self.format {
+            Format::Dramsim3 => {
+                let cycles = drained_clock.saturating_add(1);
+                let reads = reads + 1;
+                format!(
+                    "Set `unified_queue = true` in the section [system] of the configuration: without it DRAMsim3 stops at \
+                     a write behind a read of the same line. Then run: dramsim3main CONFIG.ini -c {cycles} -t {file}; \
+                     all requests are done when it has counted {reads} reads (one more: it repeats the last request as a \
+                     read) and {writes} writes, if not, with a higher -c."
+                )
+            }
+            Format::Ramulator => format!(
+                "Run: ramulator2 -f CONFIG.yaml, which has `Frontend: {{impl: LoadStoreTrace, path: {file}, clock_ratio: \
+                 1}}` and `clock_ratio: 1` of the memory system (in Ramulator 2.1 the same parameters in its Python script): a request is sent in each cycle in which a queue takes it, \
+                 and the run ends when the last one is queued."
+            ),
+            Format::Dramsys => {
+                let frequency = tck_ps.map_or_else(
+                    || "MHZ".to_owned(),
+                    |tck_ps| format!("{}", f64::from(MHZ_PS) / f64::from(tck_ps)),
+                );
+                format!(
+                    "Run: DRAMSys CONFIG.json, in which `tracesetup` is [{{\"type\": \"player\", \"clkMhz\": {frequency}, \
+                     \"name\": \"{}\"}}], with a memory of {LINE_BYTES} bytes a burst. The name of the file must end in .stl.",
+                    self.path.map_or_else(
+                        || "FILE".to_owned(),
+                        |path| escape::message(path).to_string()
+                    )
+                )
+            }
+            Format::Libcachesim => format!(
+                "Run: cachesim {file} oracleGeneral lru 1MB, or with another policy and size. An object is a line of \
+                 {LINE_BYTES} bytes, and reads are not told from writes."
+            ),
+            Format::Champsim => format!(
+                "Run: champsim --warmup-instructions 0 --simulation-instructions {instructions} {file}; behind the last \
+                 instruction ChampSim begins again with the first one. It takes a name that ends in gz or xz for a \
+                 compressed file."
+            ),
+            _ => return None,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_are_words_of_a_shell() {
+        assert_eq!(shell_word("a/b-c.stl"), "a/b-c.stl");
+        assert_eq!(shell_word("it's $(x)"), r"'it'\''s $(x)'");
+        assert_eq!(shell_word("-t"), "'./-t'");
+        assert_eq!(shell_word("a\nb"), r"'a\nb'");
+    }
+
+    #[test]
+    fn an_empty_file_has_no_command_line() {
+        let (path, is_of_program, has_caches) = (Some("a.ds3"), true, false);
+        let sums = RequestSums::default();
+        let file =
+            SimulatorFile { format: Format::Dramsim3, path, sums, is_of_program, has_caches };
+        let expected =
+            "requests: 0 reads and 0 writes, last cycle 0 (a cycle is an executed instruction).";
+        assert_eq!(file.paragraph(), expected);
+    }
+}

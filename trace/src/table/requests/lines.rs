@@ -1,0 +1,127 @@
+//! Turns accesses of any number of bytes into requests for lines of 64 bytes.
+//!
+//! Simulators transfer a line for each request. A shorter access is a burst, and the bursts of one line are one request by the
+//! rule of the card at line granularity (docs/format.md, *Line mode*): a burst joins the request before it if the direction
+//! and the line are the same, that burst of the line has not been seen in it, and at most [`WINDOW`] clocks have passed
+//! since its first burst. A longer access is a request for each of its lines.
+
+use hmtt_format::Direction;
+use hmtt_format::memory::DEFAULT_MERGE_WINDOW;
+
+use super::{LINE_BYTES, Request};
+
+/// Clocks from the first burst of a line to the last one.
+const WINDOW: u64 = DEFAULT_MERGE_WINDOW as u64;
+/// Most bytes of an access: those of a page. A number beyond that, which only a forged file has, is not believed.
+const MOST_BYTES: u32 = 4096;
+
+/// The line of the last request, and its bursts.
+#[derive(Clone, Copy, Debug)]
+struct OpenLine {
+    line: u64,
+    direction: Direction,
+    first_clock: u64,
+    /// A bit for each burst that was seen.
+    seen: u64,
+}
+
+/// Turns accesses into requests for lines.
+#[derive(Clone, Debug, Default)]
+pub struct LineRequests {
+    open: Option<OpenLine>,
+    merged_bursts: u64,
+}
+
+impl LineRequests {
+    /// Bursts that were merged into the request for another one.
+    pub fn merged_bursts(&self) -> u64 {
+        self.merged_bursts
+    }
+
+    /// Lets no burst join the last request.
+    pub fn close(&mut self) {
+        self.open = None;
+    }
+
+    /// The requests for an access of this number of bytes; 0 if it is not known, which is one request.
+    pub fn requests(
+        &mut self,
+        access: Request,
+        bytes: u32,
+    ) -> impl Iterator<Item = Request> + use<> {
+        let is_known = bytes <= MOST_BYTES && bytes.is_power_of_two();
+        let is_burst = is_known && u64::from(bytes) < LINE_BYTES;
+        let (address, count) = match is_known {
+            true if is_burst => {
+                let is_merged = self.is_merged(&access, bytes);
+                self.merged_bursts += u64::from(is_merged);
+                (access.address & !(LINE_BYTES - 1), u64::from(!is_merged))
+            }
+            true => (access.address, u64::from(bytes) / LINE_BYTES),
+            false => (access.address, 1),
+        };
+        if !is_burst {
+            self.open = None;
+        }
+        (0..count).filter_map(move |line| {
+            let address = address.checked_add(line * LINE_BYTES)?;
+            Some(Request { address, ..access })
+        })
+    }
+
+    /// Whether a burst joins the last request. If not, it begins one.
+    fn is_merged(&mut self, burst: &Request, bytes: u32) -> bool {
+        let Request { clock, direction, address } = *burst;
+        let line = address / LINE_BYTES;
+        let bit = 1u64 << (address % LINE_BYTES / u64::from(bytes));
+        if let Some(open) = &mut self.open
+            && (open.line, open.direction) == (line, direction)
+            && open.seen & bit == 0
+            && clock.checked_sub(open.first_clock).is_some_and(|clocks| clocks <= WINDOW)
+        {
+            open.seen |= bit;
+            return true;
+        }
+        self.open = Some(OpenLine { line, direction, first_clock: clock, seen: bit });
+        false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn addresses(lines: &mut LineRequests, clock: u64, address: u64, bytes: u32) -> Vec<u64> {
+        let access = Request { clock, direction: Direction::Read, address };
+        lines.requests(access, bytes).map(|request| request.address).collect()
+    }
+
+    #[test]
+    fn a_burst_joins_the_line_within_the_window() {
+        let mut lines = LineRequests::default();
+        assert_eq!(addresses(&mut lines, 10, 0x70, 16), [0x40]);
+        assert_eq!(addresses(&mut lines, 10 + WINDOW, 0x40, 16), [0u64; 0]);
+        // Too late, and another burst of it after that.
+        assert_eq!(addresses(&mut lines, 11 + WINDOW, 0x50, 16), [0x40]);
+        assert_eq!(addresses(&mut lines, 12 + WINDOW, 0x60, 16), [0u64; 0]);
+        // The same burst again, another line, and a clock that goes back.
+        assert_eq!(addresses(&mut lines, 13 + WINDOW, 0x60, 16), [0x40]);
+        assert_eq!(addresses(&mut lines, 14 + WINDOW, 0x80, 16), [0x80]);
+        assert_eq!(addresses(&mut lines, 1, 0x90, 16), [0x80]);
+        lines.close();
+        assert_eq!(addresses(&mut lines, 2, 0xa0, 16), [0x80]);
+        assert_eq!(lines.merged_bursts(), 2);
+    }
+
+    #[test]
+    fn a_longer_access_is_a_request_for_each_line() {
+        let mut lines = LineRequests::default();
+        assert_eq!(addresses(&mut lines, 0, 0x80, 128), [0x80, 0xc0]);
+        assert_eq!(addresses(&mut lines, 0, 0x81, 64), [0x81]);
+        // Not known, and not believed.
+        for bytes in [0, 48, 8192, u32::MAX] {
+            assert_eq!(addresses(&mut lines, 0, 0x81, bytes), [0x81]);
+        }
+        assert_eq!(addresses(&mut lines, 0, u64::MAX, 128), [u64::MAX]);
+    }
+}
