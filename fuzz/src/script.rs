@@ -18,6 +18,8 @@ const RECENT: usize = 8;
 /// Maximum difference of the counters of frames that are swapped. A receiver waits for so many
 /// frames.
 const NEAR: usize = 48;
+/// Clocks of the shortest pause after which a card's clock can advance without a record.
+const SILENT_CLOCKS: u64 = 1 << 24;
 
 /// The frames of a script.
 pub struct Script<'a> {
@@ -80,7 +82,8 @@ impl<'a> Script<'a> {
             17 => return self.swap(),
             18 => return self.lose_on_card(),
             19 => {
-                self.card.clock += self.bytes.number(4)?;
+                // Shorter pauses take a record that skips them.
+                self.card.clock += self.bytes.number(4)?.max(SILENT_CLOCKS);
                 return Some(());
             }
             20 => {

@@ -5,7 +5,7 @@
 //!       -> wire      finds the card that sent it ([`Links`]: on each link of a capture); compare, evidence,
 //!                      agreement
 //!       -> sequence  restores the order of one card's frames and finds the missing ones
-//!       -> quarantine  drops frames whose counts contradict the frames around them
+//!       -> quarantine  drops frames whose counts or clock contradict the frames around them
 //!       -> decoder   reads the records and states what each gap cost -> items, columns or counts
 //! ```
 //!
@@ -24,6 +24,7 @@ mod agreement;
 pub mod arrival;
 mod card_trace;
 mod clock;
+mod clock_check;
 pub mod columns;
 mod compare;
 mod counts;

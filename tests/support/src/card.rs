@@ -7,7 +7,7 @@ use hmtt_format::frame::{
     SYNC_WORDS, Sync, encode,
 };
 use hmtt_format::info::StaticWords;
-use hmtt_format::record::{Half, WordRecord};
+use hmtt_format::record::{Half, MAX_SKIP, WordRecord};
 use hmtt_format::{
     Access, Cycles, Direction, FORMAT_VERSION, Generation, MemoryDescription, PhysAddr, Report,
 };
@@ -23,6 +23,9 @@ pub struct Card {
     pub counter: u64,
     /// Event clock of the card.
     pub clock: u64,
+    /// Clock at which the last data frame ended, and records lost until then; `None` if a report has followed. If no record was
+    /// lost since, the next data frame begins there, and skips up to [`Card::clock`] if a test has moved that.
+    pub ended: Option<(u64, u32)>,
     /// Accesses so far.
     pub accesses: u64,
     /// Records lost so far.
@@ -44,8 +47,14 @@ impl Card {
     /// Builds a frame of this kind, with a sync before the words.
     pub fn frame(&mut self, kind: FrameKind, words: &[u64]) -> Vec<u8> {
         let Card { clock, unit_log2, accesses, lost, .. } = *self;
-        let sync = Sync { clock, unit_log2, segment: 0, accesses, lost };
-        let words = [&sync.encode()[..], words].concat();
+        let skipped = if kind == FrameKind::Data { self.skipped() } else { 0 };
+        let sync = Sync { clock: clock - skipped, unit_log2, segment: 0, accesses, lost };
+        let skip = u64::from(Half::Skip(skipped as u32).encode()) << 32
+            | u64::from(Half::Skip(0).encode());
+        let skip = [skip];
+        let skip = if skipped == 0 { &[][..] } else { &skip };
+        let words = [&sync.encode()[..], skip, words].concat();
+        self.ended = self.ended.filter(|_| kind == FrameKind::Data);
         let header = PayloadHeader {
             version: FORMAT_VERSION,
             kind: kind as u8,
@@ -56,6 +65,20 @@ impl Card {
         let length = encode(&mut buffer, self.counter, header, &words);
         self.counter = (self.counter + 1) & COUNTER_MASK;
         buffer[..length].to_vec()
+    }
+
+    /// Clocks from the end of the last data frame, which the next one has to skip. A real card records no longer silence.
+    fn skipped(&self) -> u64 {
+        let ended = self.ended.filter(|(_, lost)| *lost == self.lost);
+        let silence = ended.map_or(0, |(clock, _)| self.clock.wrapping_sub(clock));
+        if silence <= u64::from(MAX_SKIP) { silence } else { 0 }
+    }
+
+    /// Counts the clocks and accesses of the data frame that was built last.
+    pub fn advance(&mut self, clocks: u64, accesses: u64) {
+        self.clock += clocks;
+        self.accesses += accesses;
+        self.ended = Some((self.clock, self.lost));
     }
 
     /// Builds a data frame of `count` line accesses. Returns the frame and its accesses.
@@ -84,8 +107,7 @@ impl Card {
         let words: Vec<u64> =
             halves.chunks(2).map(|pair| u64::from(pair[0]) << 32 | u64::from(pair[1])).collect();
         let frame = self.frame(FrameKind::Data, &words);
-        self.clock = clock;
-        self.accesses += count;
+        self.advance(clock - self.clock, count);
         (frame, truth)
     }
 
@@ -99,8 +121,7 @@ impl Card {
             })
             .collect();
         let frame = self.frame(FrameKind::Data, &words);
-        self.clock += clocks;
-        self.accesses += accesses;
+        self.advance(clocks, accesses);
         frame
     }
 

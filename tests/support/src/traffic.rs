@@ -53,9 +53,13 @@ impl Traffic {
             let words: Vec<u64> =
                 (0..MAX_ACCESSES / 2).map(|_| accesses.half() << 32 | accesses.half()).collect();
             let frame = card.frame(FrameKind::Data, &words);
-            card.clock += self.frame_clocks;
-            card.accesses += MAX_ACCESSES;
+            card.advance(MAX_ACCESSES, MAX_ACCESSES);
+            card.clock += self.frame_clocks - MAX_ACCESSES;
             write(card.clock, frame);
+            if self.frame_clocks != MAX_ACCESSES {
+                // A full frame has no space for a skip. After a report, the clock may be any.
+                write(card.clock, card.info());
+            }
         }
         write(card.clock, card.end());
         writer.into_output();

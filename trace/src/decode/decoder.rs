@@ -14,6 +14,7 @@ use hmtt_format::record::CLOCK_MASK;
 use hmtt_format::{Block, Cycles, Event, Report};
 
 use super::clock::LongClock;
+use super::clock_check::ClockBefore;
 use super::counts::Counts;
 use super::counts_after::{CountsAfter, FRAME_ACCESSES, counts_each_access};
 use super::frame::{Body, Origin};
@@ -32,6 +33,8 @@ pub(super) struct Reached {
     pub origin: Origin,
     /// What its sync stated.
     entered: Sync,
+    /// The clock of the last data frame, if nothing was missing since.
+    data_clock: Option<ClockBefore>,
 }
 
 impl Reached {
@@ -190,6 +193,21 @@ impl Decoder {
             })
     }
 
+    /// The clock of the data frame before a sync; `None` if anything is missing in between.
+    pub fn clock_before(&self, sync: Sync) -> Option<ClockBefore> {
+        let is_adjacent = self.pending.frames == 0 && self.pending.malformed_frames == 0;
+        let reached = self.reached.filter(|_| is_adjacent)?;
+        let is_exact = (reached.accesses, reached.lost) == (sync.accesses, sync.lost);
+        reached.data_clock.filter(|_| is_exact)
+    }
+
+    /// Counts the last frame as damaged, although it was decoded.
+    pub fn note_last_malformed(&mut self, error: Malformation, sink: &mut CardSink<'_, impl Sink>) {
+        if let Some(reached) = self.reached {
+            self.note_malformed(reached.origin, error, sink);
+        }
+    }
+
     /// Whether the last frame may have been damaged, so that a sync can be right although it does not state the counts
     /// after that frame.
     pub fn may_be_misled(&self, sync: Sync) -> bool {
@@ -216,12 +234,15 @@ impl Decoder {
         if self.restarts_counts(body.kind, sync, false) {
             self.restart_unended(sink);
         }
+        let mut data_clock = self.clock_before(sync);
         self.compare(origin, sync, first_slice(sync, body), sink);
         let last = self.reached.map(|reached| reached.clock);
         let (clock, accesses, result) = match body.kind {
             FrameKind::Data | FrameKind::Heartbeat => {
                 self.ended = false;
                 let (tally, result) = self.records(body, sink)?;
+                data_clock =
+                    Some(ClockBefore { clock: tally.clock.0 & CLOCK_MASK, reported: false });
                 let clock = self.clock.extend(tally.clock).max(self.last_slice);
                 (clock, tally.accesses, result)
             }
@@ -236,11 +257,15 @@ impl Decoder {
                 (self.clock.extend(Cycles(sync.clock)).max(self.last_slice), 0, result)
             }
         };
+        if body.kind != FrameKind::Data {
+            data_clock = data_clock.map(|before| ClockBefore { reported: true, ..before });
+        }
         let entered = self.clock.extend(Cycles(sync.clock)).0;
         let clocks = self.counts.clocks.get_or_insert((entered, entered));
         clocks.1 = if body.kind == FrameKind::Data { clock.0 } else { entered };
         let accesses = sync.accesses.wrapping_add(accesses) & ACCESSES_MASK;
-        self.reached = Some(Reached { clock, accesses, lost: sync.lost, origin, entered: sync });
+        let (lost, entered) = (sync.lost, sync);
+        self.reached = Some(Reached { clock, accesses, lost, origin, entered, data_clock });
         result
     }
 

@@ -1,4 +1,4 @@
-//! Drops frames whose counts contradict the frames around them.
+//! Drops frames whose counts or clock contradict the frames around them.
 //!
 //! Gets frames in counter order from the sequencer and passes them to the decoder. A frame that does not state exactly
 //! the counts after the frame before waits for the next frame, which shows whether something is missing before it or
@@ -9,13 +9,17 @@
 //! between the two. So the counts of the frames that are passed on never decrease, and decoded plus lost accesses are
 //! what the card counted, whichever frame was dropped.
 //!
-//! Invariant: a frame that states exactly the counts after the frame before does not wait.
+//! A data frame with exactly these counts waits, too, if it does not state the clock after the frame before (`clock_check`): it is
+//! dropped if the next frame shows that this clock is wrong. If it shows that of the frame before, that frame is reported.
+//!
+//! Invariant: a frame that states exactly the counts and the clock after the frame before does not wait.
 
 use std::collections::VecDeque;
 
-use hmtt_format::frame::Sync;
+use hmtt_format::frame::{FrameKind, Sync};
 
 use super::arrival::{Arrival, StoredFrame};
+use super::clock_check::{ClockBefore, FrameClocks, NextClock, WrongClock};
 use super::counts_after::{CountsAfter, FrameSummary};
 use super::decoder::Decoder;
 use super::item::Malformation;
@@ -40,11 +44,47 @@ impl Waiting {
         }
     }
 
+    fn is_data(&self) -> bool {
+        match self {
+            Waiting::Frame(frame) => frame.arrival().frame.kind() == Some(FrameKind::Data),
+            Waiting::Missing { .. } => false,
+        }
+    }
+
     /// Frames of this step that were not read.
     fn unseen(&self) -> u64 {
         match self {
             Waiting::Missing { frames, .. } => *frames,
             Waiting::Frame(frame) => u64::from(matches!(frame.summary, FrameSummary::Unreadable)),
+        }
+    }
+}
+
+/// What becomes of a waiting frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Verdict {
+    Believed,
+    /// The frame is decoded, and the one before is reported as damaged.
+    BeforeDamaged,
+    /// The frame is decoded and reported, because it or the one before is damaged.
+    Doubtful,
+    Dropped(Malformation),
+}
+
+impl Verdict {
+    /// `believed`: whether the counts of the frame fit.
+    fn of_counts(believed: bool) -> Self {
+        if believed { Verdict::Believed } else { Verdict::Dropped(Malformation::Contradiction) }
+    }
+}
+
+impl From<WrongClock> for Verdict {
+    fn from(wrong: WrongClock) -> Self {
+        match wrong {
+            WrongClock::Neither => Verdict::Believed,
+            WrongClock::Stated => Verdict::Dropped(Malformation::StatedClock),
+            WrongClock::Before => Verdict::BeforeDamaged,
+            WrongClock::Either => Verdict::Doubtful,
         }
     }
 }
@@ -122,24 +162,48 @@ impl Quarantine {
     fn settle(&mut self, all: bool, decoder: &mut Decoder, sink: &mut CardSink<'_, impl Sink>) {
         while let Some(first) = self.waiting.front() {
             let last = all || self.waiting.len() > MAX_WAITING;
-            let believed = match first.counts() {
-                Some((sync, end)) => self.verdict(sync, end, last, decoder),
-                None => Some(true),
+            let verdict = match first.counts() {
+                Some((sync, end)) => match self.clocks(first, sync, end, decoder) {
+                    Some(clocks) => self.clock_verdict(clocks, end, last),
+                    None => self.verdict(sync, end, last, decoder).map(Verdict::of_counts),
+                },
+                None => Some(Verdict::Believed),
             };
-            let Some(believed) = believed else { return };
+            let Some(verdict) = verdict else { return };
             match self.waiting.pop_front() {
                 Some(Waiting::Missing { first, frames }) => {
                     decoder.step(Step::Missing { first, frames }, sink);
                 }
-                Some(Waiting::Frame(frame)) if believed => {
-                    decoder.step(Step::Frame(&frame.arrival()), sink);
-                }
-                Some(Waiting::Frame(frame)) => {
-                    decoder.leave_out(frame.origin, Malformation::Contradiction, sink);
-                }
+                Some(Waiting::Frame(frame)) => pass_on(&frame, verdict, decoder, sink),
                 None => return,
             }
         }
+    }
+
+    /// The clocks of the first waiting frame, if it is a data frame directly after another one and does not state the clock at which
+    /// that ends.
+    fn clocks(
+        &self,
+        first: &Waiting,
+        sync: Sync,
+        end: CountsAfter,
+        decoder: &Decoder,
+    ) -> Option<FrameClocks> {
+        let before = decoder.clock_before(sync).filter(|before| before.clock != sync.clock)?;
+        first.is_data().then_some(FrameClocks { before, stated: sync.clock, end: end.clock })
+    }
+
+    /// Decides about the first waiting frame by its clocks; `None` if the next frame is to be awaited.
+    fn clock_verdict(&self, clocks: FrameClocks, end: CountsAfter, last: bool) -> Option<Verdict> {
+        let mut unseen = 0;
+        let next = self.waiting.iter().skip(1).find_map(|waiting| {
+            unseen += waiting.unseen();
+            let (next, _) = waiting.counts()?;
+            let follows = unseen == 0 && waiting.is_data() && end.is_exactly(next);
+            let clock = if follows { NextClock::Follows } else { NextClock::Bound };
+            Some(clock(next.clock))
+        });
+        (last || next.is_some()).then(|| clocks.check(next).into())
     }
 
     /// Whether to pass on the first waiting frame; `None` if that cannot be decided yet. `last`: decide now, although
@@ -186,12 +250,34 @@ impl Quarantine {
     }
 }
 
-/// Whether a frame does not state the counts after the frame before. The first frame of a session states counts of 0.
+/// Passes a frame on to the decoder, or drops it, and reports what is damaged.
+fn pass_on(
+    frame: &StoredFrame,
+    verdict: Verdict,
+    decoder: &mut Decoder,
+    sink: &mut CardSink<'_, impl Sink>,
+) {
+    match verdict {
+        Verdict::Believed => {}
+        Verdict::BeforeDamaged => decoder.note_last_malformed(Malformation::EndClock, sink),
+        Verdict::Doubtful => decoder.note_malformed(frame.origin, Malformation::Clock, sink),
+        Verdict::Dropped(error) => return decoder.leave_out(frame.origin, error, sink),
+    }
+    decoder.step(Step::Frame(&frame.arrival()), sink);
+}
+
+/// Whether a frame does not state the counts and the clock after the frame before. The first frame of a session states counts
+/// of 0.
 fn is_doubtful(arrival: &Arrival<'_>, decoder: &Decoder) -> bool {
     let frame = &arrival.frame;
     let Some(sync) = frame.sync() else { return false };
+    let is_data = frame.kind() == Some(FrameKind::Data);
+    let other_clock = |before: ClockBefore| is_data && before.clock != sync.clock;
     match decoder.reached {
-        Some(reached) => !CountsAfter::from(reached).is_exactly(sync),
+        Some(reached) => {
+            !CountsAfter::from(reached).is_exactly(sync)
+                || decoder.clock_before(sync).is_some_and(other_clock)
+        }
         None => !frame.opens_session() || (sync.accesses, sync.lost) != (0, 0),
     }
 }

@@ -187,6 +187,89 @@ const MIXED: [Sent; 14] = [
     Sent::Data(12),
 ];
 
+/// Kinds of the frames with counts among these.
+fn kinds<'a>(frames: impl IntoIterator<Item = &'a Vec<u8>>) -> Vec<u8> {
+    let kinds = frames.into_iter().map(|frame| frame[KIND_AT] & 15);
+    kinds.filter(|kind| *kind != FrameKind::Heartbeat as u8).collect()
+}
+
+#[test]
+fn a_flipped_bit_of_a_clock_shifts_no_frame_and_is_reported() {
+    const SENT: [Sent; 12] = [
+        Sent::Info,
+        Sent::Data(20),
+        Sent::Data(1),
+        Sent::Marks,
+        Sent::Data(31),
+        Sent::Beat,
+        Sent::Data(17),
+        Sent::Data(40),
+        Sent::Info,
+        Sent::Data(9),
+        Sent::Data(12),
+        Sent::Data(30),
+    ];
+    let session = Session::new(card(), &SENT);
+    let whole = accesses(&read(&session.frames).0);
+    for at in 0..session.frames.len() {
+        // Nothing bounds the clock of the first data frame.
+        const DATA: u8 = FrameKind::Data as u8;
+        let is_data = session.frames[at][KIND_AT] & 15 == DATA;
+        if !is_data || !kinds(&session.frames[..at]).contains(&DATA) {
+            continue;
+        }
+        let is_before_data = kinds(&session.frames[at + 1..]).first() == Some(&DATA);
+        for bit in 16..64 {
+            let mut frames = session.frames.clone();
+            frames[at][WORDS_AT + bit / 8] ^= 0x80 >> (bit % 8);
+            let (items, counts, cards) = read(&frames);
+            let place = format!("frame {at} bit {bit}: {counts:?}");
+            assert_ne!(counts.malformed_frames + counts.foreign_frames, 0, "{place}");
+            assert_eq!((cards, counts.order.restarts), (1, 0), "{place}");
+            // A report after the frame only bounds its clock.
+            if is_before_data {
+                let decoded = accesses(&items);
+                assert!(decoded.iter().all(|access| whole.contains(access)), "{place}");
+                let own = session.truth[at].len() as u64;
+                assert_eq!(
+                    (decoded.len() as u64, counts.lost_accesses),
+                    (whole.len() as u64 - own, own)
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn altered_clocks_of_records_are_reported() {
+    let session = Session::new(card(), &[Sent::Data(20), Sent::Data(9), Sent::Data(12)]);
+    let mut frames = session.frames.clone();
+    // A bit of the first access's delta.
+    frames[1][WORDS_AT + 16] ^= 0x10;
+    let (items, counts, _) = read(&frames);
+    let damaged = |item: &Item| match item {
+        Item::Malformed { origin, error: Malformation::EndClock } => Some(origin.packet),
+        _ => None,
+    };
+    assert_eq!(items.iter().filter_map(damaged).collect::<Vec<_>>(), [2]);
+    assert_eq!((counts.malformed_frames, counts.accesses, counts.lost_accesses), (1, 41, 0));
+}
+
+#[test]
+fn a_pause_without_records_is_no_damage() {
+    let mut card = card();
+    let mut frames = vec![card.info(), card.data(3).0];
+    for pause in [1 << 24, 1 << 25, 1 << 40] {
+        card.clock += pause;
+        frames.extend([card.data(5).0, card.info()]);
+        card.clock += pause;
+        frames.extend([card.data(5).0, card.data(4).0]);
+    }
+    frames.push(card.end());
+    let (_, counts, cards) = read(&frames);
+    assert_eq!((counts.malformed_frames, counts.lost_accesses, cards), (0, 0, 1));
+}
+
 #[test]
 fn a_report_with_a_damaged_kind_is_not_read_as_records() {
     let session = Session::new(

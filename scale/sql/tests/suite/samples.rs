@@ -58,8 +58,7 @@ impl Board {
         let mut word = |_| u64::from(half()) << 32 | u64::from(half());
         let words: Vec<u64> = (0..ACCESSES / 2).map(&mut word).collect();
         let frame = self.card.frame(FrameKind::Data, &words);
-        self.card.clock += clocks;
-        self.card.accesses += ACCESSES;
+        self.card.advance(clocks, ACCESSES);
         frame
     }
 

@@ -1,0 +1,156 @@
+//! Compares the clocks that data frames state with the clocks at which the frames before them end.
+//!
+//! A card's data frame begins at the clock at which the data frame before ended. It begins later only after a silence: then the
+//! card has skipped at least [`SILENT_CLOCKS`] without a frame, or the report of a start is in between. If nothing is missing in
+//! between, any other clock is wrong: the one that the frame states, or the one at which the frame before ends because of its
+//! altered records. The frame after both shows which.
+
+use hmtt_format::record::CLOCK_MASK;
+
+/// Clocks without a record after which the card skips them.
+const SILENT_CLOCKS: u64 = 1 << 24;
+/// A greater difference of clocks is taken for a negative one.
+const FARTHEST_AHEAD: u64 = CLOCK_MASK / 2;
+
+/// Where the data frame before another one ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct ClockBefore {
+    /// Clock after its records, modulo 2^48.
+    pub clock: u64,
+    /// Whether a report followed. A card that starts sets the clock of its data frames to a later one.
+    pub reported: bool,
+}
+
+impl ClockBefore {
+    /// Whether a data frame that follows can state this clock.
+    fn leads_to(self, next: u64) -> bool {
+        match self.reported {
+            true => is_reached(self.clock, next),
+            false => succession(self.clock, next) != Succession::No,
+        }
+    }
+}
+
+/// The clocks, modulo 2^48, of a data frame and of the data frame before, with nothing missing in between.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct FrameClocks {
+    pub before: ClockBefore,
+    /// Clock that the frame states.
+    pub stated: u64,
+    /// Clock at which the frame ends.
+    pub end: u64,
+}
+
+/// What the next frame with counts shows of the clock at which a frame ends.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum NextClock {
+    /// A data frame that states this clock follows, with nothing missing in between.
+    Follows(u64),
+    /// The frame ended at this clock or before: it is that of a report, or of a frame after a gap.
+    Bound(u64),
+}
+
+/// Which clock is wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum WrongClock {
+    /// No clock, as far as the frames show.
+    Neither,
+    /// The clock that the frame states.
+    Stated,
+    /// The clock at which the frame before ends.
+    Before,
+    /// One of the two.
+    Either,
+}
+
+/// Whether one clock is not after another.
+fn is_reached(clock: u64, by: u64) -> bool {
+    by.wrapping_sub(clock) & CLOCK_MASK <= FARTHEST_AHEAD
+}
+
+/// How well one clock follows another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Succession {
+    No,
+    /// After a silence.
+    Possible,
+    Exact,
+}
+
+/// How well a data frame that states the clock `next` follows one that ended at `clock`.
+fn succession(clock: u64, next: u64) -> Succession {
+    match next.wrapping_sub(clock) & CLOCK_MASK {
+        0 => Succession::Exact,
+        SILENT_CLOCKS..=FARTHEST_AHEAD => Succession::Possible,
+        _ => Succession::No,
+    }
+}
+
+impl FrameClocks {
+    /// Which clock is wrong; `next`: of the next frame with counts, if there is one.
+    pub fn check(self, next: Option<NextClock>) -> WrongClock {
+        let FrameClocks { before, stated, end } = self;
+        let own_end = end;
+        // Where the frame ends if it begins where the one before ends.
+        let other_end = before.clock.wrapping_add(end.wrapping_sub(stated)) & CLOCK_MASK;
+        let leads_on = |end: u64| match next {
+            Some(NextClock::Follows(clock)) => succession(end, clock),
+            Some(NextClock::Bound(clock)) if !is_reached(end, clock) => Succession::No,
+            Some(NextClock::Bound(_)) | None => Succession::Possible,
+        };
+        let (own, other) = (leads_on(own_end), leads_on(other_end));
+        match before.leads_to(stated) {
+            true if own == Succession::No && other != Succession::No => WrongClock::Stated,
+            // If neither end is possible, the next frame is compared with this one in turn.
+            true => WrongClock::Neither,
+            false if other > own => WrongClock::Stated,
+            false if own > other => WrongClock::Before,
+            false => WrongClock::Either,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A frame of 500 clocks after one that ends at clock 7.
+    fn check_after(reported: bool, stated: u64, next: Option<NextClock>) -> WrongClock {
+        let before = ClockBefore { clock: 7, reported };
+        FrameClocks { before, stated, end: (stated + 500) & CLOCK_MASK }.check(next)
+    }
+
+    fn check(stated: u64, next: Option<NextClock>) -> WrongClock {
+        check_after(false, stated, next)
+    }
+
+    #[test]
+    fn the_next_frame_shows_which_clock_is_wrong() {
+        use NextClock::{Bound, Follows};
+        use WrongClock::{Before, Either, Neither, Stated};
+        assert_eq!(check(7, Some(Follows(507))), Neither);
+        let silent = 7 + SILENT_CLOCKS;
+        for next in [Some(Follows(silent + 500)), Some(Bound(silent + 501)), None] {
+            assert_eq!(check(silent, next), Neither);
+        }
+        // Altered upwards by so much that a silence would explain it.
+        assert_eq!(check(silent, Some(Follows(507))), Stated);
+        assert_eq!(check(silent, Some(Bound(600))), Stated);
+        assert_eq!(check(5, Some(Follows(507))), Stated);
+        assert_eq!(check(5, Some(Follows(505))), Before);
+        // A silence is less likely than the next clock exactly.
+        assert_eq!(check(5, Some(Follows(600 + SILENT_CLOCKS))), Either);
+        assert_eq!(check(CLOCK_MASK - SILENT_CLOCKS, Some(Follows(507))), Stated);
+        assert_eq!(check(5, Some(Follows(509))), Either);
+        assert_eq!(check(5, Some(Bound(600))), Either);
+        assert_eq!(check(5, None), Either);
+    }
+
+    #[test]
+    fn a_report_bounds_the_clock_of_the_frame_after_it() {
+        use NextClock::Follows;
+        assert_eq!(check_after(true, 9, Some(Follows(509))), WrongClock::Neither);
+        assert_eq!(check_after(true, 9, Some(Follows(507))), WrongClock::Stated);
+        assert_eq!(check_after(true, 5, Some(Follows(507))), WrongClock::Stated);
+    }
+}
