@@ -36,6 +36,8 @@ pub(super) struct Comparison {
     pub evidence: Evidence,
     /// How well the frame fits; `None` if it does not continue the trace.
     pub fit: Option<Fit>,
+    /// The highest counter of the trace's readable frames, modulo 2^40.
+    pub newest: u64,
 }
 
 impl Comparison {
@@ -167,7 +169,8 @@ impl CardTrace {
         };
         let likeness = sync.map_or(Likeness::Random, |sync| likeness(sync, &latest));
         let evidence = Evidence { counter, kind, before, after, clock, next, likeness };
-        Comparison { position, evidence, fit: evidence.fit(distance) }
+        let newest = self.sequencer.newest() & COUNTER_MASK;
+        Comparison { position, evidence, fit: evidence.fit(distance), newest }
     }
 
     /// Where a frame belongs by its counter.

@@ -15,6 +15,7 @@ mod owner;
 mod parked;
 mod pending_frame;
 mod pending_run;
+mod power_on;
 mod recent_strays;
 mod settle;
 

@@ -1,5 +1,6 @@
 //! Records what a card has sent since a pending run began, and whether the run may be the card's.
 
+use super::power_on::BesidePowerOn;
 use crate::decode::compare::Comparison;
 use crate::decode::evidence::{Damage, Likeness, Reach};
 
@@ -24,15 +25,22 @@ pub(super) struct CardActivity {
     pub frames_beside: u32,
     /// Those of `frames_beside` that came since the run's second frame.
     pub beside_since_second: u32,
+    /// What `frames_beside` show if the run begins as a card does that was switched on.
+    pub power_on: BesidePowerOn,
 }
 
 impl CardActivity {
     /// `first`: the first frame of a run, compared with a card's trace.
     pub fn new(first: &Comparison) -> Self {
-        let (reach, damage) = (first.reach(), first.damage());
-        let likeness = first.likeness();
-        let (frames, frames_beside, beside_since_second) = (0, 0, 0);
-        CardActivity { reach, damage, likeness, frames, frames_beside, beside_since_second }
+        CardActivity {
+            reach: first.reach(),
+            damage: first.damage(),
+            likeness: first.likeness(),
+            frames: 0,
+            frames_beside: 0,
+            beside_since_second: 0,
+            power_on: BesidePowerOn::new(first.newest),
+        }
     }
 
     /// Notes how the run's first frame with counts compares with the card's trace: heartbeats before it state no counts.
@@ -64,15 +72,17 @@ impl CardActivity {
         }
     }
 
-    /// Counts a frame of the card. `alone`: whether the run has only one frame; `beside`: whether the card cannot have sent
-    /// the frame before the run. Returns whether the run may be decided now.
-    pub fn note(&mut self, alone: bool, beside: bool) -> bool {
+    /// Counts a frame of the card. `run`: the number of frames of the run; `beside`: whether the card cannot have sent the frame
+    /// before the run. Returns whether the run may be decided now.
+    pub fn note(&mut self, counter: u64, run: usize, beside: bool) -> bool {
+        let continues = beside && self.power_on.note(counter, run, self.frames);
         self.frames = self.frames.saturating_add(1);
         self.frames_beside = self.frames_beside.saturating_add(beside.into());
-        let more = u32::from(beside && !alone);
+        let more = u32::from(beside && run != 1);
         self.beside_since_second = self.beside_since_second.saturating_add(more);
         let decides = |frames: u32| [1, GOES_ON, LONG_USED].contains(&frames);
-        more == 1 && self.beside_since_second == 1
+        continues
+            || more == 1 && self.beside_since_second == 1
             || decides(self.frames)
             || beside && decides(self.frames_beside)
     }

@@ -330,8 +330,12 @@ impl PendingRun {
         self.counter
     }
 
+    /// Whether the run is to be decided, although no card continues beside it.
     pub fn is_full(&self) -> bool {
-        self.frames.len() >= MAX_FRAMES + self.unreadable
+        let run = self.frames.len();
+        let awaits =
+            |card: &CardActivity| self.begins_again(card) && card.power_on.may_be_late(run);
+        run >= MAX_FRAMES + self.unreadable && !self.cards.iter().any(awaits)
     }
 
     /// Whether a card has sent nothing since the run began.
@@ -380,10 +384,10 @@ impl PendingRun {
 
     /// Counts a frame of a card, with this counter. Returns whether the run may be decided now.
     pub fn note_card_frame(&mut self, card: usize, counter: u64) -> bool {
-        let (alone, beside) = (self.is_alone(), self.is_sent_after(counter));
+        let (run, beside) = (self.frames.len(), self.is_sent_after(counter));
         // The run cannot continue a card that appeared after it began.
         let activity = self.cards.get_mut(card);
-        activity.is_some_and(|activity| activity.note(alone, beside)) || self.fits_several
+        activity.is_some_and(|activity| activity.note(counter, run, beside)) || self.fits_several
     }
 
     /// Whether a frame that arrives after the run's frames was not sent before them, if its card sent them, too. Frames are
@@ -397,7 +401,29 @@ impl PendingRun {
     /// Whether all cards continue beside the run, so that it is another card's. Frames that do not confirm each other are no
     /// card: anyone can send them.
     pub fn is_other_card(&self) -> bool {
-        self.is_confirmed() && self.cards.iter().all(CardActivity::is_active)
+        self.is_confirmed() && self.cards.iter().all(|activity| self.is_beside(activity))
+    }
+
+    /// Whether the run begins as a card does that was switched on, and the card had counted further.
+    fn begins_again(&self, activity: &CardActivity) -> bool {
+        self.is_session_start() && self.counter <= activity.power_on.newest()
+    }
+
+    /// Whether a card continues beside the run, so that the run is not its own.
+    fn is_beside(&self, activity: &CardActivity) -> bool {
+        match self.begins_again(activity) {
+            true => activity.power_on.continues(),
+            false => activity.is_active(),
+        }
+    }
+
+    /// The same if no more frames are awaited. `is_clean`: whether all frames on the wire are a card's.
+    fn seems_beside(&self, activity: &CardActivity, is_clean: bool) -> bool {
+        let run = self.frames.len();
+        match self.begins_again(activity) {
+            true => activity.power_on.seems_to_continue(run, activity.frames, is_clean),
+            false => activity.is_active(),
+        }
     }
 
     /// The card of the run: the one whose frames the earliest frame of the run now follows exactly, because a frame in between
@@ -418,7 +444,7 @@ impl PendingRun {
             let is_likely = self.is_alone() || self.is_confirmed();
             return is_likely.then(|| cards.iter().position(follows))?;
         }
-        let mut left = self.cards.iter().enumerate().filter(|(_, activity)| !activity.is_active());
+        let mut left = self.cards.iter().enumerate().filter(|(_, card)| !self.is_beside(card));
         let reaches = |activity: &CardActivity| activity.reach != Reach::No;
         let left = left.next().filter(|(_, activity)| reaches(activity) && left.next().is_none());
         cards.iter().position(next).or(left.map(|(card, _)| card))
@@ -437,9 +463,11 @@ impl PendingRun {
     }
 
     /// The card that the run seems to continue. In this order: a silent card that could have lost frames; for a single
-    /// frame, the card that could use its counter or counts next; the card `last` if it is silent; any silent card.
-    pub fn predecessor(&self, last: usize) -> Option<usize> {
-        let silent = |at: &usize| self.cards.get(*at).is_some_and(|card| !card.is_active());
+    /// frame, the card that could use its counter or counts next; the card `last` if it is silent; any silent card. `is_clean`: whether
+    /// all frames on the wire are a card's.
+    pub fn predecessor(&self, last: usize, is_clean: bool) -> Option<usize> {
+        let is_silent = |card| !self.seems_beside(card, is_clean);
+        let silent = |at: &usize| self.cards.get(*at).is_some_and(is_silent);
         let in_reach = self.cards.iter().enumerate().filter(|(_, card)| card.reach != Reach::No);
         in_reach
             .filter(|(at, _)| silent(at))

@@ -108,7 +108,7 @@ impl Wire {
         // the trace then reports a gap, which a second card would hide.
         let has_ended = |card: usize| self.stray_frames != 0 && self.cards[card].has_ended();
         let may_be = |card: &usize| !(has_ended(*card) && run.is_far_ahead(*card));
-        match run.predecessor(self.last).filter(may_be) {
+        match run.predecessor(self.last, self.stray_frames == 0).filter(may_be) {
             // The run's first counter is still expected, and the frames that wait after it confirm or contradict it.
             Some(card) if run.fills_place(&self.cards[card]) => self.give(card, run, sink),
             Some(card) => {
