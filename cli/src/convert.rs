@@ -1,5 +1,7 @@
 //! `hmtt convert`: converts a trace from one format to another, and prints warnings on standard error.
 
+mod imported;
+
 use std::fs::File;
 use std::io::{BufReader, BufWriter};
 use std::path::{Path, PathBuf};
@@ -14,10 +16,11 @@ use hmtt::table::parquet::ParquetReader;
 use hmtt::table::requests::{LINE_BYTES, RequestWriter};
 use hmtt::table::{Card, Entry, Reader, Row, Writer};
 
+use self::imported::Import;
 use super::capture_file::CaptureFile;
 use super::format::{BUFFER_BYTES, EncodingOption, Format, readable, writable};
 use super::output::{Outcome, cause, is_same_file, open, write_capture};
-use super::simulator::SimulatorFile;
+use super::simulator::{ClockUnit, SimulatorFile};
 use super::standard_io::{input, is_standard, name_of_input};
 #[cfg(feature = "tag")]
 use super::trace::{
@@ -25,6 +28,8 @@ use super::trace::{
     caches::CacheArgument,
     convert::{Conversion, Region},
 };
+#[cfg(feature = "tag")]
+use hmtt::cache::Hierarchy;
 
 const GIB_LOG2: u32 = 30;
 
@@ -34,7 +39,9 @@ const GIB_LOG2: u32 = 30;
     after_help = "Formats and their extensions: pcapng (.pcapng, .pcap, both also with .zst, .gz or .lz4, read only), parquet \
     (.parquet), csv (.csv), jsonl (.jsonl), text (.txt, written only), hmtt6 (.trace): the HMTT \
     group's published 6-byte records. Requests for simulators of memories, written only: ramulator \
-    (Ramulator 2, LoadStoreTrace), dramsim3, dramsys (.stl), libcachesim (.oracleGeneral). What `hmtt trace` has written is recognised, and can \
+    (Ramulator 2, LoadStoreTrace), dramsim3, dramsys (.stl), libcachesim (.oracleGeneral). What \
+    other programs have recorded is recognised by its content, or named with --from: lackey, drmemtrace, perf (text of perf \
+    script), dramsim3, dramsys, ramulator, libcachesim (CSV). What `hmtt trace` has written is recognised, and can \
     also be written as champsim, lackey (Valgrind) and drmemtrace (DynamoRIO, text). What a \
     format cannot hold is counted on standard error."
 )]
@@ -98,6 +105,39 @@ impl Arguments {
         has_region || *elements || *weighted || thread.is_some()
     }
 
+    /// The conversion of what another program has recorded; `None` for other files.
+    fn import(&self) -> Result<Option<Import<'_>>> {
+        let Arguments { input, output, from, to, force, encoding, .. } = self;
+        let imported = match from {
+            Some(from) => from.imported(),
+            None => imported::format_of(input)?,
+        };
+        let Some(from) = imported else { return Ok(None) };
+        if self.is_of_program() {
+            bail!("{} is no trace of hmtt: regions and threads are not cut out", input.display());
+        }
+        let to = to.map_or_else(|| format_of(output, "--to"), Ok)?;
+        encoding.check(to)?;
+        if is_same_file(input, output) {
+            bail!("{} is the trace itself; choose another output", output.display());
+        }
+        #[cfg(feature = "tag")]
+        let caches = match trace::caches::levels(&self.cache)? {
+            Some(_) if to.simulator().is_none() => bail!(trace::convert::CACHE_IS_FOR_REQUESTS),
+            levels => levels.map(|levels| Hierarchy::new(&levels, None)).transpose()?,
+        };
+        Ok(Some(Import {
+            input,
+            from,
+            output,
+            to,
+            force: *force,
+            encoding: *encoding,
+            #[cfg(feature = "tag")]
+            caches,
+        }))
+    }
+
     /// The regions that are cut out; `None` if there is no option for that.
     #[cfg(feature = "tag")]
     fn regions(&self) -> Result<Option<Vec<Region>>> {
@@ -156,6 +196,9 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
         };
         return conversion.run();
     }
+    if let Some(import) = arguments.import()? {
+        return import.run();
+    }
     #[cfg(feature = "tag")]
     if !arguments.cache.is_empty() {
         bail!("--cache is for traces of programs: what a card records is behind the caches");
@@ -202,8 +245,8 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
     let has_loss = output.end(read)?;
     if let Some(sums) = sums {
         let (sums, path) = (sums.get(), path.as_deref());
-        let (is_of_program, has_caches) = (false, false);
-        SimulatorFile { format: to, path, sums, is_of_program, has_caches }.report();
+        let (clock, has_caches) = (ClockUnit::Bus, false);
+        SimulatorFile { format: to, path, sums, clock, has_caches }.report();
     }
     Ok(has_loss)
 }

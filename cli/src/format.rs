@@ -6,6 +6,7 @@ use std::path::Path;
 use anyhow::{Result, bail};
 use clap::ValueEnum;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
+use hmtt::imported::ImportedFormat;
 use hmtt::table::csv::CsvWriter;
 use hmtt::table::hmtt6::{Hmtt6Writer, MmioHole};
 use hmtt::table::jsonl::JsonlWriter;
@@ -35,6 +36,7 @@ pub enum Format {
     Champsim,
     Lackey,
     Drmemtrace,
+    Perf,
 }
 
 /// Encodings of a Parquet file, as a value of an option.
@@ -123,6 +125,25 @@ impl Format {
         })
     }
 
+    /// What another program writes in this format, and is read.
+    pub fn imported(self) -> Option<ImportedFormat> {
+        Some(match self {
+            Format::Ramulator => ImportedFormat::Ramulator,
+            Format::Dramsim3 => ImportedFormat::Dramsim3,
+            Format::Dramsys => ImportedFormat::Dramsys,
+            Format::Libcachesim => ImportedFormat::LibCacheSim,
+            Format::Lackey => ImportedFormat::Lackey,
+            Format::Drmemtrace => ImportedFormat::Drmemtrace,
+            Format::Perf => ImportedFormat::Perf,
+            _ => return None,
+        })
+    }
+
+    /// Whether it can be written.
+    fn is_writable(self) -> bool {
+        !matches!(self, Format::Pcapng | Format::Perf)
+    }
+
     /// Whether it has instructions of programs, so that captures cannot be written in it.
     pub fn has_instructions(self) -> bool {
         matches!(self, Format::Champsim | Format::Lackey | Format::Drmemtrace)
@@ -156,17 +177,20 @@ impl Format {
 
 /// Formats that a trace can be read from, as values of an option.
 pub fn readable() -> impl TypedValueParser<Value = Format> {
-    only(|format| format != Format::Text && !format.is_of_simulators())
+    only(|format| {
+        let is_imported = format.imported().is_some();
+        format != Format::Text && (is_imported || !format.is_of_simulators())
+    })
 }
 
 /// Formats that the traces of cards can be written in, as values of an option.
 pub fn writable_for_cards() -> impl TypedValueParser<Value = Format> {
-    only(|format| format != Format::Pcapng && !format.has_instructions())
+    only(|format| format.is_writable() && !format.has_instructions())
 }
 
 /// Formats that a trace can be written in, as values of an option.
 pub fn writable() -> impl TypedValueParser<Value = Format> {
-    only(|format| format != Format::Pcapng)
+    only(Format::is_writable)
 }
 
 fn only(is_offered: fn(Format) -> bool) -> impl TypedValueParser<Value = Format> {

@@ -8,6 +8,20 @@ use super::format::Format;
 /// Picoseconds of a clock of 1 MHz.
 const MHZ_PS: u32 = 1_000_000;
 
+/// What the cycles of requests are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClockUnit {
+    /// Clocks of the bus that a card has recorded.
+    Bus,
+    /// Instructions that a program has executed.
+    #[cfg_attr(not(feature = "tag"), allow(dead_code))]
+    Instructions,
+    /// Accesses before the one that is requested.
+    Accesses,
+    /// Times of a trace that another program has written.
+    Imported,
+}
+
 /// What was written for a simulator.
 pub struct SimulatorFile<'f> {
     /// Its format.
@@ -16,8 +30,8 @@ pub struct SimulatorFile<'f> {
     pub path: Option<&'f str>,
     /// Sums of what is in it.
     pub sums: RequestSums,
-    /// Whether clocks are executed instructions, and not those of a memory bus.
-    pub is_of_program: bool,
+    /// What cycles are.
+    pub clock: ClockUnit,
     /// Whether requests are the misses and write-backs of caches.
     pub has_caches: bool,
 }
@@ -56,10 +70,15 @@ impl SimulatorFile<'_> {
         if self.format.has_instructions() {
             return format!("{instructions} instructions with {reads} reads and {writes} writes.");
         }
+        let unit = match self.clock {
+            ClockUnit::Bus => "a clock of the bus",
+            ClockUnit::Instructions => "an executed instruction",
+            ClockUnit::Accesses => "an access, as the trace has no times",
+            ClockUnit::Imported => "a unit of time of the trace",
+        };
         let cycle = match tck_ps {
-            _ if self.is_of_program => "an executed instruction".to_owned(),
-            Some(tck_ps) => format!("a clock of the bus, {} ns", f64::from(tck_ps) / 1e3),
-            None => "a clock of the bus".to_owned(),
+            Some(tck_ps) => format!("{unit}, {} ns", f64::from(tck_ps) / 1e3),
+            None => unit.to_owned(),
         };
         let is_in_file = if self.format == Format::Ramulator { ", not in the file" } else { "" };
         format!(
@@ -153,10 +172,9 @@ mod tests {
 
     #[test]
     fn an_empty_file_has_no_command_line() {
-        let (path, is_of_program, has_caches) = (Some("a.ds3"), true, false);
+        let (path, clock, has_caches) = (Some("a.ds3"), ClockUnit::Instructions, false);
         let sums = RequestSums::default();
-        let file =
-            SimulatorFile { format: Format::Dramsim3, path, sums, is_of_program, has_caches };
+        let file = SimulatorFile { format: Format::Dramsim3, path, sums, clock, has_caches };
         let expected =
             "requests: 0 reads and 0 writes, last cycle 0 (a cycle is an executed instruction).";
         assert_eq!(file.paragraph(), expected);

@@ -60,6 +60,7 @@ fn seeds(target: &str) -> Vec<Vec<u8>> {
         "elf" => elf::programs(),
         "tag_log" | "tag_report" => tag_log::scripts(),
         "profile" => profile::files(),
+        "imported" => crate::targets::imported::seeds(),
         "page_map" => page_map::scripts(),
         "tag_map" => vec![tag_log::map()],
         "table" => tables::texts(),

@@ -4,6 +4,7 @@ pub mod access_trace;
 pub mod block_list;
 pub mod elf;
 pub mod frame;
+pub mod imported;
 pub mod page_map;
 pub mod parquet;
 pub mod part;

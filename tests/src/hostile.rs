@@ -9,7 +9,7 @@ use std::process::{Command, Output};
 use crate::has;
 
 /// Names of the targets.
-pub const TARGETS: [&str; 20] = [
+pub const TARGETS: [&str; 21] = [
     "access_trace",
     "block_list",
     "frame",
@@ -29,6 +29,7 @@ pub const TARGETS: [&str; 20] = [
     "stubs",
     "shared",
     "profile",
+    "imported",
     "page_map",
 ];
 

@@ -27,6 +27,7 @@
 //! | read or write pcapng without decoding | [`pcapng`] |
 //! | read or write tables | `table` |
 //! | read or write the accesses of a program | `access_trace` |
+//! | read what other programs have recorded: lackey, drmemtrace, perf, simulators | `imported` |
 //! | analyse accesses of any source: sums, hot pages, reuse distances, streams, phases | `analysis` |
 //! | resolve physical addresses to processes and virtual addresses | `page_map` |
 //! | simulate the caches between a program and memory | `cache` |
@@ -42,7 +43,7 @@
 //! | `access-traces` | the module `access_trace`: accesses of programs, as `hmtt trace` records them |
 //! | `analysis` | the module `analysis`: streaming, mergeable analyses, and one source for files of any kind; the module `page_map` |
 //! | `caches` | the module `cache`: models of write-back caches |
-//! | `tables` | the module `table`: CSV, JSON lines, text, HMTT's 6-byte records |
+//! | `tables` | the module `table`: CSV, JSON lines, text, HMTT's 6-byte records; the module `imported` |
 //! | `parquet` | Parquet in the module `table` |
 //! | `tags` | the module `tags`: logs of `hmtt tag`, and which function made each access of a trace |
 //! | `reports` | all of [`report`] except its summaries of counts; with `tags` also the reports of tag logs |
@@ -68,6 +69,8 @@ pub mod cache;
 pub mod capture_reader;
 pub mod decode;
 mod identity;
+#[cfg(feature = "tables")]
+pub mod imported;
 mod link_layer;
 pub mod merge;
 #[cfg(feature = "analysis")]

@@ -26,8 +26,12 @@ use super::file::{CHOSEN, read_to_end, what_is_missing};
 use super::text;
 use crate::format::{BUFFER_BYTES, EncodingOption, Format};
 use crate::output::{cause, is_same_file, open};
-use crate::simulator::SimulatorFile;
+use crate::simulator::{ClockUnit, SimulatorFile};
 use crate::standard_io::is_standard;
+
+/// Why caches are refused.
+pub const CACHE_IS_FOR_REQUESTS: &str =
+    "--cache is for requests (ramulator, dramsim3, dramsys, libcachesim)";
 
 /// A trace that is converted.
 pub struct Conversion<'c> {
@@ -112,7 +116,7 @@ impl Conversion<'_> {
             bail!("{} holds what cards send, and not accesses of programs", self.to.name());
         }
         if self.caches.is_some() && self.to.simulator().is_none() {
-            bail!("--cache is for requests (ramulator, dramsim3, dramsys, libcachesim)");
+            bail!(CACHE_IS_FOR_REQUESTS);
         }
         if self.to.is_of_simulators() {
             return self.export();
@@ -199,7 +203,8 @@ impl Conversion<'_> {
         let path = output.filter(|path| !is_standard(path)).map(Path::to_string_lossy);
         let (format, has_caches) = (self.to, self.caches.is_some());
         let path = path.as_deref();
-        SimulatorFile { format, path, sums, is_of_program: true, has_caches }.report();
+        let clock = ClockUnit::Instructions;
+        SimulatorFile { format, path, sums, clock, has_caches }.report();
     }
 
     /// Writes a table. Returns how reading went.

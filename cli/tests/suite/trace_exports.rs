@@ -3,6 +3,7 @@
 
 mod champsim;
 mod forged;
+mod imported;
 mod info;
 mod regions;
 mod simulators;

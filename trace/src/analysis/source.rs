@@ -3,7 +3,8 @@
 //! ```text
 //! capture  -> Trace::next_batch ----------.
 //! program  -> access_trace::ChunkReader ---+-> Part: Known, Batch, Gap, Restart -> Fold
-//! table    -> table::Reader, Rows --------'
+//! table    -> table::Reader, Rows --------|
+//! text of other programs -> imported -----'
 //! ```
 //!
 //! The kind of a file is decided by its first bytes, and that of a table of text by its extension. Memories are numbered from 0
@@ -11,6 +12,8 @@
 //! grow with the file, and what could be read is passed on before the error that ended the reading ([`Ending::failure`]).
 
 mod capture;
+#[cfg(feature = "tables")]
+mod imported;
 mod kind;
 mod memories;
 #[cfg(feature = "access-traces")]
@@ -49,7 +52,7 @@ pub enum SourceError {
     /// Neither its first bytes nor its extension say what it is.
     #[error(
         "is neither a capture, nor a trace of a program, nor a table: Parquet, or text with the extension \
-         csv, jsonl or trace"
+         csv, jsonl or trace; nor text of lackey, drmemtrace, perf script, DRAMsim3, DRAMSys, Ramulator or libCacheSim"
     )]
     Unknown,
     /// This program was built without a reader for this kind of file.
@@ -73,6 +76,10 @@ pub enum SourceError {
     #[error("has accesses of more than {MOST_MEMORIES} cards")]
     Memories,
 }
+
+/// How the recording of perf is made readable.
+pub const PERF_DATA: &str = "is a recording of perf; make text of it, which is read: perf script -F \
+     comm,tid,time,event,addr,data_src,weight,ip -i FILE > FILE.txt";
 
 /// A part of what a source has, of one memory.
 #[derive(Clone, Copy, Debug)]
@@ -151,6 +158,9 @@ impl Source {
                 "is a log of tags, which has calls and no accesses; `hmtt tag report` evaluates it",
             ));
         }
+        if kind == Kind::PerfData {
+            return Err(SourceError::NoAccesses(PERF_DATA));
+        }
         Ok(Source { kind, path, file, with_functions: false })
     }
 
@@ -183,6 +193,8 @@ impl Source {
             Kind::Csv | Kind::Jsonl | Kind::Hmtt6 | Kind::Parquet => {
                 table::read(kind, file, with_functions, add)
             }
+            #[cfg(feature = "tables")]
+            Kind::Imported(format) => imported::read(format, file, add),
             _ => Err(SourceError::NotBuilt(kind.feature())),
         };
         read.unwrap_or_else(|error| Ending { failure: Some(error), ..Ending::default() })

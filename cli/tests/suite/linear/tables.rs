@@ -82,9 +82,21 @@ fn parquet_groups(size: usize) -> Vec<u8> {
     parquet(size / 16, (size / 16 / 64) as u64)
 }
 
+/// Requests for a simulator.
+fn requests(size: usize) -> Vec<u8> {
+    let line = |number: usize| format!("{number}: read {number:#x}\n");
+    (0..size / 16).map(line).collect::<String>().into_bytes()
+}
+
+/// Samples of perf with a long name of the program, and as many words.
+fn samples(size: usize) -> Vec<u8> {
+    let sample = format!("{} 7 1.5: mem-loads: 40 |OP LOAD|A 9 401000\n", "a ".repeat(1000));
+    sample.repeat(size / sample.len() + 1).into_bytes()
+}
+
 #[test]
 fn tables_are_read_in_linear_time() {
-    let inputs: [(&'static str, &'static str, Input, usize); 9] = [
+    let inputs: [(&'static str, &'static str, Input, usize); 11] = [
         ("csv-cards", "csv", csv_cards, 32),
         ("csv-quotes", "csv", csv_quotes, 8),
         ("csv-open-quote", "csv", csv_open_quote, 8),
@@ -92,6 +104,8 @@ fn tables_are_read_in_linear_time() {
         ("jsonl-cards", "jsonl", jsonl_cards, 32),
         ("jsonl-deep", "jsonl", jsonl_deep, 8),
         ("records", "trace", records, 8),
+        ("requests", "requests", requests, 8),
+        ("samples", "samples", samples, 8),
         ("parquet-rows", "parquet", parquet_rows, 32),
         ("parquet-groups", "parquet", parquet_groups, 256),
     ];

@@ -8,6 +8,7 @@ use hmtt::table::{Card, Row, Writer};
 use hmtt_format::{Access, Cycles, Direction, PhysAddr};
 
 use super::*;
+use crate::skipped;
 
 /// As many instructions as the tests need.
 const COUNT: [&str; 2] = ["--count", "50000"];
@@ -192,4 +193,54 @@ fn caches_are_refused_where_there_is_nothing_for_them() {
     refused(&[&cache[..], &["champsim", file, output]].concat(), "--cache is for requests");
     let short = ["--cache", "l1=4K,1,64,lru", "--cache", "desktop", "--to", "dramsys"];
     refused(&[&short[..], &[file, output]].concat(), "desktop cannot be given with other caches");
+}
+
+/// Builds DRAMsim3. Its thermal model needs a library of its own, and is left out.
+fn build_dramsim3(source: &Path) -> PathBuf {
+    let files = std::fs::read_dir(source.join("src")).unwrap();
+    let files = files.map(|file| file.unwrap().path()).filter(|file| {
+        let name = file.file_name().unwrap().to_string_lossy();
+        name.ends_with(".cc") && !name.contains("thermal")
+    });
+    let program = scratch("dramsim3main");
+    let mut compiler = std::process::Command::new("g++");
+    compiler.args(["-O1", "-w", "-std=c++11", "-DFMT_HEADER_ONLY=1", "-o"]).arg(&program);
+    for folder in ["src", "ext/headers", "ext/fmt/include"] {
+        compiler.arg("-I").arg(source.join(folder));
+    }
+    assert!(compiler.args(files).status().unwrap().success());
+    program
+}
+
+/// `HMTT_DRAMSIM3` names the source of DRAMsim3.
+#[test]
+fn dramsim3_does_all_requests() {
+    let Some(source) = std::env::var_os("HMTT_DRAMSIM3").map(PathBuf::from) else {
+        return skipped("HMTT_DRAMSIM3 does not name the source of DRAMsim3");
+    };
+    let Some(Sample { file, .. }) = &*SAMPLE else { return };
+    let program = build_dramsim3(&source);
+    let configuration = std::fs::read_to_string(source.join("configs/DDR4_8Gb_x8_3200.ini"));
+    let configuration =
+        configuration.unwrap().replace("[system]", "[system]\nunified_queue = true");
+    let path = scratch("dramsim3.ini");
+    std::fs::write(&path, configuration).unwrap();
+    for options in [&COUNT[..], &[&COUNT[..], &["--cache", "l1=4K,1,64,lru"]].concat()] {
+        let (output, error) = converted(file, "dramsim3", options);
+        let text = paragraph(&error);
+        let folder = scratch("dramsim3-results");
+        std::fs::create_dir_all(&folder).unwrap();
+        let mut simulator = std::process::Command::new(&program);
+        simulator.arg(&path).arg("-c").arg(number_behind(text, " -c ").to_string());
+        simulator.arg("-t").arg(&*output).arg("-o").arg(&folder);
+        assert!(simulator.status().unwrap().success());
+        let results = std::fs::read_to_string(folder.join("dramsim3.txt")).unwrap();
+        let result = |name: &str| {
+            let line = results.lines().find(|line| line.starts_with(name)).unwrap();
+            line.split_whitespace().nth(2).unwrap().parse::<u64>().unwrap()
+        };
+        assert_eq!(result("num_reads_done"), number_behind(text, "has counted "));
+        assert_eq!(result("num_writes_done"), number_behind(text, " reads and "));
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
 }

@@ -5,13 +5,19 @@ use std::io::{Read, Seek};
 use std::path::Path;
 
 use super::SourceError;
+#[cfg(feature = "tables")]
+use crate::imported::ImportedFormat;
 use crate::pcapng;
 
 /// Bytes that are looked at.
-const BEGIN_BYTES: usize = 8;
+const BEGIN_BYTES: usize = 4096;
 /// How files other than captures begin, by kind.
-const BEGINS: [(&[u8], Kind); 3] =
-    [(b"HMTTACCS", Kind::Program), (b"hmtt-tag", Kind::TagLog), (b"PAR1", Kind::Parquet)];
+const BEGINS: [(&[u8], Kind); 4] = [
+    (b"HMTTACCS", Kind::Program),
+    (b"hmtt-tag", Kind::TagLog),
+    (b"PAR1", Kind::Parquet),
+    (b"PERFILE2", Kind::PerfData),
+];
 
 /// What a file is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,6 +38,11 @@ pub enum Kind {
     Jsonl,
     /// A table in HMTT's 6-byte records.
     Hmtt6,
+    /// Text that another program has written.
+    #[cfg(feature = "tables")]
+    Imported(ImportedFormat),
+    /// The recording of perf, which is not read itself.
+    PerfData,
 }
 
 impl Kind {
@@ -46,6 +57,8 @@ impl Kind {
         let is_capture = begin.first_chunk().is_some_and(|first| pcapng::is_capture(*first));
         let by_begin = BEGINS.into_iter().find(|(one, _)| begin.starts_with(one));
         let by_begin = is_capture.then_some(Kind::Capture).or(by_begin.map(|(_, kind)| kind));
+        #[cfg(feature = "tables")]
+        let by_begin = by_begin.or_else(|| ImportedFormat::of(&begin).map(Kind::Imported));
         let extension = path.extension().map(|one| one.to_string_lossy().to_lowercase());
         let by_extension = match extension.as_deref() {
             Some("csv") => Some(Kind::Csv),
@@ -75,6 +88,9 @@ impl Kind {
             Kind::Program => "program",
             Kind::TagLog => "tag log",
             Kind::Parquet | Kind::Csv | Kind::Jsonl | Kind::Hmtt6 => "table",
+            #[cfg(feature = "tables")]
+            Kind::Imported(format) => format.name(),
+            Kind::PerfData => "recording of perf",
         }
     }
 }

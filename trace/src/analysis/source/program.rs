@@ -108,6 +108,15 @@ impl Columns<'_, '_> {
         }
     }
 
+    /// Adds an access to a known address of a number of bytes that is not known.
+    #[cfg(feature = "tables")]
+    pub fn push_unsized(&mut self, function: u32, made: &Made) {
+        self.end_instruction();
+        self.function = function;
+        self.budget.earn();
+        self.add(made);
+    }
+
     /// Passes on all accesses up to here.
     pub fn finish(&mut self) {
         self.end_instruction();

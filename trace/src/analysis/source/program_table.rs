@@ -14,6 +14,9 @@ use super::program::Columns;
 use super::{Ending, Part, SourceError};
 use crate::access_trace::table::reader::{Row, Rows};
 
+/// Why nothing is complete that a table of samples says.
+const SAMPLES: &str =
+    "accesses were sampled: most of them are missing, and numbers are those of the samples";
 /// What no table of a program states.
 const LOSSES: &str = "a table does not say which accesses its trace lacks";
 
@@ -72,9 +75,15 @@ fn continues(before: &[Made], next: &Made) -> bool {
     }
 }
 
-fn pass_on(rows: &mut dyn Rows, columns: &mut Columns<'_, '_>) -> Result<(), SourceError> {
+/// Passes all rows on. Sets `are_samples` if a row stands for an unknown number of accesses.
+fn pass_on(
+    rows: &mut dyn Rows,
+    columns: &mut Columns<'_, '_>,
+    are_samples: &mut bool,
+) -> Result<(), SourceError> {
     let mut numbers = Numbers::default();
     while let Some(Row { thread, made, function, object }) = rows.next_row()? {
+        *are_samples |= made.represents == 0;
         let (function, new) = numbers.of(function, object);
         columns.add_functions(new.as_slice());
         columns.set_thread(thread);
@@ -82,7 +91,11 @@ fn pass_on(rows: &mut dyn Rows, columns: &mut Columns<'_, '_>) -> Result<(), Sou
         if before.first().is_some_and(|first| first.pc != made.pc) || !continues(before, &made) {
             columns.end_instruction();
         }
-        columns.push(function, made);
+        if made.size == 0 && made.elements == 1 && made.address.is_some() {
+            columns.push_unsized(function, &made);
+        } else {
+            columns.push(function, made);
+        }
     }
     Ok(())
 }
@@ -93,11 +106,15 @@ pub fn read(
     with_functions: bool,
     add: &mut dyn FnMut(usize, Part<'_>),
 ) -> Result<Ending, SourceError> {
+    let mut are_samples = false;
     let mut ending = super::program::read_with(with_functions, add, |columns| {
-        let failure = pass_on(rows, columns).err();
+        let failure = pass_on(rows, columns, &mut are_samples).err();
         columns.finish();
         failure
     })?;
+    if are_samples {
+        ending.missing.push(SAMPLES.to_owned());
+    }
     ending.notes.push(LOSSES.to_owned());
     Ok(ending)
 }

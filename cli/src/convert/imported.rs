@@ -1,0 +1,316 @@
+//! Converts the accesses that other programs have recorded: to tables, and to requests for simulators.
+//!
+//! A format with times and without instructions becomes a table like that of a card. Another one becomes a table like that of a
+//! program, which has threads, instructions and sizes, and no times.
+
+use std::fs::File;
+use std::io::{self, BufReader, BufWriter, Read, Write};
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+use hmtt::CardId;
+#[cfg(feature = "tag")]
+use hmtt::access_trace::Executed;
+#[cfg(feature = "tag")]
+use hmtt::access_trace::table::{AccessWriter, csv, jsonl};
+#[cfg(feature = "tag")]
+use hmtt::cache::Hierarchy;
+use hmtt::imported::{BEGIN_BYTES, ImportedAccess, ImportedFormat, ImportedReader};
+use hmtt::table::hmtt6::MmioHole;
+use hmtt::table::requests::{LINE_BYTES, Request, RequestOutput, RequestSums, Simulator};
+use hmtt::table::{LeftOut, Row, TableError, Writer};
+#[cfg(feature = "tag")]
+use hmtt_format::access_trace::{BlockAccesses, Made};
+use hmtt_format::{Access, Cycles, PhysAddr};
+
+use crate::format::{BUFFER_BYTES, EncodingOption, Format};
+use crate::output::{cause, open};
+use crate::simulator::{ClockUnit, SimulatorFile};
+use crate::standard_io::{input, is_standard, name_of_input};
+
+/// Most bytes of an access, or it is not believed: instructions have no larger ones.
+const MOST_BYTES: u32 = 1 << 16;
+/// How a recording of perf begins.
+const PERF_DATA: &[u8] = b"PERFILE2";
+
+/// The format of a file, by its first bytes, if another program has written it.
+///
+/// # Errors
+/// It is a recording of perf, which is not read itself.
+pub fn format_of(path: &Path) -> Result<Option<ImportedFormat>> {
+    let mut begin = Vec::new();
+    let is_file = !is_standard(path) && path.is_file();
+    let Some(file) = is_file.then(|| File::open(path).ok()).flatten() else { return Ok(None) };
+    if file.take(BEGIN_BYTES as u64).read_to_end(&mut begin).is_err() {
+        return Ok(None);
+    }
+    if begin.starts_with(PERF_DATA) {
+        bail!(
+            "{}: is a recording of perf; make text of it, which is read: perf script -F \
+             comm,tid,time,event,addr,data_src,weight,ip -i FILE > FILE.txt",
+            path.display()
+        );
+    }
+    Ok(ImportedFormat::of(&begin))
+}
+
+/// A file that is converted.
+pub struct Import<'i> {
+    /// Path of the file.
+    pub input: &'i Path,
+    /// What it is.
+    pub from: ImportedFormat,
+    /// Where it is written, and in which format.
+    pub output: &'i Path,
+    pub to: Format,
+    /// Whether an existing file is overwritten.
+    pub force: bool,
+    /// Encodings of Parquet.
+    pub encoding: EncodingOption,
+    /// Caches whose misses and write-backs are written in place of accesses.
+    #[cfg(feature = "tag")]
+    pub caches: Option<Hierarchy>,
+}
+
+/// What receives accesses.
+trait Sink {
+    fn access(&mut self, access: &ImportedAccess) -> Result<(), TableError>;
+
+    /// Completes the file. Returns what it does not hold.
+    fn finish(self: Box<Self>) -> Result<(LeftOut, Option<RequestSums>), TableError>;
+}
+
+/// Writes rows like those of a card.
+struct CardRows(Box<dyn Writer>);
+
+impl Sink for CardRows {
+    fn access(&mut self, access: &ImportedAccess) -> Result<(), TableError> {
+        let ImportedAccess { clock, direction, address, .. } = *access;
+        let (clock, address) = (Cycles(clock), PhysAddr(address));
+        let entry = Access { clock, direction, address }.into();
+        self.0.row(&Row { card: CardId(0), entry })
+    }
+
+    fn finish(self: Box<Self>) -> Result<(LeftOut, Option<RequestSums>), TableError> {
+        Ok((self.0.finish()?, None))
+    }
+}
+
+/// Writes rows like those of a program.
+#[cfg(feature = "tag")]
+struct ProgramRows {
+    writer: Box<dyn AccessWriter>,
+    block: BlockAccesses,
+    /// Times that are left out.
+    has_times: bool,
+    times: u64,
+    /// How many accesses each one stands for; 0 if that is not known.
+    represents: u16,
+}
+
+#[cfg(feature = "tag")]
+impl Sink for ProgramRows {
+    fn access(&mut self, access: &ImportedAccess) -> Result<(), TableError> {
+        let ImportedAccess { thread, pc, direction, address, size, .. } = *access;
+        self.times += u64::from(self.has_times);
+        let made = Made {
+            pc,
+            direction,
+            address: Some(address),
+            represents: self.represents,
+            size,
+            elements: 1,
+            is_down: false,
+            conditional: false,
+        };
+        self.writer.access(&Executed::alone(thread, 0, &self.block), &made)
+    }
+
+    fn finish(self: Box<Self>) -> Result<(LeftOut, Option<RequestSums>), TableError> {
+        self.writer.finish()?;
+        Ok((LeftOut(vec![("times of accesses", self.times)]), None))
+    }
+}
+
+/// Writes requests for each line of an access.
+struct Requests<W: Write> {
+    output: RequestOutput<W>,
+    /// Whether accesses have clocks; if not, the clock is their number.
+    has_clocks: bool,
+    accesses: u64,
+    unsized_accesses: u64,
+    tck_ps: Option<u32>,
+    #[cfg(feature = "tag")]
+    caches: Option<Hierarchy>,
+}
+
+impl<W: Write> Requests<W> {
+    fn write(&mut self, request: Request, size: u32) -> io::Result<()> {
+        let bytes = if size > MOST_BYTES { 1 } else { u64::from(size.max(1)) };
+        #[cfg(feature = "tag")]
+        if let Some(caches) = &mut self.caches {
+            let (mut written, output) = (Ok(()), &mut self.output);
+            let is_write = request.direction == hmtt_format::Direction::Write;
+            let kind = if is_write {
+                hmtt::cache::AccessKind::Write
+            } else {
+                hmtt::cache::AccessKind::Read
+            };
+            caches.access(kind, request.address, bytes as u32, &mut |transfer| {
+                let (direction, lines) =
+                    (transfer.direction, u64::from(transfer.bytes).div_ceil(LINE_BYTES));
+                for line in 0..lines {
+                    let address = transfer.address.saturating_add(line * LINE_BYTES);
+                    if written.is_ok() {
+                        written = output.write(Request { direction, address, ..request });
+                    }
+                }
+            });
+            return written;
+        }
+        let last = request.address.saturating_add(bytes - 1) / LINE_BYTES;
+        self.output.write(request)?;
+        for line in request.address / LINE_BYTES + 1..=last {
+            self.output.write(Request { address: line * LINE_BYTES, ..request })?;
+        }
+        Ok(())
+    }
+}
+
+impl<W: Write> Sink for Requests<W> {
+    fn access(&mut self, access: &ImportedAccess) -> Result<(), TableError> {
+        let ImportedAccess { direction, address, size, .. } = *access;
+        let clock = if self.has_clocks { access.clock } else { self.accesses };
+        self.accesses += 1;
+        self.unsized_accesses += u64::from(size == 0);
+        Ok(self.write(Request { clock, direction, address }, size)?)
+    }
+
+    fn finish(mut self: Box<Self>) -> Result<(LeftOut, Option<RequestSums>), TableError> {
+        self.output.finish()?;
+        let (unsized_accesses, tck_ps) = (self.unsized_accesses, self.tck_ps);
+        let sums = RequestSums { unsized_accesses, tck_ps, ..self.output.sums() };
+        Ok((LeftOut(self.output.left_out().to_vec()), Some(sums)))
+    }
+}
+
+impl Import<'_> {
+    /// Converts the file. Returns whether accesses are missing in it: those between samples.
+    ///
+    /// # Errors
+    /// The file cannot be read, or has a line that is not understood; or the output cannot be written.
+    pub fn run(mut self) -> Result<bool> {
+        let (name, contents) = (name_of_input(self.input), self.from.contents());
+        if self.to.has_instructions() || self.to == Format::Pcapng {
+            bail!("a {} has not all that {} holds", self.from.name(), self.to.name());
+        }
+        let input = if is_standard(self.input) { input() } else { File::open(self.input) };
+        let input = input.with_context(|| format!("{name}: cannot open"))?;
+        let input = BufReader::with_capacity(BUFFER_BYTES, input);
+        let mut reader = ImportedReader::new(self.from, input);
+        // A file whose first access cannot be read leaves no output.
+        let mut first = reader.next_access().with_context(|| name.clone())?;
+        let (output, file) = open(Some(self.output), self.to, self.force)?;
+        let cannot_write = || format!("cannot write to {}", output.name);
+        let mut sink = self.sink(file).with_context(cannot_write)?;
+        let mut written = Ok(());
+        let read = loop {
+            match first.take().map_or_else(|| reader.next_access(), |access| Ok(Some(access))) {
+                Ok(Some(access)) if written.is_ok() => written = sink.access(&access),
+                Ok(_) => break Ok(()),
+                Err(error) => break Err(anyhow::Error::from(error).context(name.clone())),
+            }
+        };
+        let finished = written.and_then(|()| sink.finish());
+        let (left_out, sums) = finished.map_err(cause).with_context(cannot_write)?;
+        if !left_out.is_nothing() {
+            report!("hmtt: warning: {} does not hold: {left_out}", output.name);
+        }
+        output.end(read)?;
+        for note in reader.notes() {
+            report!("hmtt: {name}: {note}");
+        }
+        if contents.are_samples {
+            report!("hmtt: warning: {name}: accesses were sampled: most of them are missing");
+        }
+        self.state(sums);
+        Ok(contents.are_samples)
+    }
+
+    fn state(&self, sums: Option<RequestSums>) {
+        let Some(sums) = sums else { return };
+        let path = (!is_standard(self.output)).then(|| self.output.to_string_lossy());
+        let path = path.as_deref();
+        let has_caches = self.has_caches();
+        let has_clocks = self.from.contents().clocks;
+        let clock = if has_clocks { ClockUnit::Imported } else { ClockUnit::Accesses };
+        SimulatorFile { format: self.to, path, sums, clock, has_caches }.report();
+    }
+
+    #[cfg(feature = "tag")]
+    fn has_caches(&self) -> bool {
+        self.caches.is_some()
+    }
+
+    #[cfg(not(feature = "tag"))]
+    fn has_caches(&self) -> bool {
+        false
+    }
+
+    fn sink(&mut self, file: Box<dyn Write + Send>) -> Result<Box<dyn Sink>> {
+        let contents = self.from.contents();
+        if let Some(simulator) = self.to.simulator() {
+            return Ok(self.requests(file, simulator));
+        }
+        if contents.clocks && !contents.instructions {
+            let writer = self.to.writer(file, MmioHole { base: 0 }, self.encoding);
+            return Ok(Box::new(CardRows(writer.map_err(cause)?)));
+        }
+        self.program_rows(file)
+    }
+
+    fn requests(&mut self, file: Box<dyn Write + Send>, simulator: Simulator) -> Box<dyn Sink> {
+        let file = BufWriter::with_capacity(BUFFER_BYTES, file);
+        let contents = self.from.contents();
+        Box::new(Requests {
+            output: RequestOutput::new(file, simulator),
+            has_clocks: contents.clocks,
+            accesses: 0,
+            unsized_accesses: 0,
+            tck_ps: contents.tck_ps,
+            #[cfg(feature = "tag")]
+            caches: self.caches.clone(),
+        })
+    }
+
+    #[cfg(feature = "tag")]
+    fn program_rows(&self, file: Box<dyn Write + Send>) -> Result<Box<dyn Sink>> {
+        let buffered = |file| BufWriter::with_capacity(BUFFER_BYTES, file);
+        let writer: Box<dyn AccessWriter> = match self.to {
+            #[cfg(feature = "parquet")]
+            Format::Parquet => {
+                use hmtt::access_trace::table::parquet::ParquetWriter;
+                let encodings = self.encoding.encodings();
+                Box::new(ParquetWriter::with_encodings(file, encodings).map_err(cause)?)
+            }
+            Format::Csv => Box::new(csv::CsvWriter::new(buffered(file)).map_err(cause)?),
+            Format::Jsonl => Box::new(jsonl::JsonlWriter::new(buffered(file))),
+            other => bail!(
+                "a {} has no clocks of a bus, which {} needs; write csv, jsonl, parquet or requests",
+                self.from.name(),
+                other.name()
+            ),
+        };
+        let contents = self.from.contents();
+        let (has_times, represents) = (contents.clocks, u16::from(!contents.are_samples));
+        let block = BlockAccesses::default();
+        Ok(Box::new(ProgramRows { writer, block, has_times, times: 0, represents }))
+    }
+
+    #[cfg(not(feature = "tag"))]
+    fn program_rows(&self, _: Box<dyn Write + Send>) -> Result<Box<dyn Sink>> {
+        bail!(
+            "this hmtt was built without tables of programs; build it with the cargo feature `tag`"
+        )
+    }
+}

@@ -1,0 +1,88 @@
+//! Parses what the view tool of DynamoRIO's drmemtrace prints.
+//!
+//! A record is `RECORD INSTRUCTION: THREAD read SIZE byte(s) @ 0xADDRESS by PC 0xPC`, the same with `write`, or `ifetch` with the
+//! instruction. Markers are in angle brackets. What follows `View tool results:` is a summary.
+
+use std::collections::VecDeque;
+
+use hmtt_format::Direction;
+
+use super::{ImportedAccess, LineKind, Parsed, decimal, hexadecimal, wrong};
+
+const EXPECTED: &str = "`RECORD INSTRUCTION: THREAD read|write SIZE byte(s) @ 0xADDRESS by PC 0xPC`, or another record of the view tool";
+/// The order of records of several threads.
+const ORDER: &str = "threads follow each other as drmemtrace has scheduled them: the order of accesses of different threads is known \
+     to its time stamps only";
+/// Most words of a record that are looked at.
+const MOST_WORDS: usize = 9;
+/// What begins the summary.
+const RESULTS: &str = "View tool results:";
+
+/// The parser.
+#[derive(Default)]
+pub struct Drmemtrace {
+    /// Whether the summary has begun.
+    is_over: bool,
+    /// Thread of the last record, and whether another one has preceded it.
+    thread: Option<u32>,
+    has_threads: bool,
+    /// Records that are no reads, writes, instructions or markers.
+    others: u64,
+}
+
+/// The number of a thread: `2765542`, or `W0.T2765542`.
+fn thread(text: &str) -> Option<u32> {
+    let digits = text.rsplit_once('T').map_or(text, |(_, digits)| digits);
+    u32::try_from(decimal(digits)?).ok()
+}
+
+/// The access of a read or write, from what follows that word.
+fn access(direction: Direction, words: &[&str]) -> Option<ImportedAccess> {
+    let [size, "byte(s)", "@", address, rest @ ..] = words else { return None };
+    let pc = match rest {
+        ["by", "PC", pc, ..] => hexadecimal(pc)?,
+        _ => 0,
+    };
+    let (size, address) = (u32::try_from(decimal(size)?).ok()?, hexadecimal(address)?);
+    Some(ImportedAccess { pc, size, ..ImportedAccess::new(direction, address) })
+}
+
+impl Drmemtrace {
+    /// Parses a line.
+    pub fn line(&mut self, line: &str, add: &mut VecDeque<ImportedAccess>) -> Parsed {
+        self.is_over |= line.starts_with(RESULTS);
+        let is_heading =
+            ["Output format:", "<--record#", "---"].iter().any(|it| line.starts_with(it));
+        if self.is_over || is_heading {
+            return Ok(LineKind::Other);
+        }
+        let record = line.split_once(": ").and_then(|(numbers, record)| {
+            numbers.split_whitespace().all(|number| decimal(number).is_some()).then_some(record)
+        });
+        let words: Vec<&str> =
+            record.unwrap_or_default().split_whitespace().take(MOST_WORDS).collect();
+        let [thread_word, kind, rest @ ..] = &words[..] else { return Err(wrong(EXPECTED, line)) };
+        let number = thread(thread_word).ok_or_else(|| wrong(EXPECTED, line))?;
+        self.has_threads |= self.thread.replace(number).is_some_and(|last| last != number);
+        let direction = match *kind {
+            "read" => Direction::Read,
+            "write" => Direction::Write,
+            "ifetch" => return Ok(LineKind::Record),
+            other => {
+                self.others += u64::from(!other.starts_with('<'));
+                return Ok(LineKind::Record);
+            }
+        };
+        let access = access(direction, rest).ok_or_else(|| wrong(EXPECTED, line))?;
+        add.push_back(ImportedAccess { thread: number, ..access });
+        Ok(LineKind::Record)
+    }
+
+    /// What limits results.
+    pub fn notes(&self) -> Vec<String> {
+        let others =
+            format!("{} records are no reads or writes (prefetches and others)", self.others);
+        let all = [(self.has_threads, ORDER.to_owned()), (self.others > 0, others)];
+        all.into_iter().filter_map(|(is_so, note)| is_so.then_some(note)).collect()
+    }
+}

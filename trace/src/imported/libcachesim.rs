@@ -1,0 +1,126 @@
+//! Parses CSV files of libCacheSim: a request for an object in each line.
+//!
+//! A heading names the columns. Without one they are time, object and size, in this order. An object is taken for the line of 64 bytes with its
+//! number, so that analyses by line are analyses by object; its size is not used.
+
+use std::collections::VecDeque;
+
+use hmtt_format::Direction;
+
+use super::{ImportedAccess, LineKind, Parsed, decimal, wrong};
+use crate::table::requests::LINE_BYTES;
+
+/// Objects that have a line: numbers from 2^58 on are taken modulo 2^58.
+const OBJECTS: u64 = u64::MAX / LINE_BYTES + 1;
+/// Most columns that are looked at.
+const MOST_COLUMNS: usize = 64;
+const TIMES: [&str; 5] = ["time", "timestamp", "clock_time", "real_time", "wallclock_time"];
+const OBJECT_NAMES: [&str; 6] = ["obj_id", "obj-id", "objid", "object", "object_id", "id"];
+const OPERATIONS: [&str; 2] = ["op", "operation"];
+const EXPECTED: &str = "numbers of time and object, and of columns like these";
+
+/// Places of columns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Places {
+    time: Option<usize>,
+    object: usize,
+    operation: Option<usize>,
+}
+
+/// The parser.
+#[derive(Default)]
+pub struct LibCacheSim {
+    places: Option<Places>,
+    /// Requests whose objects were taken modulo 2^58, and without an operation that is known.
+    folded: u64,
+    undirected: u64,
+}
+
+fn fields(line: &str) -> Vec<&str> {
+    line.split(',').take(MOST_COLUMNS).map(|field| field.trim().trim_matches('"')).collect()
+}
+
+/// The columns that a heading names.
+fn heading(line: &str) -> Option<Places> {
+    let names: Vec<String> = fields(line.trim_start_matches(['#', ' ']))
+        .into_iter()
+        .map(|name| name.to_ascii_lowercase().replace(' ', "_"))
+        .collect();
+    let place = |wanted: &[&str]| names.iter().position(|name| wanted.contains(&name.as_str()));
+    let places = Places {
+        time: place(&TIMES),
+        object: place(&OBJECT_NAMES)?,
+        operation: place(&OPERATIONS),
+    };
+    (names.len() > 1).then_some(places)
+}
+
+/// Whether a line is a heading of such a file.
+pub fn is_heading(line: &str) -> bool {
+    heading(line).is_some()
+}
+
+/// Whether an operation reads or writes, if it is known.
+fn direction(operation: &str) -> Option<Direction> {
+    Some(match operation.to_ascii_lowercase().as_str() {
+        "r" | "read" | "get" | "gets" => Direction::Read,
+        "w" | "write" | "set" | "put" | "add" | "replace" | "cas" | "delete" => Direction::Write,
+        _ => return None,
+    })
+}
+
+impl LibCacheSim {
+    /// Parses a line.
+    pub fn line(&mut self, line: &str, add: &mut VecDeque<ImportedAccess>) -> Parsed {
+        let places = match self.places {
+            Some(places) => places,
+            None => {
+                let named = heading(line);
+                let default = Places { time: Some(0), object: 1, operation: None };
+                self.places = Some(named.unwrap_or(default));
+                match named {
+                    Some(_) => return Ok(LineKind::Other),
+                    None => default,
+                }
+            }
+        };
+        if line.starts_with('#') {
+            return Ok(LineKind::Other);
+        }
+        let fields = fields(line);
+        let field = |place: usize| fields.get(place).copied().unwrap_or_default();
+        // Times may have fractions of a second.
+        let whole = |text: &str| {
+            let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));
+            decimal(fraction).and(decimal(whole))
+        };
+        let clock = places.time.map_or(Some(0), |place| whole(field(place)));
+        let object = decimal(field(places.object));
+        let (Some(clock), Some(object)) = (clock, object) else {
+            return Err(wrong(EXPECTED, line));
+        };
+        let direction = places.operation.and_then(|place| direction(field(place)));
+        self.undirected += u64::from(direction.is_none());
+        self.folded += u64::from(object >= OBJECTS);
+        let address = object % OBJECTS * LINE_BYTES;
+        let access = ImportedAccess::new(direction.unwrap_or(Direction::Read), address);
+        add.push_back(ImportedAccess { clock, ..access });
+        Ok(LineKind::Record)
+    }
+
+    /// What limits results.
+    pub fn notes(&self) -> Vec<String> {
+        let lines = "an object is taken for a line of 64 bytes, whatever its size";
+        let mut all = vec![lines.to_owned()];
+        if self.undirected > 0 {
+            all.push(format!(
+                "of {} requests it is not known whether they read or write: they count as reads",
+                self.undirected
+            ));
+        }
+        if self.folded > 0 {
+            all.push(format!("the numbers of {} objects are taken modulo 2^58", self.folded));
+        }
+        all
+    }
+}

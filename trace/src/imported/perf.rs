@@ -1,0 +1,157 @@
+//! Parses `perf script` of what `perf mem record` has sampled.
+//!
+//! ```text
+//! COMM PID/TID [CPU] SECONDS.FRACTION: PERIOD EVENT: ADDRESS DATA_SRC |OP LOAD|LVL L1 hit|... WEIGHT IP SYMBOL (FILE)
+//! ```
+//!
+//! `perf script -F comm,tid,time,event,addr,data_src,weight,ip` prints what is needed; other fields of these are skipped. Reads and
+//! writes are told by the operation in `data_src`, or without it by the name of the event. Times are nanoseconds. Lines that begin
+//! with a tab are call chains.
+
+use std::collections::VecDeque;
+
+use hmtt_format::Direction;
+
+use super::{ImportedAccess, LineKind, Parsed, decimal, hexadecimal, wrong};
+
+const EXPECTED: &str = "a sample of `perf script -F comm,tid,time,event,addr,data_src,weight,ip`";
+const OPERATION: &str = "|OP ";
+/// Digits of a nanosecond, and fewest digits of an instruction's address, which tell it from latencies.
+const NANOSECOND_DIGITS: usize = 9;
+const ADDRESS_DIGITS: usize = 6;
+
+/// The parser, with the sums of weights.
+#[derive(Default)]
+pub struct PerfScript {
+    samples: u64,
+    weighted: u64,
+    weights: u64,
+    highest_weight: u64,
+    /// Samples without an address, and of which it is not known whether they read or write.
+    unaddressed: u64,
+    undirected: u64,
+}
+
+/// Nanoseconds of `SECONDS.FRACTION:`.
+fn nanoseconds(word: &str) -> Option<u64> {
+    let (seconds, fraction) = word.strip_suffix(':')?.split_once('.')?;
+    if seconds.is_empty() || fraction.is_empty() || fraction.len() > NANOSECOND_DIGITS {
+        return None;
+    }
+    let scale = 10u64.pow((NANOSECOND_DIGITS - fraction.len()) as u32);
+    let fraction = decimal(fraction)? * scale;
+    decimal(seconds)?.checked_mul(1_000_000_000)?.checked_add(fraction)
+}
+
+/// The number of a thread: `TID` or `PID/TID`.
+fn thread(word: &str) -> Option<u32> {
+    let digits = word.rsplit_once('/').map_or(word, |(_, digits)| digits);
+    u32::try_from(decimal(digits)?).ok()
+}
+
+/// Whether a sample reads or writes, by its operation or its event.
+fn direction(operation: Option<&str>, event: &str) -> Option<Direction> {
+    let (load, store) = match operation {
+        Some(operation) => (operation.contains("LOAD"), operation.contains("STORE")),
+        None => (event.contains("load"), event.contains("store")),
+    };
+    match (load, store) {
+        (true, false) => Some(Direction::Read),
+        (false, true) => Some(Direction::Write),
+        _ => None,
+    }
+}
+
+/// Weight and instruction, from what follows the last part of `data_src`: latencies, and the address behind them.
+fn weight_and_instruction(rest: &str) -> Option<(u64, u64)> {
+    let words = rest.split_whitespace().skip_while(|word| decimal(word).is_none());
+    let mut numbers = words.map_while(|word| Some(word).filter(|word| hexadecimal(word).is_some()));
+    let weight = decimal(numbers.next()?)?;
+    let pc = numbers.find(|word| word.len() >= ADDRESS_DIGITS).and_then(hexadecimal)?;
+    Some((weight, pc))
+}
+
+/// What a line says of a sample.
+struct Sample<'l> {
+    clock: u64,
+    thread: u32,
+    event: &'l str,
+    address: u64,
+}
+
+fn sample(line: &str) -> Option<Sample<'_>> {
+    let mut before = None;
+    let mut words = line.split_whitespace();
+    let clock = loop {
+        let word = words.next()?;
+        match nanoseconds(word) {
+            Some(clock) => break clock,
+            None if word.starts_with('[') => {}
+            None => before = Some(word),
+        }
+    };
+    let thread = thread(before?)?;
+    let mut event = words.next()?;
+    if decimal(event).is_some() {
+        event = words.next()?;
+    }
+    let event = event.strip_suffix(':')?;
+    let address = hexadecimal(words.next()?)?;
+    Some(Sample { clock, thread, event, address })
+}
+
+impl PerfScript {
+    /// Parses a line.
+    pub fn line(&mut self, line: &str, add: &mut VecDeque<ImportedAccess>) -> Parsed {
+        if line.starts_with('\t') || line.starts_with('#') {
+            return Ok(LineKind::Other);
+        }
+        let Sample { clock, thread, event, address } =
+            sample(line).ok_or_else(|| wrong(EXPECTED, line))?;
+        let operation = line.split_once(OPERATION).map(|(_, rest)| rest);
+        let name = operation.map(|rest| rest.split('|').next().unwrap_or_default());
+        let rest = operation.and_then(|rest| rest.rsplit_once('|')).map_or("", |(_, rest)| rest);
+        self.samples += 1;
+        let direction = direction(name, event);
+        self.unaddressed += u64::from(address == 0);
+        self.undirected += u64::from(address != 0 && direction.is_none());
+        let (Some(direction), true) = (direction, address != 0) else {
+            return Ok(LineKind::Record);
+        };
+        let mut pc = 0;
+        if let Some((weight, instruction)) = weight_and_instruction(rest) {
+            pc = instruction;
+            self.weighted += 1;
+            self.weights = self.weights.saturating_add(weight);
+            self.highest_weight = self.highest_weight.max(weight);
+        }
+        add.push_back(ImportedAccess {
+            clock,
+            thread,
+            pc,
+            ..ImportedAccess::new(direction, address)
+        });
+        Ok(LineKind::Record)
+    }
+
+    /// What limits results.
+    pub fn notes(&self) -> Vec<String> {
+        let PerfScript { weighted, weights, highest_weight, unaddressed, undirected, .. } = *self;
+        let mut all = vec!["each sample counts once, whatever its period".to_owned()];
+        if weighted > 0 {
+            let mean = weights as f64 / weighted as f64;
+            all.push(format!(
+                "weights, which are latencies in cycles, are not used: {weighted} samples have one, {mean:.1} on average and {highest_weight} at most"
+            ));
+        }
+        if unaddressed > 0 {
+            all.push(format!("{unaddressed} samples have no address, and are left out"));
+        }
+        if undirected > 0 {
+            all.push(format!(
+                "of {undirected} samples it is not known whether they read or write, and they are left out"
+            ));
+        }
+        all
+    }
+}

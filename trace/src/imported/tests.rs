@@ -1,0 +1,167 @@
+use proptest::prelude::*;
+
+use super::*;
+
+fn read(format: ImportedFormat, text: &[u8]) -> (Vec<ImportedAccess>, Vec<String>, Option<String>) {
+    let mut reader = ImportedReader::new(format, text);
+    let (mut all, mut error) = (Vec::new(), None);
+    loop {
+        match reader.next_access() {
+            Ok(Some(access)) => all.push(access),
+            Ok(None) => break,
+            Err(problem) => {
+                error = Some(problem.to_string());
+                break;
+            }
+        }
+    }
+    (all, reader.notes(), error)
+}
+
+/// Clock, thread, instruction, direction, address and bytes of an access.
+type Fields = (u64, u32, u64, char, u64, u32);
+
+/// A short file of each format, and its accesses.
+fn samples() -> Vec<(ImportedFormat, &'static str, Vec<Fields>)> {
+    vec![
+        (
+            ImportedFormat::Lackey,
+            "==12== Lackey\nI  04016b80,3\n S 1ffefffe50,8\nI  04016b83,5\n M 0421c7cc,4\n",
+            vec![
+                (0, 0, 0x401_6b80, 'W', 0x1f_feff_fe50, 8),
+                (0, 0, 0x401_6b83, 'R', 0x421_c7cc, 4),
+                (0, 0, 0x401_6b83, 'W', 0x421_c7cc, 4),
+            ],
+        ),
+        (
+            ImportedFormat::Drmemtrace,
+            "Output format:\n<--record#-> <--instr#->: <---tid---> <record details>\n------\n           1           0:     \
+             2765542 <marker: version 5>\n        2           1:     2765542 ifetch       6 byte(s) @ 0x0000000000404a78 \
+             0f 84 jz\n  3  1:  2765542 read         8 byte(s) @ 0x00007fdf64e2adc8 by PC 0x0000000000404a7e\n  \
+             4  1: W0.T7 write  4 byte(s) @ 0x10 by PC 0x20\nView tool results:\n   1 : total instructions\n",
+            vec![(0, 2_765_542, 0x40_4a7e, 'R', 0x7fdf_64e2_adc8, 8), (0, 7, 0x20, 'W', 0x10, 4)],
+        ),
+        (
+            ImportedFormat::Dramsim3,
+            "0x1000 READ 5\n2000 P_MEM_WR 9\n",
+            vec![(5, 0, 0, 'R', 0x1000, 0), (9, 0, 0, 'W', 0x2000, 0)],
+        ),
+        (
+            ImportedFormat::Dramsys,
+            "# a comment\n31:\tread\t0x400140\n33: (32) write 0x40 0xabcd\n",
+            vec![(31, 0, 0, 'R', 0x40_0140, 0), (33, 0, 0, 'W', 0x40, 32)],
+        ),
+        (
+            ImportedFormat::Ramulator,
+            "LD 0x1000\nST 64\n0x80 W\n",
+            vec![(0, 0, 0, 'R', 0x1000, 0), (0, 0, 0, 'W', 64, 0), (0, 0, 0, 'W', 0x80, 0)],
+        ),
+        (
+            ImportedFormat::LibCacheSim,
+            "# time, obj_id, obj_size, op\n5, 3, 4096, write\n6.25,288230376151711745,1,other\n",
+            vec![(5, 0, 0, 'W', 192, 0), (6, 0, 0, 'R', 64, 0)],
+        ),
+        (
+            ImportedFormat::Perf,
+            "  my prog 46572/46573 [002] 54.966882384:      10000 cpu/mem-loads,ldlat=30/P: 7ffdf1391b0c     10268100142 \
+             |OP LOAD|LVL L1 hit|SNP None|TLB L1 or L2 hit|LCK No|BLK    N/A    5   7    0   7fad7c47425d add (/usr/l.so)\n\
+             \t 7fad7c47425d add (/usr/l.so)\n  ls 12 3678.072400: cpu/mem-stores/P: 7ffe0 |OP STORE|LVL L1 hit 9 401136 main\n",
+            vec![
+                (54_966_882_384, 46573, 0x7fad_7c47_425d, 'R', 0x7ffd_f139_1b0c, 0),
+                (3_678_072_400_000, 12, 0x40_1136, 'W', 0x7_ffe0, 0),
+            ],
+        ),
+    ]
+}
+
+#[test]
+fn each_format_is_recognised_and_read() {
+    for (format, text, expected) in samples() {
+        assert_eq!(ImportedFormat::of(text.as_bytes()), Some(format), "{text}");
+        let (found, _, error) = read(format, text.as_bytes());
+        assert_eq!(error, None, "{text}");
+        let found: Vec<_> = found
+            .iter()
+            .map(|it| (it.clock, it.thread, it.pc, it.direction.letter(), it.address, it.size))
+            .collect();
+        assert_eq!(found, expected, "{format:?}");
+    }
+}
+
+#[test]
+fn what_is_not_understood_is_an_error_with_its_line() {
+    for (format, text, _) in samples() {
+        let wrong = format!("{text}what is this\u{202e}\n");
+        let (found, _, error) = read(format, wrong.as_bytes());
+        // What follows the results of drmemtrace is not read.
+        if format == ImportedFormat::Drmemtrace {
+            continue;
+        }
+        assert!(!found.is_empty());
+        let error = error.unwrap();
+        let line = text.lines().count() + 1;
+        assert!(error.starts_with(&format!("line {line}: expected ")), "{error}");
+        assert!(
+            error.ends_with("got `what is this\\u{202E}`")
+                || error.ends_with("got `what is this\\u{202e}`"),
+            "{error}"
+        );
+    }
+}
+
+#[test]
+fn limits_are_stated() {
+    let notes = |format, text: &str| read(format, text.as_bytes()).1.join("; ");
+    let perf = samples().pop().unwrap().1;
+    let perf = format!("{perf} ls 12 1.5: page-faults: 1000\n ls 12 1.5: mem-loads: 0\n");
+    insta::assert_snapshot!(notes(ImportedFormat::Perf, &perf), @"each sample counts once, whatever its period; weights, which are latencies in cycles, are not used: 2 samples have one, 7.0 on average and 9 at most; 1 samples have no address, and are left out; of 1 samples it is not known whether they read or write, and they are left out");
+    let cache = "1,2,3\n4,288230376151711744,6\n";
+    insta::assert_snapshot!(notes(ImportedFormat::LibCacheSim, cache), @"an object is taken for a line of 64 bytes, whatever its size; of 2 requests it is not known whether they read or write: they count as reads; the numbers of 1 objects are taken modulo 2^58");
+}
+
+#[test]
+fn own_tables_and_binary_files_are_not_taken_for_others() {
+    for text in [
+        "clock,direction,address\n347,R,0x150e7080\n",
+        "kind,clock,direction,address,reads,writes,duration_clocks,detail\n",
+        "thread,pc,direction,address,size_bytes\n1,0x2,R,0x3,4\n",
+        "{\"kind\":\"access\",\"clock\":1}\n",
+        "",
+        "==1== only a message\n",
+        "# only a comment\n",
+        "1,2,3\n",
+        "LD 0x10\nnothing else\n",
+    ] {
+        assert_eq!(ImportedFormat::of(text.as_bytes()), None, "{text}");
+    }
+    assert_eq!(ImportedFormat::of(b"LD 0x10\n\xff\xff\xff\xff\xff\xff"), None);
+    // A line that is cut by the end of what is looked at.
+    let long = "LD 0x10\n".repeat(BEGIN_BYTES / 8 + 1);
+    assert_eq!(ImportedFormat::of(&long.as_bytes()[2..BEGIN_BYTES]), None);
+    let begin = format!("ST 8\n{long}");
+    assert_eq!(
+        ImportedFormat::of(&begin.as_bytes()[..BEGIN_BYTES]),
+        Some(ImportedFormat::Ramulator)
+    );
+}
+
+proptest! {
+    #[test]
+    fn no_bytes_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+        let _ = ImportedFormat::of(&bytes);
+        for format in ImportedFormat::ALL {
+            prop_assert!(read(format, &bytes).0.len() <= bytes.len());
+        }
+    }
+
+    #[test]
+    fn no_changed_file_panics(sample in 0usize..7, place in 0usize..400, byte: u8, cut in 0usize..400) {
+        let (format, text, _) = samples().swap_remove(sample);
+        let mut bytes = text.as_bytes().to_vec();
+        let place = place % bytes.len();
+        bytes[place] = byte;
+        bytes.truncate(bytes.len().saturating_sub(cut).max(1));
+        let _ = ImportedFormat::of(&bytes);
+        prop_assert!(read(format, &bytes).0.len() <= bytes.len());
+    }
+}
