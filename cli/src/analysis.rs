@@ -50,7 +50,7 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
             incomplete |= !dump.complete;
             dump.keep(arguments.top);
             if arguments.json {
-                serde_json::to_writer(&mut *output, &dump)?;
+                hmtt_format::json::to_writer(&mut *output, &dump)?;
                 writeln!(output)?;
             } else {
                 write!(output, "{dump}")?;

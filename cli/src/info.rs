@@ -46,7 +46,7 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
     let info = info.finish(packets, counts, cards, interfaces);
     print(|output| {
         if arguments.json {
-            serde_json::to_writer(&mut *output, &info)?;
+            hmtt_format::json::to_writer(&mut *output, &info)?;
             writeln!(output)
         } else {
             write!(output, "{info}")

@@ -195,7 +195,7 @@ fn state_json(merge: &Merge) -> Result<()> {
     };
     let sessions: Vec<_> = merge.sessions().map(one).collect();
     let mut output = io::stderr().lock();
-    let written = serde_json::to_writer(&mut output, &json!({ "sessions": sessions }));
+    let written = hmtt_format::json::to_writer(&mut output, &json!({ "sessions": sessions }));
     written
         .map_err(io::Error::from)
         .and_then(|()| writeln!(output))

@@ -199,7 +199,7 @@ fn warn(name: &str, calls: &Calls, unknown: u64) {
 fn print(arguments: &Arguments, calls: &Calls) -> Result<()> {
     standard_io::print(|mut output| {
         if arguments.json {
-            serde_json::to_writer(&mut output, calls)?;
+            hmtt_format::json::to_writer(&mut output, calls)?;
             writeln!(output)
         } else {
             let tables = Tables { threads: arguments.threads, graph: arguments.graph };

@@ -4,8 +4,8 @@
 //! Invariant: each format is defined here and nowhere else. The card packs with these constants, the simulator checks
 //! with them and the receiver decodes with them. The crate is `no_std`, does not allocate and has no dependencies; the
 //! features `toml` (memory descriptions), `tag-map` (the file beside a tag log), `profile` (the file of `hmtt monitor`),
-//! `access-trace` (what translated programs write about their accesses), `page-map` (which process has which frame) and
-//! `serde` need the standard library.
+//! `access-trace` (what translated programs write about their accesses), `page-map` (which process has which frame), `json`
+//! and `serde` need the standard library.
 #![deny(clippy::missing_errors_doc)]
 #![cfg_attr(
     not(any(feature = "serde", feature = "access-trace", feature = "page-map", test)),
@@ -28,6 +28,8 @@ pub mod fault;
 pub mod frame;
 pub mod header;
 pub mod info;
+#[cfg(feature = "json")]
+pub mod json;
 pub mod memory;
 #[cfg(feature = "page-map")]
 pub mod page_map;

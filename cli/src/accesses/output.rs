@@ -189,7 +189,7 @@ pub fn write_split(
             object["split"] = groups.json(name);
         }
         print(|output| {
-            serde_json::to_writer(&mut *output, &object)?;
+            hmtt_format::json::to_writer(&mut *output, &object)?;
             writeln!(output)
         })?;
     } else if options.is_csv() {

@@ -31,7 +31,7 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
     let mut check = dataset.check()?;
     dataset.recount(&arguments.captures, &mut check)?;
     if arguments.json {
-        println!("{}", serde_json::to_string_pretty(&check)?);
+        println!("{}", hmtt_format::json::to_string_pretty(&check)?);
     } else {
         println!(
             "{} parts, {} bytes, {} captures, {} sessions",

@@ -37,7 +37,7 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
     if arguments.json {
         let object = to_json(&map);
         print(|output| {
-            serde_json::to_writer(&mut *output, &object)?;
+            hmtt_format::json::to_writer(&mut *output, &object)?;
             writeln!(output)
         })?;
     } else {

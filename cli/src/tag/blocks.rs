@@ -43,7 +43,7 @@ pub fn list(image: &Image, selection: &Selection, is_json: bool) -> Result<()> {
             }
         }
         if is_json {
-            serde_json::to_writer_pretty(&mut *output, &json!({ "blocks": all }))?;
+            hmtt_format::json::to_writer_pretty(&mut *output, &json!({ "blocks": all }))?;
             writeln!(output)?;
         }
         Ok(())

@@ -41,7 +41,7 @@ impl Counts {
     /// Writes counts to the file, or prints those that are not 0.
     fn write(&self, report: &CountReport) -> Result<()> {
         if let Some(file) = &self.file {
-            return Ok(file.write(serde_json::to_string_pretty(&report.to_json())? + "\n")?);
+            return Ok(file.write(hmtt_format::json::to_string_pretty(&report.to_json())? + "\n")?);
         }
         for CountRow { program, name, count } in report.rows() {
             let name = escape::name(name);

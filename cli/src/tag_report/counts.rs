@@ -53,7 +53,7 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
     rows.sort_by_key(|(calls, _)| std::cmp::Reverse(*calls));
     print(|output| {
         if arguments.json {
-            serde_json::to_writer(&mut *output, &all)?;
+            hmtt_format::json::to_writer(&mut *output, &all)?;
             return writeln!(output);
         }
         let mut rows = rows.iter().filter(|(calls, _)| *calls != 0);

@@ -77,7 +77,7 @@ pub fn run(arguments: &Evaluate) -> Result<bool> {
     let results = evaluation.finish();
     print(|output| {
         if *json {
-            serde_json::to_writer(&mut *output, &report::json(&results))?;
+            hmtt_format::json::to_writer(&mut *output, &report::json(&results))?;
             writeln!(output)
         } else {
             report::text(&results, output)

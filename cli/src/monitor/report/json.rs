@@ -64,5 +64,5 @@ pub fn object(analysis: &Analysis<'_>, top: usize, accesses: Option<&Accesses>) 
     if let Some(accesses) = accesses {
         all["accesses"] = accesses.json(top);
     }
-    format!("{all}\n")
+    hmtt_format::json::to_string(&all).unwrap_or_default() + "\n"
 }

@@ -40,7 +40,8 @@ impl JsonLines {
     }
 
     fn line(&self, kind: &'static str, value: &impl Serialize) -> io::Result<Vec<u8>> {
-        let mut line = serde_json::to_vec(&JsonLine { kind, skipped_lines: self.skipped, value })?;
+        let line = JsonLine { kind, skipped_lines: self.skipped, value };
+        let mut line = hmtt_format::json::to_string(&line)?.into_bytes();
         line.push(b'\n');
         Ok(line)
     }
