@@ -35,7 +35,8 @@ fn hot_pages_are_within_their_bounds_and_every_access_has_a_row_outcome() {
         }
         let others = number(&dump["others_at_most"]);
         for page in dump["hot_pages"].as_array().unwrap() {
-            let address = u64::from_str_radix(page["address"].as_str().unwrap(), 16).unwrap();
+            let address = page["address"].as_str().unwrap().strip_prefix("0x").unwrap();
+            let address = u64::from_str_radix(address, 16).unwrap();
             let found = exact.remove(&(address >> 12)).unwrap_or(0);
             let bounds = number(&page["at_least"])..=number(&page["at_most"]);
             assert!(bounds.contains(&found), "{name}: {address:x} had {found}, not {bounds:?}");

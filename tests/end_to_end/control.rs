@@ -91,7 +91,7 @@ fn commands_of_ctl_among_accesses_set_marks_and_settings() {
         ("mode", json!("page")),
         ("granularity", json!("burst")),
         ("slice_us", json!(50)),
-        ("tag_window_address", json!("12340000")),
+        ("tag_window_address", json!("0x12340000")),
         ("tags", json!(3)),
         ("faults", json!(0)),
     ] {

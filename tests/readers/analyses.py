@@ -112,7 +112,7 @@ def of_time(known, width):
 
 def hottest(counts, log2, top):
     ordered = sorted(counts.items(), key=lambda one: (-one[1], one[0]))
-    return [{"touches": count, "source": 1, "address": f"{unit << log2:x}"} for unit, count in ordered[:top]]
+    return [{"touches": count, "source": 1, "address": f"{unit << log2:#x}"} for unit, count in ordered[:top]]
 
 
 def hot(accesses, top):

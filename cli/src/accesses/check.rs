@@ -29,7 +29,7 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
     let rows = |output: &mut dyn Write| {
         found.places.iter().try_for_each(|Place { kind, source, access, clock, address }| {
             let (kind, clock) = (name(*kind), optional(*clock));
-            writeln!(output, "{kind},{source},{access},{clock},{address:x}")
+            writeln!(output, "{kind},{source},{access},{clock},{address:#x}")
         })
     };
     let text = |output: &mut dyn Write| write_text(&found, output);
@@ -89,7 +89,7 @@ fn write_text(found: &Checked, output: &mut dyn Write) -> io::Result<()> {
     for Place { kind, source, access, clock, address } in &found.places {
         let (kind, clock) =
             (name(*kind), clock.map_or_else(|| "-".into(), |clock| clock.to_string()));
-        writeln!(output, "{kind:<14}  {source:>6}  {access:>14}  {clock:>20}  {address:>16x}")?;
+        writeln!(output, "{kind:<14}  {source:>6}  {access:>14}  {clock:>20}  {address:>#16x}")?;
     }
     Ok(())
 }

@@ -77,7 +77,7 @@ fn to_json(found: &HotPages, owners: Option<&Resolution>) -> Value {
 /// The hottest page, which part of all touches it has, and how many pages have 90 %.
 fn cells(found: &HotPages) -> Vec<String> {
     let hottest = found.hot_pages.first();
-    let page = hottest.map_or_else(|| "-".to_owned(), |hot| format!("{:x}", hot.address));
+    let page = hottest.map_or_else(|| "-".to_owned(), |hot| format!("{:#x}", hot.address));
     let part = share(hottest.map_or(0.0, |hot| hot.touches as f64), found.touches);
     let most = found.concentration.iter().find(|one| one.share_percent == 90);
     vec![page, part, most.map_or_else(|| "-".to_owned(), |most| most.pages.to_string())]
@@ -97,7 +97,7 @@ fn write_rows(
 ) -> io::Result<()> {
     for (kind, list) in [("page", &found.hot_pages), ("line", &found.hot_lines)] {
         for Hot { touches, source, address } in list {
-            write!(output, "{kind},{source},{address:x},{touches}")?;
+            write!(output, "{kind},{source},{address:#x},{touches}")?;
             match owners {
                 Some(owners) => writeln!(output, ",{}", owners.describe(*address).to_csv())?,
                 None => writeln!(output)?,
@@ -123,14 +123,14 @@ fn write_list(
         for Hot { touches: count, source, address } in list {
             let (part, owner) =
                 (share(*count as f64, touches), owners.describe(*address).to_text());
-            writeln!(output, "{address:>14x}  {source:>6}  {count:>12}  {part:>8}  {owner}")?;
+            writeln!(output, "{address:>#14x}  {source:>6}  {count:>12}  {part:>8}  {owner}")?;
         }
         return Ok(());
     }
     writeln!(output, "\n{:>18}  source  {:>14}  of all touches", what, "touches")?;
     for Hot { touches: count, source, address } in list {
         let part = share(*count as f64, touches);
-        writeln!(output, "{address:>18x}  {source:>6}  {count:>14}  {part:>14}")?;
+        writeln!(output, "{address:>#18x}  {source:>6}  {count:>14}  {part:>14}")?;
     }
     Ok(())
 }

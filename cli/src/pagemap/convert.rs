@@ -120,7 +120,7 @@ fn write_csv(map: &PageMap, output: &mut dyn Write) -> io::Result<()> {
             .map_or((0, String::new()), |of| (of.process.pid, quoted(&of.process.comm)));
         writeln!(
             output,
-            "{pid},{comm},{:x},{:x},{},{},{},{first},{last}",
+            "{pid},{comm},{:#x},{:#x},{},{},{},{first},{last}",
             u128::from(run.page) << log2,
             u128::from(run.place.frame) << log2,
             run.count,

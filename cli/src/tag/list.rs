@@ -69,7 +69,7 @@ pub fn run(arguments: &List) -> Result<()> {
     print(|mut output| {
         if arguments.json {
             let objects: Vec<_> = listings().map(|listing| listing.json()).collect();
-            serde_json::to_writer_pretty(&mut output, &json!({ "objects": objects }))?;
+            hmtt_format::json::to_writer_pretty(&mut output, &json!({ "objects": objects }))?;
             writeln!(output)
         } else {
             listings().try_for_each(|listing| listing.print(&mut output))
@@ -229,7 +229,7 @@ impl<'a> Listing<'a> {
             let (calls, jumps) = named.get(&function.start).copied().unwrap_or_default();
             json!({
                 "name": function.name,
-                "code_address": format!("{:x}", self.object.bias.to_run(function.address())),
+                "code_address": format!("{:#x}", self.object.bias.to_run(function.address())),
                 "size_bytes": function.size,
                 "calls": calls,
                 "jumps": jumps,

@@ -32,7 +32,7 @@ pub fn run(file: File, path: &Path, as_json: bool) -> Result<bool> {
     let info = Info { summary, ending, file_bytes };
     print(|output| {
         if as_json {
-            serde_json::to_writer(&mut *output, &info.json())?;
+            hmtt_format::json::to_writer(&mut *output, &info.json())?;
             writeln!(output)
         } else {
             info.text(output)
@@ -115,7 +115,7 @@ impl Info {
             .into_iter()
             .map(|(one, of, accuracy)| function(one, of, accuracy));
         let [blocks, executions] = summary.accuracy().map(chosen);
-        let hexadecimal = |address: u64| format!("{address:x}");
+        let hexadecimal = |address: u64| format!("{address:#x}");
         let (lowest, highest) = summary.span().unzip();
         let more = json!({
             "unknown_addresses": summary.unknown(),
@@ -164,7 +164,7 @@ impl Info {
         line("pages of 4 KiB", format!("{at_least}{}", summary.pages()))?;
         line("lines of 64 bytes", format!("{at_least}{}", summary.lines()))?;
         if let Some((lowest, highest)) = summary.span() {
-            line("span of addresses", format!("{lowest:x} to {highest:x}"))?;
+            line("span of addresses", format!("{lowest:#x} to {highest:#x}"))?;
         }
         line("bytes of the file", file_bytes.to_string())?;
         if let Some(bytes) = self.bytes_per_access() {
@@ -195,9 +195,6 @@ impl Info {
         if ending.native_ns > 0 {
             let seconds = ending.native_ns as f64 / 1e9;
             line("note", format!("the program ran natively for {seconds:.3} s, as was asked for"))?;
-        }
-        if let Some(what) = ending.unrecorded.children_text() {
-            line("note", what)?;
         }
         for (thread, of) in summary.threads() {
             line(&format!("thread {thread}"), format!("{} accesses", of.accesses()))?;

@@ -104,7 +104,7 @@ fn results_of_recordings_are_those_of_their_truth() {
             let counts = counts(all.iter().map(|access| access.2 >> log2));
             let most = counts.iter().rev().max_by_key(|(_, count)| **count).unwrap();
             assert_eq!(hot[list][0]["touches"], *most.1);
-            assert_eq!(hot[list][0]["address"], format!("{:x}", most.0 << log2), "{name} {list}");
+            assert_eq!(hot[list][0]["address"], format!("{:#x}", most.0 << log2), "{name} {list}");
         }
 
         let lines: Vec<u64> = all.iter().map(|access| access.2 >> 6).collect();

@@ -55,7 +55,7 @@ fn tags_and_slices_are_decoded_with_the_report_before_the_file() {
     let [_, second] = ring("ring-tags");
     let csv = printed(&["decode", "--format", "csv"], &second);
     let rows: Vec<&str> = csv.lines().skip(2).take(3).collect();
-    assert_eq!(rows[..2], ["tag,18,R,,,,,20", "access,18,R,0x10000020,,,,"], "{csv}");
+    assert_eq!(rows[..2], ["tag,18,R,,,,,0x20", "access,18,R,0x10000020,,,,"], "{csv}");
     assert_eq!(rows[2], "slice,500,,,3,4,100,", "{csv}");
     let table = scratch("ring.csv");
     let converted = hmtt(&["convert", second.to_str().unwrap(), table.to_str().unwrap()]);
@@ -74,7 +74,7 @@ fn info_shows_the_memory_but_not_the_counts_of_the_report_before_the_file() {
     let (first, second) = (info(&first), info(&second));
     assert_eq!(first["memory"], second["memory"]);
     assert_eq!(first["settings"], second["settings"]);
-    assert_eq!(second["settings"]["tag_window_address"], "10000000");
+    assert_eq!(second["settings"]["tag_window_address"], "0x10000000");
     let counts = &second["counts"];
     assert_eq!((&counts["frames"], &counts["records"]), (&2.into(), &7.into()));
     assert_eq!(

@@ -156,13 +156,13 @@ fn accesses_resolve_to_the_pages_of_a_real_process() {
     let names = ["[stack]", "[heap]", file, &copy, "anonymous"];
     for ((frame, address), name) in expected.iter().zip(&running.addresses).zip(names) {
         let page =
-            pages.iter().find(|page| page["address"] == format!("{:x}", frame << 12)).unwrap();
+            pages.iter().find(|page| page["address"] == format!("{:#x}", frame << 12)).unwrap();
         assert_eq!((&page["owner"], &page["pid"]), (&"resolved".into(), &pid.into()), "{page}");
         assert_eq!(page["mapping"], name, "{page}");
-        assert_eq!(page["virtual_address"], format!("{:x}", address >> 12 << 12), "{page}");
+        assert_eq!(page["virtual_address"], format!("{:#x}", address >> 12 << 12), "{page}");
     }
     let lines = found["hot"]["hot_lines"].as_array().unwrap();
-    let line = format!("{:x}", running.addresses[4] >> 12 << 12 | offset);
+    let line = format!("{:#x}", running.addresses[4] >> 12 << 12 | offset);
     assert!(lines.iter().any(|one| one["virtual_address"] == line), "{lines:?}");
     let sums = &found["page_map"];
     assert_eq!((&sums["resolved_accesses"], &sums["unresolved_accesses"]), (&5.into(), &1.into()));
@@ -175,7 +175,8 @@ fn accesses_resolve_to_the_pages_of_a_real_process() {
     let rows = std::fs::read_to_string(&csv).unwrap();
     let (heading, rows) = rows.split_once('\n').unwrap();
     assert_documented("hmtt pagemap convert", heading.split(','));
-    let hexadecimal = |text: &str| u64::from_str_radix(text, 16).unwrap();
+    let hexadecimal =
+        |text: &str| u64::from_str_radix(text.strip_prefix("0x").unwrap(), 16).unwrap();
     let runs: Vec<(u64, u64)> = rows
         .lines()
         .map(|row| row.split(',').collect::<Vec<_>>())

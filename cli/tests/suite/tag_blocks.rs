@@ -35,7 +35,10 @@ fn blocks(file: &Path) -> Vec<Block> {
     let block = |block: &Value| Block {
         function: block["function"].as_str().unwrap().to_owned(),
         offset: block["offset"].as_i64().unwrap(),
-        address: u64::from_str_radix(block["code_address"].as_str().unwrap(), 16).unwrap(),
+        address: {
+            let digits = block["code_address"].as_str().unwrap().strip_prefix("0x").unwrap();
+            u64::from_str_radix(digits, 16).unwrap()
+        },
         is_loop: block["loop"].as_bool().unwrap(),
         count: block["entries"].as_u64().unwrap(),
     };

@@ -119,7 +119,7 @@ pub fn block_json(function: &Function, block: &Block) -> Value {
     json!({
         "function": function.name,
         "offset": block.start.wrapping_sub(function.start).cast_signed(),
-        "code_address": format!("{:x}", block.start),
+        "code_address": format!("{:#x}", block.start),
         "size_bytes": block.size,
         "loop": block.is_loop,
     })

@@ -88,7 +88,7 @@ fn accesses_stand_beside_the_executions_of_a_profile() {
         let found = joined["accesses"][kind].as_array().unwrap();
         assert!(found.len() == expected.len() && found.len() >= 2, "{kind}: {found:?}");
         for one in found {
-            let address = one["file_address"].as_str().unwrap().trim_start_matches("0x");
+            let address = one["file_address"].as_str().unwrap();
             let same = expected.iter().find(|other| other["file_address"] == address).unwrap();
             assert_eq!((&one["accesses"], &one["entries"]), (&same["accesses"], &same["entries"]));
             // Both runs do the same.

@@ -7,6 +7,7 @@
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize};
 
+use super::pages::{from_hexadecimal, hexadecimal};
 use super::{Analysis, Batch, Gap, Known};
 
 /// Places that are kept of each kind of violation.
@@ -46,6 +47,7 @@ pub struct Place {
     /// Its clock, if it has one.
     pub clock: Option<u64>,
     /// Its address.
+    #[serde(serialize_with = "hexadecimal", deserialize_with = "from_hexadecimal")]
     pub address: u64,
 }
 

@@ -8,6 +8,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
+use hmtt_format::PhysAddr;
 use serde::{Deserialize, Serialize};
 
 use super::histogram::{Histogram, limits};
@@ -29,11 +30,23 @@ pub struct Hot {
     pub address: u64,
 }
 
+/// Writes an address as text that no reader takes for a decimal number.
 pub(super) fn hexadecimal<S: serde::Serializer>(
     address: &u64,
     serializer: S,
 ) -> Result<S::Ok, S::Error> {
-    serializer.collect_str(&format_args!("{address:x}"))
+    serializer.collect_str(&format_args!("{address:#x}"))
+}
+
+/// Reads what [`hexadecimal`] has written.
+pub(super) fn from_hexadecimal<'de, D: serde::Deserializer<'de>>(
+    deserializer: D,
+) -> Result<u64, D::Error> {
+    let text = <String as serde::Deserialize>::deserialize(deserializer)?;
+    let address = text.strip_prefix("0x").and_then(PhysAddr::from_hex);
+    address.map(|address| address.0).ok_or_else(|| {
+        serde::de::Error::custom(format_args!("address {text:?} is not hexadecimal with 0x"))
+    })
 }
 
 /// How many pages have a part of all touches, if the hottest ones are taken.

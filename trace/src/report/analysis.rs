@@ -144,7 +144,7 @@ impl Analysis {
             }
             Event::HotPage { dump, address, count, votes } => {
                 if let Some(open) = self.record(dump) {
-                    open.entries.push((address.to_string(), count, votes));
+                    open.entries.push((format!("0x{address}"), count, votes));
                 }
             }
             Event::Count { dump, group, index, value } => self.count(dump, group, index, value),

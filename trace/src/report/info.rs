@@ -191,7 +191,7 @@ impl Settings {
             slices: report.frequency,
             slice_us: config::slice_micros(report.slice_code),
             threshold_words: report.threshold,
-            tag_window_address: report.tag_window.map(|base| format!("{base:x}")),
+            tag_window_address: report.tag_window.map(|base| format!("{base:#x}")),
             reads: report.reads,
             writes: report.writes,
             faults: report.faults,

@@ -29,7 +29,7 @@ impl Described {
             None => Default::default(),
         };
         let mapping = quoted(self.mapping.as_deref().unwrap_or_default());
-        let address = self.virtual_address.map(|at| format!("{at:x}")).unwrap_or_default();
+        let address = self.virtual_address.map(|at| format!("{at:#x}")).unwrap_or_default();
         format!("{},{pid},{comm},{mapping},{address}", self.owner)
     }
 
@@ -37,7 +37,7 @@ impl Described {
     pub fn add_to(&self, object: &mut Value) {
         let Value::Object(object) = object else { return };
         let (pid, comm) = self.process.clone().unzip();
-        let address = self.virtual_address.map(|at| format!("{at:x}"));
+        let address = self.virtual_address.map(|at| format!("{at:#x}"));
         for (name, value) in [
             ("owner", json!(self.owner)),
             ("owner_count", json!(self.owner_count)),
@@ -69,7 +69,7 @@ impl Described {
     /// Process, mapping and virtual address in words. A page without known owners has the reason in place of the process.
     pub fn names(&self) -> [String; 3] {
         let none = || "-".to_owned();
-        let address = self.virtual_address.map_or_else(none, |at| format!("{at:x}"));
+        let address = self.virtual_address.map_or_else(none, |at| format!("{at:#x}"));
         if self.owner_count == 0 {
             return [self.owner.to_owned(), none(), address];
         }

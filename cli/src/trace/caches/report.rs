@@ -82,7 +82,7 @@ pub fn json(model: &Model, code: &Code) -> String {
         let Instruction { address, object, function, misses } = one;
         let (name, offset) = function.as_ref().map(|(name, offset)| (name, offset)).unzip();
         json!({
-            "code_address": format!("{address:x}"),
+            "code_address": format!("{address:#x}"),
             "object": path(object),
             "function": name,
             "offset": offset,

@@ -157,7 +157,7 @@ fn published_records_are_the_same_from_both_sides() {
     let lines = found["hot"]["hot_lines"].as_array().unwrap();
     assert_eq!(
         (&lines[0]["virtual_address"], &lines[0]["pid"]),
-        (&"7f0012345040".into(), &9.into())
+        (&"0x7f0012345040".into(), &9.into())
     );
     assert_eq!(lines[1]["owner"], "ambiguous");
 

@@ -35,8 +35,8 @@ fn info_sums_up_the_accesses() {
     assert_eq!(info["access_bytes"], bytes);
     assert_eq!(info["pages"], pages.len());
     assert_eq!(info["lines"], lines.len());
-    assert_eq!(info["lowest_address"], format!("{lowest:x}"));
-    assert_eq!(info["highest_address"], format!("{highest:x}"));
+    assert_eq!(info["lowest_address"], format!("{lowest:#x}"));
+    assert_eq!(info["highest_address"], format!("{highest:#x}"));
     assert_eq!(info["file_bytes"], file.metadata().unwrap().len());
     assert_eq!(info["threads"].as_array().unwrap().len(), 1);
     assert_eq!(info["threads"][0]["accesses"], info["accesses"]);

@@ -167,14 +167,14 @@ fn object(names: &Names, function: FunctionId) -> Option<String> {
 fn file_address(names: &Names, function: FunctionId, code_address: u64) -> Option<String> {
     let function = names.function(function)?;
     let offset = code_address.wrapping_sub(function.code_address);
-    Some(format!("{:x}", function.file_address?.wrapping_add(offset)))
+    Some(format!("{:#x}", function.file_address?.wrapping_add(offset)))
 }
 
 fn blocks<L: Listener>(threads: &Threads<L>, names: &Names) -> Vec<Block> {
     let block = |block: &TaggedBlock| Block {
         number: block.number,
         function: names.get(block.function_number).into_owned(),
-        code_address: format!("{:x}", block.code_address),
+        code_address: format!("{:#x}", block.code_address),
         object: object(names, block.function_number),
         file_address: file_address(names, block.function_number, block.code_address),
         entries: threads.blocks.get(&block.number).map_or(0, |block| block.entries),
@@ -193,7 +193,7 @@ fn loops<L: Listener>(threads: &Threads<L>, names: &Names) -> Vec<Loop> {
         Loop {
             number: one.number,
             function: names.get(one.function_number).into_owned(),
-            code_address: format!("{:x}", one.code_address),
+            code_address: format!("{:#x}", one.code_address),
             object: object(names, one.function_number),
             file_address: file_address(names, one.function_number, one.code_address),
             outer_number: one.outer_number,

@@ -15,8 +15,8 @@ impl fmt::Display for Detail<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             Event::Access(_) | Event::Page { .. } => Ok(()),
-            Event::Tag { offset, .. } => write!(f, "{offset:x}"),
-            Event::Mark { register, .. } => write!(f, "{register:x} {register}"),
+            Event::Tag { offset, .. } => write!(f, "{offset:#x}"),
+            Event::Mark { register, .. } => write!(f, "{register:#x} {register}"),
             Event::Fault { kind, bank, .. } => write!(f, "{kind} bank {bank}"),
             Event::Slice { length, .. } => {
                 f.write_str(if length.is_partial() { "partial" } else { "" })
@@ -30,6 +30,11 @@ impl fmt::Display for Detail<'_> {
             }
         }
     }
+}
+
+/// Parses an offset. Files that HMTT wrote before have it without `0x`.
+pub(super) fn hexadecimal(text: &str) -> Option<u32> {
+    u32::from_str_radix(text.strip_prefix("0x").unwrap_or(text), 16).ok()
 }
 
 /// Parses `dump D GROUP I: V`.

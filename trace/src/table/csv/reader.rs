@@ -129,13 +129,13 @@ fn event(kind: &str, fields: &Fields<'_>) -> Result<Event, String> {
             address: address(fields)?,
         }),
         "tag" => {
-            let offset = u32::from_str_radix(detail, 16).map_err(|_| unclear("its offset"))?;
+            let offset = detail::hexadecimal(detail).ok_or_else(|| unclear("its offset"))?;
             Event::Tag { clock: clock()?, direction: direction(fields)?, offset, address: None }
         }
         "mark" => {
             let register = detail.split(' ').next().unwrap_or_default();
-            let register = u32::from_str_radix(register, 16);
-            let register = register.map_err(|_| unclear("its register and name"))?;
+            let register = detail::hexadecimal(register);
+            let register = register.ok_or_else(|| unclear("its register and name"))?;
             Event::Mark { clock: clock()?, register: MarkRegister(register) }
         }
         "fault" => {
