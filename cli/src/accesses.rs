@@ -4,6 +4,7 @@
 //! [`split`] divides results into groups, [`resolution`] finds who owns physical pages. [`output`] prints the verdict, JSON and
 //! CSV, [`figures`] numbers with their units, and [`file`] writes files whole.
 
+mod cache_sizes;
 mod check;
 pub mod figures;
 mod file;

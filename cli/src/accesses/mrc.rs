@@ -10,6 +10,7 @@ use hmtt::analysis::reuse::Reuse;
 use hmtt::analysis::shards::Shards;
 use serde_json::{Value, json};
 
+use super::cache_sizes::{self, CacheSizes};
 use super::figures::{percent, power_of_two, share};
 use super::options::{Distances, Options};
 use super::output::{Forms, Printed, line, write_split};
@@ -30,6 +31,8 @@ pub struct Arguments {
     split: SplitOptions,
     #[command(flatten)]
     distances: Distances,
+    #[command(flatten)]
+    sizes: CacheSizes,
     /// Model this cache, too, with its sets; after another one it is the next level: 32K,8,64,lru
     #[arg(long, value_name = "SIZE,WAYS,LINE,REPLACEMENT")]
     cache: Vec<String>,
@@ -38,12 +41,11 @@ pub struct Arguments {
 /// The curve, and modelled caches if they are wanted.
 type Found = (Curve, Option<CacheCounts>);
 
-/// Caches whose misses are in the table of groups, in bytes.
-const SIZES: [u64; 3] = [32 << 10, 1 << 20, 32 << 20];
-
 /// Runs the command. Returns whether something is missing.
 pub fn run(arguments: &Arguments) -> Result<bool> {
-    let Arguments { options, split, distances, cache } = arguments;
+    let Arguments { options, split, distances, cache, sizes } = arguments;
+    let bytes = sizes.bytes();
+    let (bytes, chosen) = (&bytes[..], sizes.is_given());
     let log2 = distances.unit_log2();
     let mrc = match distances.sample {
         None => Mrc::Exact(Reuse::new(log2)),
@@ -52,45 +54,51 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
     let caches = if cache.is_empty() { None } else { Some(Caches::new(cache)?) };
     let Analysed { found, files, groups } = analyse_split(options, split, (mrc, caches))?;
     let found = found.result();
-    let rows = |output: &mut dyn Write| write_rows(&found, output);
+    let rows = |output: &mut dyn Write| write_rows(&shown(&found.0, bytes, chosen), output);
     let text = |output: &mut dyn Write| {
-        write_curve(&found.0, output)?;
+        write_curve(&found.0, &shown(&found.0, bytes, chosen), output)?;
         found.1.iter().try_for_each(|caches| write_caches(caches, cache, output))
     };
-    let heading = "lines,cache_bytes,miss_ratio";
-    let sizes = SIZES.map(|bytes| format!("misses {}", power_of_two(bytes)));
+    let heading = "lines,cache_bytes,miss_ratio,misses";
+    let names: Vec<String> =
+        bytes.iter().map(|bytes| format!("misses {}", power_of_two(*bytes))).collect();
     let columns: Vec<&str> =
-        sizes.iter().map(String::as_str).chain(cache.iter().map(|name| &**name)).collect();
+        names.iter().map(String::as_str).chain(cache.iter().map(|name| &**name)).collect();
     let view = View {
         columns: &columns,
-        cells: &cells,
-        json: &to_json,
-        rows: &|group, output| write_rows(&group.result, output),
+        cells: &|found| cells(found, bytes),
+        json: &|found| to_json(found, bytes),
+        rows: &|group, output| write_rows(&shown(&group.result.0, bytes, chosen), output),
     };
     let groups = groups.as_ref().map(|groups| GroupForms { groups, view });
     let groups = groups.as_ref().map(|groups| groups as &dyn Printed);
-    let json = to_json(&found);
+    let json = to_json(&found, bytes);
     let forms = Forms { name: "mrc", json, heading, rows: &rows, text: &text };
     write_split(options, files, forms, groups)
 }
 
-fn to_json((curve, caches): &Found) -> Value {
-    let mut json = json!(curve);
+/// The caches of text and CSV: those of sizes that the user has chosen, or those of the whole curve.
+fn shown(curve: &Curve, sizes: &[u64], chosen: bool) -> Vec<Point> {
+    if chosen { cache_sizes::points(curve, sizes) } else { curve.points.clone() }
+}
+
+fn to_json((curve, caches): &Found, sizes: &[u64]) -> Value {
+    let mut json = cache_sizes::to_json(curve, sizes);
     if let (Value::Object(json), Some(caches)) = (&mut json, caches) {
         json.insert("modelled".to_owned(), json!(caches));
     }
     json
 }
 
-fn write_rows((curve, _): &Found, output: &mut dyn Write) -> io::Result<()> {
-    curve.points.iter().try_for_each(|Point { lines, cache_bytes, miss_ratio }| {
-        writeln!(output, "{lines},{cache_bytes},{miss_ratio}")
+fn write_rows(points: &[Point], output: &mut dyn Write) -> io::Result<()> {
+    points.iter().try_for_each(|Point { lines, cache_bytes, miss_ratio, misses }| {
+        writeln!(output, "{lines},{cache_bytes},{miss_ratio},{misses}")
     })
 }
 
 /// Misses of caches of some sizes, and of the modelled ones.
-fn cells((curve, caches): &Found) -> Vec<String> {
-    let of_size = |bytes: u64| {
+fn cells((curve, caches): &Found, sizes: &[u64]) -> Vec<String> {
+    let of_size = |bytes: &u64| {
         let lines = bytes / curve.unit_bytes.max(1);
         curve.at(lines).map_or_else(|| "-".to_owned(), percent)
     };
@@ -98,20 +106,22 @@ fn cells((curve, caches): &Found) -> Vec<String> {
         let wanted = cache.cache_hits.saturating_add(cache.cache_misses);
         share(cache.cache_misses as f64, wanted)
     });
-    SIZES.into_iter().map(of_size).chain(modelled).collect()
+    sizes.iter().map(of_size).chain(modelled).collect()
 }
 
-fn write_curve(curve: &Curve, output: &mut dyn Write) -> io::Result<()> {
+fn write_curve(curve: &Curve, points: &[Point], output: &mut dyn Write) -> io::Result<()> {
     write_sample(curve.sampling_rate, curve.sampled_touches, curve.touches, output)?;
     line(output, "unit", &format!("{} bytes", curve.unit_bytes))?;
     line(output, "touches of units", &curve.touches.to_string())?;
-    if curve.points.is_empty() {
+    if points.is_empty() {
         return Ok(());
     }
-    writeln!(output, "\n{:>12}  {:>14}  {:>9}", "cache", "units in it", "misses")?;
-    for Point { lines, cache_bytes, miss_ratio } in &curve.points {
+    let [cache, units, count, part] = ["cache", "units in it", "misses", "of all"];
+    writeln!(output, "\n{cache:>12}  {units:>14}  {count:>14}  {part:>9}")?;
+    for Point { lines, cache_bytes, miss_ratio, misses } in points {
         let size = power_of_two(*cache_bytes);
-        writeln!(output, "{size:>12}  {lines:>14}  {:>9}", percent(*miss_ratio))?;
+        let part = percent(*miss_ratio);
+        writeln!(output, "{size:>12}  {lines:>14}  {misses:>14.0}  {part:>9}")?;
     }
     Ok(())
 }

@@ -35,6 +35,7 @@ use self::cluster::Cluster;
 use self::compare::{Side, differences};
 use self::found::Found;
 use self::groups::OwnGroups;
+use super::cache_sizes::CacheSizes;
 use super::file;
 use super::input::{Files, Read, open};
 use super::options::{Options, parse_rate};
@@ -75,6 +76,8 @@ pub struct Arguments {
     /// Find reuse distances of this part of all lines, chosen by a hash, instead of all (SHARDS); 0.01 is usual
     #[arg(long, value_name = "RATE", value_parser = parse_rate)]
     sample: Option<f64>,
+    #[command(flatten)]
+    sizes: CacheSizes,
     /// Have data sets analysed by the cluster whose scheduler has this address
     #[cfg(feature = "dataset")]
     #[arg(long, value_name = "HOST:PORT", conflicts_with_all = ["pagemap", "by", "compare"])]
@@ -164,6 +167,7 @@ impl Arguments {
     /// Reports files.
     fn report(&self, page: Option<&PathBuf>) -> Result<bool> {
         let (found, files, groups) = self.found()?;
+        let found = found.with_sizes(self.sizes.bytes());
         let parts = all_memories::parts(&found, &files, groups.as_ref());
         self.write_files(page, &files, to_json(&files, "report", Value::Null), &parts)?;
         let json = if self.options.is_json() { found.json() } else { Value::Null };
@@ -195,6 +199,7 @@ impl Arguments {
         let mut files = Vec::new();
         let mut side = |opened: Opened| -> Result<Side> {
             let (found, read, _) = Found::read(vec![opened], None, self.sample, None)?;
+            let found = found.with_sizes(self.sizes.bytes());
             let known = read.first().and_then(|of| of.ending.memories.first().copied());
             let name = read.first().map_or_else(String::new, |of| of.name.clone());
             files.extend(read.into_reads());

@@ -20,6 +20,8 @@ pub struct Point {
     pub cache_bytes: u64,
     /// Part of all touches that miss.
     pub miss_ratio: f64,
+    /// Touches that miss; of samples estimated.
+    pub misses: f64,
 }
 
 /// A miss-ratio curve.
@@ -48,8 +50,9 @@ impl Curve {
             let lines = bucket.distance_at_most.saturating_add(1);
             if lines as f64 >= least {
                 let cache_bytes = lines.saturating_mul(of.unit_bytes);
+                let misses = (all - hits).clamp(0.0, all);
                 let miss_ratio = (1.0 - hits / all).clamp(0.0, 1.0);
-                points.push(Point { lines, cache_bytes, miss_ratio });
+                points.push(Point { lines, cache_bytes, miss_ratio, misses });
             }
         }
         let Reuses { unit_bytes, touches, sampling_rate, sampled_touches, .. } = *of;
@@ -58,9 +61,15 @@ impl Curve {
 
     /// The miss ratio of a cache of 2^n lines; `None` if it is not resolved.
     pub fn at(&self, lines: u64) -> Option<f64> {
+        self.point(lines).map(|point| point.miss_ratio)
+    }
+
+    /// A cache of 2^n lines; `None` if it is not resolved. One that is larger than the last on the curve misses as that does.
+    pub fn point(&self, lines: u64) -> Option<Point> {
         let exact = self.points.iter().find(|point| point.lines == lines);
         let last = self.points.last().filter(|last| last.lines < lines);
-        exact.or(last).map(|point| point.miss_ratio)
+        let cache_bytes = lines.saturating_mul(self.unit_bytes);
+        exact.or(last).map(|point| Point { lines, cache_bytes, ..*point })
     }
 }
 

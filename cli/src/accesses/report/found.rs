@@ -8,20 +8,21 @@ use hmtt::analysis::card_rows::CardOutcomes;
 use hmtt::analysis::combined::{Combined, combined};
 use hmtt::analysis::distribution::{HotShare, distribution};
 use hmtt::analysis::heat_map::MemoryHeat;
-use hmtt::analysis::mrc::Curve;
+use hmtt::analysis::mrc::{Curve, Point};
 use hmtt::analysis::pages::HotPages;
 use hmtt::analysis::phases::{MemoryPhases, phases};
 use hmtt::analysis::reuse::Reuses;
 use hmtt::analysis::rows::MemoryRows;
 use hmtt::analysis::summary::{Summary, Sums};
 use hmtt::analysis::timeline::MemoryTime;
-use hmtt::analysis::{Analysis, Known, LINE_LOG2};
+use hmtt::analysis::{Analysis, Known};
 use serde_json::{Value, json};
 
 use super::card_rows::Cards;
 use super::groups::OwnGroups;
 use super::over_time::Memory;
-use crate::accesses::figures::{percent, power_of_two, share};
+use crate::accesses::cache_sizes::{self, USUAL};
+use crate::accesses::figures::{percent, share};
 use crate::accesses::input::Files;
 use crate::accesses::output::line;
 use crate::accesses::rows::write_sums as write_rows;
@@ -31,8 +32,6 @@ use crate::accesses::stats::{slice_length, write_sums};
 
 /// The distribution has a point for each further hundredth of its pages.
 const STEPS: u64 = 100;
-/// Caches whose misses are printed: 32 KiB, 1 MiB and 32 MiB.
-pub const SHOWN_CACHES: [u64; 3] = [32 << 10, 1 << 20, 32 << 20];
 
 /// What all analyses have found.
 pub struct Found {
@@ -41,6 +40,8 @@ pub struct Found {
     pub distribution: Vec<HotShare>,
     pub reuse: Reuses,
     pub mrc: Curve,
+    /// Bytes of the caches whose misses are stated.
+    pub cache_sizes: Vec<u64>,
     pub timeline: Vec<MemoryTime>,
     pub heat_map: Vec<MemoryHeat>,
     pub rows: Vec<MemoryRows>,
@@ -80,6 +81,7 @@ impl Found {
             hot: pages.result(),
             distribution: distribution(&pages, STEPS),
             mrc: Curve::new(&reuse),
+            cache_sizes: USUAL.to_vec(),
             reuse,
             phases: timeline.iter().map(|of| phases(&of.working_sets())).collect(),
             timeline,
@@ -89,6 +91,17 @@ impl Found {
         }
     }
 
+    /// The same, with the misses of caches of other sizes.
+    #[must_use]
+    pub fn with_sizes(self, cache_sizes: Vec<u64>) -> Found {
+        Found { cache_sizes, ..self }
+    }
+
+    /// Misses of the caches that are stated.
+    pub fn misses(&self) -> Vec<Point> {
+        cache_sizes::points(&self.mrc, &self.cache_sizes)
+    }
+
     /// The results as JSON.
     pub fn json(&self) -> Value {
         json!({
@@ -96,7 +109,7 @@ impl Found {
             "hot": self.hot,
             "distribution": self.distribution,
             "reuse": self.reuse,
-            "mrc": self.mrc,
+            "mrc": cache_sizes::to_json(&self.mrc, &self.cache_sizes),
             "timeline": self.timeline,
             "heat_map": self.heat_map,
             "rows": self.rows,
@@ -125,11 +138,9 @@ impl Found {
             let part = share(one.pages as f64, self.hot.pages);
             line(output, &name, &format!("{} ({part} of all pages)", one.pages))?;
         }
-        for bytes in SHOWN_CACHES {
-            if let Some(ratio) = self.mrc.at(bytes >> LINE_LOG2) {
-                let name = format!("misses, {}", power_of_two(bytes));
-                line(output, &name, &percent(ratio))?;
-            }
+        for point in self.misses() {
+            let (name, misses) = cache_sizes::line(&point);
+            line(output, &name, &misses)?;
         }
         if self.reuse.sampling_rate < 1.0 {
             let name = "lines looked at";

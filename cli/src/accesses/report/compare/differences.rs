@@ -10,7 +10,7 @@ use super::{SIDES, Side};
 use crate::accesses::figures::power_of_two;
 use crate::accesses::output::optional;
 use crate::accesses::report::chart::{Part, Table, Unit};
-use crate::accesses::report::found::{Found, SHOWN_CACHES};
+use crate::accesses::report::found::Found;
 use crate::accesses::report::numbers::{exact, text};
 
 /// Numbers are marked if the larger one is at least so many times the smaller one.
@@ -145,7 +145,7 @@ pub fn differences(sides: &[Side; 2]) -> Vec<Difference> {
     let mut all: Vec<Difference> = numbers
         .map(|(name, words, shown, of)| Difference::new(name, words, shown, both(&of)))
         .collect();
-    for bytes in SHOWN_CACHES {
+    for bytes in sides[0].found.cache_sizes.iter().copied() {
         let size = power_of_two(bytes);
         let values = both(&|of| of.mrc.at(bytes >> LINE_LOG2));
         let name = format!("miss_ratio of {size}");
