@@ -16,6 +16,14 @@ use crate::accesses::resolution::Resolution;
 /// Most memories whose charts over time are on the page.
 pub const MOST_MEMORIES: usize = 6;
 
+/// The axis of reuse distances.
+pub const DISTANCES: &str = "distance in lines, from; set apart: first touches, which have none";
+/// The label of first touches, what they are, and where they are in a chart.
+pub const FIRST: &str = "first";
+pub const FIRST_TOUCHES: &str = "first touches";
+pub const ABOUT_FIRST: &str =
+    "The bar at the right is that of first touches, which have no distance.";
+
 /// The limits of a range.
 fn range(from: u64, to: u64) -> String {
     let [from, to] = [from, to].map(|limit| exact(limit as f64));
@@ -71,17 +79,34 @@ pub fn miss_part(curves: Vec<Curve>, sampled: &str) -> Part {
     Part::Chart(Chart::new([title, &about], extent_of(&curves), x, y, Content::Curves { curves }))
 }
 
+/// Misses of caches of the chosen sizes.
+fn miss_table(found: &Found) -> Part {
+    let row = |one: &mrc::Point| {
+        let bytes = text(Unit::Bytes, one.cache_bytes as f64);
+        let ratio = text(Unit::Share, one.miss_ratio);
+        vec![bytes, exact(one.lines as f64), exact(one.misses), ratio]
+    };
+    let about = format!(
+        "Touches that LRU caches of these sizes miss, if any line can be anywhere in them.{}",
+        sampled(found)
+    );
+    let heads = ["cache", "lines in it", "misses", "of all touches"];
+    let rows = found.misses().iter().map(row).collect();
+    Part::Table(Table::new("Misses of caches", &about, &heads, rows))
+}
+
 fn run_chart(found: &Found) -> Chart {
     let runs = &found.hot.page_runs;
-    let labels: Vec<String> = runs.iter().map(|one| range(one.at_least, one.at_most)).collect();
-    let text = |(one, length): (&hmtt::analysis::pages::Runs, &String)| {
-        format!("{length} touches in a row: {}", counted(one.runs as f64, "run"))
+    let words = |one: &hmtt::analysis::pages::Runs| {
+        let length = range(one.at_least, one.at_most);
+        let words = format!("{length} touches in a row: {}", counted(one.runs as f64, "run"));
+        (length, words)
     };
-    let texts = runs.iter().zip(&labels).map(text).collect();
+    let words = runs.iter().map(words).collect();
     let values = vec![runs.iter().map(|one| one.runs as f64).collect()];
     let about = "Touches in a row of one page, by a thread or card.";
-    let extent = (0.0, labels.len().max(1) as f64);
-    let content = Content::Bars { labels, texts, names: vec!["runs".to_owned()], values };
+    let content = Content::bars(words, None, vec!["runs".to_owned()], values);
+    let extent = content.bars_extent();
     let [x, y] = [Axis::new("touches in a row", Unit::Count), Axis::new("runs", Unit::Count)];
     Chart::new(["Run lengths on a page", about], extent, x, y, content)
 }
@@ -89,23 +114,25 @@ fn run_chart(found: &Found) -> Chart {
 fn reuse_chart(found: &Found) -> Chart {
     let all = found.reuse.touches as f64;
     let of_all = |touches: f64| format!("{} ({})", counted(touches, "touch"), share(touches, all));
-    let (mut labels, mut texts, mut values) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut words, mut values) = (Vec::new(), Vec::new());
     for Bucket { distance_at_least, distance_at_most, touches } in &found.reuse.distances {
-        labels.push(text(Unit::Count, *distance_at_least as f64));
         let distance = range(*distance_at_least, *distance_at_most);
-        texts.push(format!("distance {distance}: {}", of_all(*touches)));
+        let label = text(Unit::Count, *distance_at_least as f64);
+        words.push((label, format!("distance {distance}: {}", of_all(*touches))));
         values.push(*touches);
     }
     let first = found.reuse.first_touches;
-    labels.push("first".to_owned());
-    texts.push(format!("first touches: {} ({})", exact(first), share(first, all)));
+    let text = format!("{FIRST_TOUCHES}: {} ({})", exact(first), share(first, all));
+    words.push((FIRST.to_owned(), text));
     values.push(first);
-    let extent = (0.0, labels.len() as f64);
-    let about = format!("Distinct lines touched between two touches of a line.{}", sampled(found));
-    let names = vec!["touches".to_owned()];
-    let content = Content::Bars { labels, texts, names, values: vec![values] };
-    let [x, y] =
-        [Axis::new("distance in lines, from", Unit::Count), Axis::new("touches", Unit::Count)];
+    let about = format!(
+        "Distinct lines touched between two touches of a line. {ABOUT_FIRST}{}",
+        sampled(found)
+    );
+    let names = vec!["touches with a distance".to_owned()];
+    let content = Content::bars(words, Some(FIRST_TOUCHES), names, vec![values]);
+    let extent = content.bars_extent();
+    let [x, y] = [Axis::new(DISTANCES, Unit::Count), Axis::new("touches", Unit::Count)];
     Chart::new(["Reuse distances", &about], extent, x, y, content)
 }
 
@@ -113,7 +140,7 @@ fn reuse_chart(found: &Found) -> Chart {
 fn hottest(title: &str, list: &[Hot], touches: u64, owners: Option<&Resolution>) -> Part {
     let row = |one: &Hot| {
         let part = share(one.touches as f64, touches as f64);
-        let address = format!("{:x}", one.address);
+        let address = format!("{:#x}", one.address);
         let mut row = vec![address, one.source.to_string(), exact(one.touches as f64), part];
         row.extend(owners.iter().flat_map(|owners| owners.describe(one.address).names()));
         row
@@ -170,6 +197,7 @@ fn together(found: &Found, owners: Option<&Resolution>) -> Vec<Part> {
         Part::Chart(run_chart(found)),
         Part::Chart(reuse_chart(found)),
         miss_part(vec![miss_curve(found, "misses")], &sampled(found)),
+        miss_table(found),
     ];
     parts.extend(owners.into_iter().flat_map(owners::lists));
     let lists = [("Hottest pages", &found.hot.hot_pages), ("Hottest lines", &found.hot.hot_lines)];

@@ -5,7 +5,9 @@
 //   xName, yName    what the axes measure
 //   xTicks, xText    numbers of ticks in a range; the text of a place
 //   stops            places at which the keyboard stops
+//   keepsLast        whether the last label of x is always shown
 //   top, yText       highest y in a range, and the text of a y; without them `draw` labels the y axis
+//   left             the width of labels that `draw` adds at the y axis
 //   draw             adds elements; gets the SVG's group, and functions from x and y to pixels
 //   read             the text of a place
 //   legend           [class, name] of each series
@@ -28,21 +30,14 @@ function html(name, className, text) {
   return made;
 }
 
-// A part of the page with a heading.
-function section(spec, className) {
-  const made = html("section", className || "");
-  made.append(html("h2", "", spec.title));
-  if (spec.about) made.append(html("p", "about", spec.about));
-  return made;
-}
-
+// A chart is drawn into an element of the page, which has its title and what it is about.
 class Chart {
-  constructor(spec) {
+  constructor(spec, element) {
     this.spec = spec;
     this.height = spec.height || HEIGHT;
     this.cursor = null;
     this.row = 0;
-    this.element = section(spec, spec.className);
+    this.element = element;
     this.element.prepend(this.tools());
     if (spec.legend) this.element.append(this.legend());
     const label = `${spec.title}: ${spec.yName} by ${spec.xName}. Arrow keys read values, + and - zoom, 0 shows all.`;
@@ -51,6 +46,8 @@ class Chart {
     this.readout.setAttribute("aria-live", "polite");
     this.element.append(this.svg, this.readout);
     spec.view.charts = (spec.view.charts || []).concat(this);
+    // Charts that are zoomed together begin at the same place.
+    spec.view.left = Math.max(spec.view.left || MARGIN.left, spec.left || 0);
     this.listen();
   }
 
@@ -79,6 +76,10 @@ class Chart {
     return made;
   }
 
+  left() {
+    return this.spec.view.left;
+  }
+
   range() {
     return this.spec.view.range || this.spec.extent;
   }
@@ -105,7 +106,7 @@ class Chart {
   place(event) {
     const box = this.svg.getBoundingClientRect();
     const [from, to] = this.range();
-    const part = (event.clientX - box.left - MARGIN.left) / (this.width - MARGIN.left - MARGIN.right);
+    const part = (event.clientX - box.left - this.left()) / (this.width - this.left() - MARGIN.right);
     this.row = (event.clientY - box.top - MARGIN.top) / (this.height - MARGIN.top - MARGIN.bottom);
     return from + Math.min(Math.max(part, 0), 1) * (to - from);
   }
@@ -196,40 +197,45 @@ class Chart {
     if (this.spec.rows) {
       const y = MARGIN.top + this.row * (bottom - MARGIN.top);
       this.overlay.append(
-        node("line", { class: "cursor", x1: MARGIN.left, x2: this.width - MARGIN.right, y1: y, y2: y }),
+        node("line", { class: "cursor", x1: this.left(), x2: this.width - MARGIN.right, y1: y, y2: y }),
       );
     }
   }
 
-  draw() {
-    this.width = Math.max(this.svg.clientWidth, 240);
+  // Draws the chart, by default as wide as its element is.
+  draw(width) {
+    this.width = width || Math.max(this.svg.clientWidth, 240);
+    this.drawParts();
+  }
+
+  drawParts() {
     const { spec, width, height, svg } = this,
       [from, to] = this.range();
+    const left = this.left();
     const right = width - MARGIN.right,
       bottom = height - MARGIN.bottom;
-    this.x = (at) => MARGIN.left + ((at - from) / (to - from || 1)) * (right - MARGIN.left);
+    this.x = (at) => left + ((at - from) / (to - from || 1)) * (right - left);
     const top = spec.top ? spec.top(from, to) || 1 : 1;
     const y = (value) => bottom - (value / top) * (bottom - MARGIN.top);
     svg.replaceChildren();
     svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
     const name = `clip-${(Chart.number = (Chart.number || 0) + 1)}`;
     const clip = node("clipPath", { id: name });
-    clip.append(node("rect", { x: MARGIN.left, y: 0, width: right - MARGIN.left, height: bottom + 1 }));
+    clip.append(node("rect", { x: left, y: 0, width: right - left, height: bottom + 1 }));
     const content = node("g", { class: "content", "clip-path": `url(#${name})` });
     svg.append(clip);
     if (spec.yText) {
       for (const value of ticks(0, top, 5)) {
-        svg.append(node("line", { class: "grid", x1: MARGIN.left, x2: right, y1: y(value), y2: y(value) }));
-        svg.append(node("text", { x: MARGIN.left - 6, y: y(value) + 4, "text-anchor": "end" }, spec.yText(value)));
+        svg.append(node("line", { class: "grid", x1: left, x2: right, y1: y(value), y2: y(value) }));
+        svg.append(node("text", { x: left - 6, y: y(value) + 4, "text-anchor": "end" }, spec.yText(value)));
       }
     }
     svg.append(content);
-    svg.append(node("path", { class: "axis", d: `M${MARGIN.left} ${MARGIN.top}V${bottom}H${right}` }));
-    for (const at of spec.xTicks(from, to, Math.max(3, Math.floor((right - MARGIN.left) / 90)))) {
-      const anchor = this.x(at) > right - 24 ? "end" : "middle";
-      svg.append(node("text", { x: this.x(at), y: bottom + 16, "text-anchor": anchor }, spec.xText(at)));
-    }
-    spec.draw(content, this.x, y, { top: MARGIN.top, bottom, left: MARGIN.left, right, svg, from, to });
+    svg.append(node("path", { class: "axis", d: `M${left} ${MARGIN.top}V${bottom}H${right}` }));
+    const at = spec.xTicks(from, to, Math.max(3, Math.floor((right - left) / 90)));
+    const places = at.map((one) => ({ x: this.x(one), text: spec.xText(one) }));
+    addLabels(svg, places, bottom + 16, width, spec.keepsLast);
+    spec.draw(content, this.x, y, { top: MARGIN.top, bottom, left, right, svg, from, to });
     this.overlay = node("g");
     svg.append(this.overlay);
     if (this.cursor !== null) this.point(this.cursor);

@@ -99,6 +99,9 @@ pub struct Row {
     pub counts: Vec<u64>,
 }
 
+/// Width of the gap before bars that are set apart.
+const APART: f64 = 0.5;
+
 /// What is drawn in a chart.
 #[derive(Clone, Debug, Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
@@ -115,8 +118,13 @@ pub enum Content {
     },
     /// Curves over a logarithmic axis.
     Curves { curves: Vec<Curve> },
-    /// Groups of bars, one for each range.
+    /// Groups of bars, one for each range, each in a range of x of length 1.
     Bars {
+        /// Where the range of x of each group begins, ascending.
+        begins: Vec<f64>,
+        /// What the last group is, if it is no range as the others are. It has a label at any width, and, where there are no
+        /// groups, a colour of its own.
+        apart: Option<String>,
         labels: Vec<String>,
         /// The values of each range in words.
         texts: Vec<String>,
@@ -136,6 +144,31 @@ pub enum Content {
     },
     /// Counts by row and time, in colours on a logarithmic scale. The first row is at the bottom.
     Heat { first: f64, width: f64, rows: Vec<Row> },
+}
+
+impl Content {
+    /// Bars of ranges. `words`: label and values of each range. `apart`: what the last one is, if it is none.
+    pub fn bars(
+        words: Vec<(String, String)>,
+        apart: Option<&str>,
+        names: Vec<String>,
+        values: Vec<Vec<f64>>,
+    ) -> Content {
+        let (labels, texts): (Vec<_>, Vec<_>) = words.into_iter().unzip();
+        let mut begins: Vec<f64> = (0..labels.len()).map(|at| at as f64).collect();
+        if let Some(last) = begins.last_mut().filter(|_| apart.is_some()) {
+            *last += APART;
+        }
+        Content::Bars { begins, apart: apart.map(str::to_owned), labels, texts, names, values }
+    }
+
+    /// First and last x of bars.
+    pub fn bars_extent(&self) -> (f64, f64) {
+        match self {
+            Content::Bars { begins, .. } => (0.0, begins.last().map_or(1.0, |last| last + 1.0)),
+            _ => (0.0, 1.0),
+        }
+    }
 }
 
 /// A chart.

@@ -1,23 +1,22 @@
 // Heat maps: accesses by row and time, as an image.
 
-// The colours of no accesses, of few and of most, as red, green and blue.
-function heatColours() {
-  const isDark = matchMedia("(prefers-color-scheme: dark)").matches;
-  return isDark
-    ? [
-        [28, 33, 41],
-        [60, 80, 190],
-        [255, 190, 90],
-      ]
-    : [
-        [246, 248, 250],
-        [110, 160, 230],
-        [120, 20, 60],
-      ];
-}
+// The colours of no accesses, of few and of most, as red, green and blue. The style shows the image of the scheme, which
+// is light in print.
+const heatColours = {
+  light: [
+    [246, 248, 250],
+    [110, 160, 230],
+    [120, 20, 60],
+  ],
+  dark: [
+    [28, 33, 41],
+    [60, 80, 190],
+    [255, 190, 90],
+  ],
+};
 
 // The heat map as an image: a pixel for each row and slice.
-function heatImage(rows) {
+function heatImage(rows, [none, some, all]) {
   const canvas = document.createElement("canvas");
   const height = rows.length,
     width = rows[0].counts.length;
@@ -25,7 +24,6 @@ function heatImage(rows) {
   const context = canvas.getContext("2d"),
     image = context.createImageData(width, height);
   const most = Math.log1p(rows.reduce((most, row) => Math.max(most, ...row.counts), 0)) || 1;
-  const [none, some, all] = heatColours();
   rows.forEach((row, at) =>
     row.counts.forEach((value, column) => {
       const part = Math.log1p(value) / most,
@@ -38,14 +36,15 @@ function heatImage(rows) {
     }),
   );
   context.putImageData(image, 0, 0);
-  return { source: canvas.toDataURL(), width };
+  return canvas.toDataURL();
 }
 
 function heatMap(chart, view) {
   const { rows, first, width } = chart,
     count = rows.length,
     spec = axes(chart, view);
-  let image = null;
+  const columns = rows[0].counts.length,
+    images = Object.entries(heatColours).map(([scheme, colours]) => [scheme, heatImage(rows, colours)]);
   const row = (part) => rows[count - 1 - Math.min(Math.max(Math.floor(part * count), 0), count - 1)];
   return {
     ...spec,
@@ -53,22 +52,15 @@ function heatMap(chart, view) {
     rows: count,
     stops: rows[0].counts.map((_, at) => first + (at + 0.5) * width),
     yText: null,
+    left: 12 + LETTER * rows.reduce((most, row) => Math.max(most, row.label.length), 0),
     draw(content, x, y, frame) {
-      image = image || heatImage(rows);
       const left = x(first),
-        right = x(first + image.width * width),
         high = frame.bottom - frame.top;
-      content.append(
-        node("image", {
-          href: image.source,
-          x: left,
-          y: frame.top,
-          width: right - left,
-          height: high,
-          preserveAspectRatio: "none",
-          "image-rendering": "pixelated",
-        }),
-      );
+      const place = { x: left, y: frame.top, width: x(first + columns * width) - left, height: high };
+      const drawn = { preserveAspectRatio: "none", "image-rendering": "pixelated" };
+      for (const [scheme, href] of images) {
+        content.append(node("image", { class: `heat ${scheme}`, href, ...place, ...drawn }));
+      }
       const step = Math.max(1, Math.ceil(count / Math.min(12, Math.floor(high / 14))));
       for (let at = 0; at < count; at += step) {
         const middle = frame.bottom - ((at + 0.5) / count) * high + 4;
@@ -79,9 +71,6 @@ function heatMap(chart, view) {
       const found = row(part),
         value = found.counts[Math.floor((at - first) / width)] || 0;
       return `${spec.xText(at)}, ${found.name}: ${counted(value, "access")}`;
-    },
-    recolour() {
-      image = null;
     },
   };
 }

@@ -14,8 +14,6 @@ function box(left, right, bottom, top) {
 function axes(chart, view) {
   return {
     title: chart.title,
-    about: chart.about,
-    className: chart.wide ? "wide" : "",
     extent: chart.extent,
     view,
     xName: chart.x.name,
@@ -142,39 +140,50 @@ function curve(chart) {
   };
 }
 
-// Groups of bars of ranges.
+// Groups of bars of ranges. The last one may be set apart.
 function bars(chart) {
-  const { labels, names, values } = chart,
+  const { begins, apart, labels, names, values } = chart,
     spec = axes(chart, {});
-  const width = 0.84 / Math.max(values.length, 1);
+  const width = 0.84 / Math.max(values.length, 1),
+    end = begins.length - 1,
+    hasOwnColour = apart !== null && names.length === 1;
+  const shown = hasOwnColour ? names.concat(apart) : names;
+  // The group at a place, or the one before it.
+  const find = (place) => Math.max(begins.filter((begin) => begin <= place).length - 1, 0);
   return {
     ...spec,
-    stops: labels.map((_, index) => index + 0.5),
-    xTicks: (from, to, most) =>
-      ticks(Math.floor(from), Math.ceil(to) - 1, most)
-        .filter(Number.isInteger)
-        .map((at) => at + 0.5),
-    xText: (place) => labels[Math.floor(place)] || "",
-    legend: names.length > 1 ? names.map((name, index) => [colours[index], name]) : null,
+    stops: begins.map((begin) => begin + 0.5),
+    xTicks: (from, to) => begins.map((begin) => begin + 0.5).filter((at) => at >= from && at <= to),
+    xText: (place) => labels[find(place)] || "",
+    keepsLast: true,
+    legend: shown.length > 1 ? shown.map((name, index) => [colours[index], name]) : null,
     top: (from, to) =>
-      Math.max(0, ...values.flatMap((list) => list.slice(Math.floor(from), Math.ceil(to)))) * 1.05,
+      Math.max(
+        0,
+        ...values.flatMap((list) => list.filter((_, index) => begins[index] < to && begins[index] + 1 > from)),
+      ) * 1.05,
     draw(content, x, y, frame) {
+      if (apart !== null && end > 0) {
+        const at = x((begins[end - 1] + 1 + begins[end]) / 2);
+        content.append(node("line", { class: "axis", x1: at, x2: at, y1: frame.top, y2: frame.bottom }));
+      }
       values.forEach((list, group) =>
         list.forEach((value, index) => {
-          const left = x(index + 0.08 + group * width),
+          const begin = begins[index] + 0.08,
+            left = x(begin + group * width),
             height = Math.max(y(0) - y(value), 0);
           content.append(
             node("rect", {
-              class: colours[group],
+              class: colours[hasOwnColour && index === end ? group + 1 : group],
               x: left,
               y: frame.bottom - height,
-              width: Math.max(x(index + 0.08 + (group + 1) * width) - left, 0.5),
+              width: Math.max(x(begin + (group + 1) * width) - left, 0.5),
               height,
             }),
           );
         }),
       );
     },
-    read: (place) => chart.texts[Math.min(Math.floor(place), labels.length - 1)] || "",
+    read: (place) => chart.texts[find(place)] || "",
   };
 }

@@ -16,8 +16,6 @@ use super::time::{Time, time_of};
 
 /// The bus limit is drawn if it is at most so many times the highest value.
 const LIMIT_SHOWN: f64 = 20.0;
-/// Letters of an address that are shown at an axis.
-const SHORT_ADDRESS: usize = 9;
 
 /// Results of one memory.
 #[derive(Clone, Copy)]
@@ -245,12 +243,9 @@ pub fn heat_chart(heat: &MemoryHeat, extent: (f64, f64), title: &str) -> Chart {
     let time = time_of(heat.slice_unit, heat.slice_length, heat.slice_seconds);
     let block = text(Unit::Bytes, heat.block_bytes as f64);
     let row = |one: &hmtt::analysis::heat_map::HeatRow| {
-        let address = format!("{:x}", one.address);
-        let label = match address.len() > SHORT_ADDRESS {
-            true => format!("{}\u{2026}{}", &address[..3], &address[address.len() - 4..]),
-            false => address.clone(),
-        };
-        Row { label, name: format!("{block} from {address} on"), counts: one.counts.clone() }
+        // All digits, so that labels of different blocks differ.
+        let label = format!("{:#x}", one.address);
+        Row { name: format!("{block} from {label} on"), label, counts: one.counts.clone() }
     };
     let rows = heat.blocks.iter().map(row).collect();
     let first = heat.first_slice as f64 * time.scale;

@@ -1,34 +1,31 @@
-// Puts the parts on the page.
+// Draws all charts, and lets the user choose a memory.
 
-const main = document.getElementById("charts");
+// Width of charts in print: that of paper of A4 size without margins, in pixels of which an inch has 96.
+const PAPER = 660;
+
+// Shows the charts and tables of one memory, which is chosen from a list.
+function chooseMemory(memories) {
+  const made = html("section", "wide"),
+    list = html("select");
+  made.append(html("h2", "", "Memory"));
+  made.append(html("p", "about", "The charts over time are those of one memory; all others are of all memories."));
+  list.setAttribute("aria-label", "memory");
+  data.memories.forEach(([name], number) => list.append(new Option(name, number)));
+  const show = (number) => memories.forEach((memory, index) => (memory.hidden = index !== number));
+  list.addEventListener("change", () => show(Number(list.value)));
+  made.append(list);
+  memories[0].before(made);
+  show(0);
+}
 
 function start() {
-  const places = ["first", "memories", "last"].map(() => html("div", "wide"));
-  const [first, memories, last] = places;
-  places.forEach((place) => (place.style.display = "contents"));
-  main.append(first);
-  if (data.memories.length > 1) {
-    const made = section({
-      title: "Memory",
-      about: "The charts over time are those of one memory; all others are of all memories.",
-    });
-    const list = html("select");
-    list.setAttribute("aria-label", "memory");
-    data.memories.forEach(([name], number) => list.append(new Option(name, number)));
-    list.addEventListener("change", () => put(memories, data.memories[Number(list.value)][1]));
-    made.append(list);
-    main.append(made);
-  }
-  main.append(memories, last);
-  put(first, data.first);
-  put(last, data.last);
-  if (data.memories.length) put(memories, data.memories[0][1]);
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
-    for (const chart of places.flatMap((place) => place.charts || []).filter((one) => one.spec.recolour)) {
-      chart.spec.recolour();
-      chart.draw();
-    }
-  });
+  const memories = [...document.querySelectorAll(".memory")];
+  if (memories.length > 1) chooseMemory(memories);
+  const elements = [...document.querySelectorAll("section.chart")];
+  const all = [data.first, ...data.memories.map(([, parts]) => parts), data.last];
+  const charts = all.flatMap((parts) => drawCharts(parts, elements));
+  addEventListener("beforeprint", () => charts.forEach((chart) => chart.draw(PAPER)));
+  addEventListener("afterprint", () => charts.forEach((chart) => chart.draw()));
 }
 
 start();

@@ -1,18 +1,21 @@
-//! Makes the HTML page: the verdict as text, the parts as JSON, and the script that draws the charts.
+//! Makes the HTML page: the verdict and the parts as HTML, the charts as JSON, and the script that draws them.
 //!
 //! Names of files and messages come from outside. In the text they are escaped, and in the data `<` is, so that neither can
 //! end its element. The page's policy forbids all requests, and every script and style but those of HMTT, which it names by their
 //! hashes.
 
+mod parts;
+
 use hmtt_format::escape;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::chart::Parts;
 
 const PAGE: &str = include_str!("page.html");
 const STYLE: &str = include_str!("page.css");
-const SCRIPT: [&str; 7] = [
+const SCRIPT: [&str; 8] = [
     include_str!("numbers.js"),
+    include_str!("labels.js"),
     include_str!("chart.js"),
     include_str!("kinds.js"),
     include_str!("rows.js"),
@@ -23,8 +26,8 @@ const SCRIPT: [&str; 7] = [
 
 /// Hashes of the script and the style with the line ends around them, as a content security policy states them: base64 of
 /// SHA-256. A test computes them.
-const SCRIPT_HASH: &str = "sha256-jf7JK9H9poAymsv9mX7jwZHhYKgI4vloQgP9E+P8Sas=";
-const STYLE_HASH: &str = "sha256-hK7imExUAyXNxykmosS2CRK04oR2y/b9IuO0gk1PocE=";
+const SCRIPT_HASH: &str = "sha256-dE/9oRfSKWO0J4jYuoUl/gYsdoHGQmlSlwIPH2A9O5w=";
+const STYLE_HASH: &str = "sha256-W2N+0VkghkW0RMuKuvhsW7t3o2cX8BXcv93nfo4lhFs=";
 
 /// Text in which nothing has a meaning in HTML, or controls a terminal.
 fn text(raw: &str) -> String {
@@ -83,10 +86,13 @@ pub fn html(left_out: usize, names: &str, mut data: Value, parts: &Parts) -> Str
     note_left_out(&mut data, left_out);
     let title = text(&format!("Memory accesses of {names}"));
     let verdict = verdict(&data);
-    let json = json!(parts).to_string().replace('<', "\\u003c");
+    let static_parts = parts::html(parts);
+    let json = hmtt_format::json::to_string(parts).unwrap_or_default().replace('<', "\\u003c");
     let script = SCRIPT.concat();
     // In one pass: what is put in is not searched again.
-    let mut page = String::with_capacity(PAGE.len() + json.len() + script.len() + STYLE.len());
+    let mut page = String::with_capacity(
+        PAGE.len() + json.len() + static_parts.len() + script.len() + STYLE.len(),
+    );
     for (at, part) in PAGE.split('@').enumerate() {
         page.push_str(match part {
             _ if at % 2 == 0 => part,
@@ -95,6 +101,7 @@ pub fn html(left_out: usize, names: &str, mut data: Value, parts: &Parts) -> Str
             "SCRIPT_HASH" => SCRIPT_HASH,
             "STYLE_HASH" => STYLE_HASH,
             "VERDICT" => &verdict,
+            "PARTS" => &static_parts,
             "VERSION" => env!("CARGO_PKG_VERSION"),
             "LICENCE" => env!("CARGO_PKG_LICENSE"),
             "DATA" => &json,
@@ -110,6 +117,8 @@ mod sha256;
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::super::chart::Part;
     use super::*;
 

@@ -6,6 +6,7 @@
 //! outside and are escaped; the file refers to no other one.
 
 mod content;
+mod labels;
 mod paint;
 mod rows;
 
@@ -13,6 +14,7 @@ use std::fmt::Write;
 
 use hmtt_format::escape;
 
+use self::labels::{LETTER, Label, spaced};
 use super::chart::{Chart, Content, Style};
 use super::numbers::{powers, text, ticks};
 
@@ -21,6 +23,8 @@ pub const WIDTH: f64 = 720.0;
 const PLOT_HEIGHT: f64 = 220.0;
 const LEFT: f64 = 84.0;
 const RIGHT: f64 = 700.0;
+/// Space that the name of the y axis and gaps beside it take.
+const NAME_RIGHT: f64 = 28.0;
 const TOP: f64 = 64.0;
 /// Height of what is below the plot: ticks, and the name of the axis.
 const BELOW: f64 = 46.0;
@@ -45,6 +49,7 @@ fn escaped(raw: &str) -> String {
 
 /// Where the plot is, and what its axes show.
 struct Frame {
+    left: f64,
     bottom: f64,
     extent: (f64, f64),
     /// The highest y.
@@ -61,13 +66,23 @@ impl Frame {
             _ => PLOT_HEIGHT,
         };
         let top = content::highest(&chart.content);
-        Frame { bottom: TOP + height, extent: chart.extent, top: if top > 0.0 { top } else { 1.0 } }
+        // Labels of rows, such as addresses, are whole, and take the width that they need.
+        let letters = match &chart.content {
+            Content::Heat { rows, .. } => rows.iter().map(|row| row.label.chars().count()).max(),
+            _ => None,
+        };
+        Frame {
+            left: LEFT.max(NAME_RIGHT + letters.unwrap_or(0) as f64 * LETTER),
+            bottom: TOP + height,
+            extent: chart.extent,
+            top: if top > 0.0 { top } else { 1.0 },
+        }
     }
 
     fn x(&self, at: f64) -> f64 {
         let (from, to) = self.extent;
         let span = if to > from { to - from } else { 1.0 };
-        LEFT + ((at - from) / span).clamp(-1.0, 2.0) * (RIGHT - LEFT)
+        self.left + ((at - from) / span).clamp(-1.0, 2.0) * (RIGHT - self.left)
     }
 
     fn y(&self, value: f64) -> f64 {
@@ -80,7 +95,7 @@ fn words(svg: &mut String, attributes: &str, x: f64, y: f64, text: &str) {
     let _ = write!(svg, "<text {attributes} x=\"{x:.1}\" y=\"{y:.1}\">{}</text>", escaped(text));
 }
 
-/// The texts below the plot.
+/// The texts below the plot, of which some may have no space.
 fn x_ticks(chart: &Chart) -> Vec<(f64, String)> {
     let (from, to) = chart.extent;
     match &chart.content {
@@ -88,30 +103,28 @@ fn x_ticks(chart: &Chart) -> Vec<(f64, String)> {
             let all = powers(from, to, 8).into_iter();
             all.map(|at| (at, text(chart.x.unit, at.exp2()))).collect()
         }
-        Content::Bars { labels, .. } => {
-            let step = labels.len().div_ceil(12).max(1);
-            let all = labels.iter().enumerate().step_by(step);
-            all.map(|(at, label)| (at as f64 + 0.5, label.clone())).collect()
+        Content::Bars { begins, labels, .. } => {
+            begins.iter().zip(labels).map(|(begin, label)| (begin + 0.5, label.clone())).collect()
         }
         _ => ticks(from, to, 7).into_iter().map(|at| (at, text(chart.x.unit, at))).collect(),
     }
 }
 
 fn axes(svg: &mut String, chart: &Chart, frame: &Frame) {
-    let Frame { bottom, .. } = *frame;
+    let Frame { left, bottom, .. } = *frame;
     if !matches!(chart.content, Content::Heat { .. } | Content::Rows { .. }) {
         for value in ticks(0.0, frame.top, 5) {
             let y = frame.y(value);
-            let _ = write!(svg, "<path class=\"grid\" d=\"M{LEFT} {y:.1}H{RIGHT}\"/>");
-            words(svg, "text-anchor=\"end\"", LEFT - 6.0, y + 4.0, &text(chart.y.unit, value));
+            let _ = write!(svg, "<path class=\"grid\" d=\"M{left} {y:.1}H{RIGHT}\"/>");
+            words(svg, "text-anchor=\"end\"", left - 6.0, y + 4.0, &text(chart.y.unit, value));
         }
     }
-    for (at, label) in x_ticks(chart) {
-        let x = frame.x(at);
-        let anchor = if x > RIGHT - 20.0 { "end" } else { "middle" };
-        words(svg, &format!("text-anchor=\"{anchor}\""), x, bottom + 16.0, &label);
+    let labels = x_ticks(chart).into_iter().map(|(at, text)| Label::new(frame, at, text));
+    let keeps_last = matches!(chart.content, Content::Bars { .. });
+    for Label { middle, text, .. } in spaced(&labels.collect::<Vec<_>>(), keeps_last) {
+        words(svg, "text-anchor=\"middle\"", middle, bottom + 16.0, &text);
     }
-    let middle = (LEFT + RIGHT) / 2.0;
+    let middle = (left + RIGHT) / 2.0;
     words(svg, "text-anchor=\"middle\"", middle, bottom + 36.0, &chart.x.name);
     let y = (TOP + bottom) / 2.0;
     let turned = format!("text-anchor=\"middle\" transform=\"rotate(-90 14 {y:.1})\"");
@@ -132,6 +145,10 @@ fn legend(chart: &Chart) -> Vec<(String, String)> {
         Content::Curves { curves } if curves.len() > 1 => {
             curves.iter().enumerate().map(|(at, one)| series(at, &one.name)).collect()
         }
+        Content::Bars { names, apart: Some(apart), .. } if names.len() == 1 => {
+            let names = names.iter().chain([apart]).enumerate();
+            names.map(|(at, name)| series(at, name)).collect()
+        }
         Content::Bars { names, .. } | Content::Rows { names, .. } if names.len() > 1 => {
             names.iter().enumerate().map(|(at, name)| series(at, name)).collect()
         }
@@ -151,8 +168,8 @@ pub fn svg(chart: &Chart, files: &str) -> String {
         escaped(&format!("{}: {files}", chart.title)),
         escaped(&chart.about),
     );
-    words(&mut svg, "class=\"title\"", LEFT, 22.0, &chart.title);
-    let mut x = LEFT;
+    words(&mut svg, "class=\"title\"", frame.left, 22.0, &chart.title);
+    let mut x = frame.left;
     for (colour, name) in legend(chart) {
         let _ = write!(
             svg,
@@ -162,17 +179,18 @@ pub fn svg(chart: &Chart, files: &str) -> String {
         x += 16.0 + 7.0 * name.chars().count() as f64 + 18.0;
     }
     axes(&mut svg, chart, &frame);
-    let width = RIGHT - LEFT;
+    let Frame { left, .. } = frame;
+    let width = RIGHT - left;
     let plot = frame.bottom - TOP + 1.0;
     let _ = write!(
         svg,
-        "<clipPath id=\"plot\"><rect x=\"{LEFT}\" y=\"{TOP}\" width=\"{width}\" height=\"{plot:.1}\"/></clipPath>\
+        "<clipPath id=\"plot\"><rect x=\"{left}\" y=\"{TOP}\" width=\"{width}\" height=\"{plot:.1}\"/></clipPath>\
          <g clip-path=\"url(#plot)\">"
     );
     content::draw(&mut svg, &chart.content, &frame);
     let _ = writeln!(
         svg,
-        "</g><path class=\"axis\" d=\"M{LEFT} {TOP}V{:.1}H{RIGHT}\"/></svg>",
+        "</g><path class=\"axis\" d=\"M{left} {TOP}V{:.1}H{RIGHT}\"/></svg>",
         frame.bottom
     );
     svg

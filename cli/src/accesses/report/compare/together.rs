@@ -2,13 +2,15 @@
 
 use super::{SIDES, Side};
 use crate::accesses::report::all_memories::{
-    distribution_chart, distribution_curve, miss_curve, miss_part, sampled,
+    ABOUT_FIRST, DISTANCES, FIRST, FIRST_TOUCHES, distribution_chart, distribution_curve,
+    miss_curve, miss_part, sampled,
 };
 use crate::accesses::report::chart::{Axis, Chart, Content, Curve, Part, Unit};
 use crate::accesses::report::found::Found;
 use crate::accesses::report::numbers::text;
 
-/// Ranges of both files, of which those of either are there: label, words and the part of all.
+/// Ranges of both files, of which those of either are there: label, words and the part of all. First touches, whose range
+/// begins with `u64::MAX`, are set apart.
 fn ranges(sides: &[Side; 2], of: impl Fn(&Found) -> Vec<(u64, f64)>, noun: &str) -> Content {
     let both = [&sides[0], &sides[1]].map(|side| of(&side.found));
     let mut starts: Vec<u64> = both.iter().flatten().map(|(start, _)| *start).collect();
@@ -20,33 +22,28 @@ fn ranges(sides: &[Side; 2], of: impl Fn(&Found) -> Vec<(u64, f64)>, noun: &str)
     let values: Vec<Vec<f64>> =
         both.iter().map(|list| starts.iter().map(|start| value(list, *start)).collect()).collect();
     let label = |start: u64| match start {
-        u64::MAX => "first".to_owned(),
+        u64::MAX => FIRST.to_owned(),
         start => text(Unit::Count, start as f64),
     };
     let words = |(at, start): (usize, &u64)| {
         let of = SIDES.into_iter().zip(&values);
         let of: Vec<String> =
             of.map(|(side, list)| format!("{side} {}", text(Unit::Share, list[at]))).collect();
-        format!("{noun} from {}: {}", label(*start), of.join(", "))
+        let label = label(*start);
+        let words = match *start {
+            u64::MAX => format!("{FIRST_TOUCHES}: {}", of.join(", ")),
+            _ => format!("{noun} from {label}: {}", of.join(", ")),
+        };
+        (label, words)
     };
-    let texts = starts.iter().enumerate().map(words).collect();
-    let labels = starts.iter().map(|start| label(*start)).collect();
-    Content::Bars { labels, texts, names: SIDES.map(str::to_owned).to_vec(), values }
+    let words = starts.iter().enumerate().map(words).collect();
+    let apart = (starts.last() == Some(&u64::MAX)).then_some(FIRST_TOUCHES);
+    Content::bars(words, apart, SIDES.map(str::to_owned).to_vec(), values)
 }
 
 fn bars(words: [&str; 2], x: &str, content: Content) -> Part {
-    let count = match &content {
-        Content::Bars { labels, .. } => labels.len(),
-        _ => 0,
-    };
-    let y = Axis::new("of all", Unit::Share);
-    Part::Chart(Chart::new(
-        words,
-        (0.0, count.max(1) as f64),
-        Axis::new(x, Unit::Count),
-        y,
-        content,
-    ))
+    let [x, y] = [Axis::new(x, Unit::Count), Axis::new("of all", Unit::Share)];
+    Part::Chart(Chart::new(words, content.bars_extent(), x, y, content))
 }
 
 /// The bars and curves of all memories of both files.
@@ -70,7 +67,7 @@ pub fn together(sides: &[Side; 2]) -> Vec<Part> {
     };
     let estimated: Vec<String> = sides.iter().map(|side| sampled(&side.found)).collect();
     let about = format!(
-        "Distinct lines touched between two touches of a line, as parts of all touches.{}",
+        "Distinct lines touched between two touches of a line, as parts of all touches. {ABOUT_FIRST}{}",
         estimated[0]
     );
     let reuse = ranges(sides, distances, "distances");
@@ -82,7 +79,7 @@ pub fn together(sides: &[Side; 2]) -> Vec<Part> {
             "touches in a row, from",
             runs,
         ),
-        bars(["Reuse distances", &about], "distance in lines, from", reuse),
+        bars(["Reuse distances", &about], DISTANCES, reuse),
         miss_part(curves(miss_curve), &estimated[0]),
     ]
 }

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::paint::{colour, path};
-use super::{Content, DASHES, Frame, LEFT, RIGHT, Style, TOP, rows, words};
+use super::{Content, DASHES, Frame, RIGHT, Style, TOP, rows, words};
 use crate::accesses::report::chart::{Curve, Row, Slices, TimeSeries};
 use crate::accesses::report::numbers::counted;
 
@@ -92,7 +92,11 @@ fn over_time(svg: &mut String, content: &Content, frame: &Frame) {
     marks.iter().for_each(|mark| vertical("mark", mark.at));
     borders.iter().for_each(|at| vertical("border", *at));
     if let Some(limit) = limit {
-        path(svg, "class=\"limit\"", &format!("M{LEFT} {:.2}H{RIGHT}", frame.y(limit.value)));
+        path(
+            svg,
+            "class=\"limit\"",
+            &format!("M{} {:.2}H{RIGHT}", frame.left, frame.y(limit.value)),
+        );
     }
 }
 
@@ -112,18 +116,30 @@ fn curves(svg: &mut String, all: &[Curve], frame: &Frame) {
     }
 }
 
-fn bars(svg: &mut String, values: &[Vec<f64>], frame: &Frame) {
+fn bars(svg: &mut String, content: &Content, frame: &Frame) {
+    let Content::Bars { begins, apart, values, .. } = content else { return };
     let width = BARS / values.len().max(1) as f64;
     for (group, list) in values.iter().enumerate() {
         let begin = (1.0 - BARS) / 2.0 + group as f64 * width;
-        let mut data = String::new();
-        for (at, value) in list.iter().enumerate().filter(|(_, value)| **value > 0.0) {
-            let left = frame.x(at as f64 + begin);
-            let right = frame.x(at as f64 + begin + width).max(left + 0.5);
-            let [low, high] = [frame.y(0.0), frame.y(*value)];
-            let _ = write!(data, "M{left:.2} {low:.2}V{high:.2}H{right:.2}V{low:.2}Z");
-        }
-        path(svg, &format!("fill=\"{}\"", colour(group)), &data);
+        let boxes = |from: usize, to: usize| {
+            let mut data = String::new();
+            let part = begins.iter().zip(list).take(to).skip(from);
+            for (at, value) in part.filter(|(_, value)| **value > 0.0) {
+                let left = frame.x(at + begin);
+                let right = frame.x(at + begin + width).max(left + 0.5);
+                let [low, high] = [frame.y(0.0), frame.y(*value)];
+                let _ = write!(data, "M{left:.2} {low:.2}V{high:.2}H{right:.2}V{low:.2}Z");
+            }
+            data
+        };
+        let has_own_colour = apart.is_some() && values.len() == 1;
+        let regular = begins.len() - usize::from(has_own_colour && !begins.is_empty());
+        path(svg, &format!("fill=\"{}\"", colour(group)), &boxes(0, regular));
+        path(svg, &format!("fill=\"{}\"", colour(group + 1)), &boxes(regular, begins.len()));
+    }
+    if let ([.., before, last], Some(_)) = (&begins[..], apart) {
+        let x = frame.x((before + 1.0 + last) / 2.0);
+        path(svg, "class=\"axis\"", &format!("M{x:.2} {TOP}V{:.2}", frame.bottom));
     }
 }
 
@@ -175,7 +191,7 @@ fn heat(svg: &mut String, first: f64, width: f64, rows: &[Row], frame: &Frame) {
     svg.push_str("</g><g>");
     for (at, row) in rows.iter().enumerate().step_by(every) {
         let y = frame.bottom - (at as f64 + 0.5) * height + 4.0;
-        words(svg, "text-anchor=\"end\"", LEFT - 6.0, y, &row.label);
+        words(svg, "text-anchor=\"end\"", frame.left - 6.0, y, &row.label);
     }
 }
 
@@ -184,7 +200,7 @@ pub fn draw(svg: &mut String, content: &Content, frame: &Frame) {
     match content {
         Content::Time { .. } => over_time(svg, content, frame),
         Content::Curves { curves: all } => curves(svg, all, frame),
-        Content::Bars { values, .. } => bars(svg, values, frame),
+        Content::Bars { .. } => bars(svg, content, frame),
         Content::Rows { labels, values, .. } => rows::draw(svg, labels, values, frame),
         Content::Heat { first, width, rows } => heat(svg, *first, *width, rows, frame),
     }

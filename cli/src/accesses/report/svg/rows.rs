@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::paint::{colour, path};
-use super::{Frame, LEFT, TOP, words};
+use super::{Frame, TOP, words};
 
 /// Height of a row: a text and a bar.
 pub const HEIGHT: f64 = 30.0;
@@ -38,6 +38,6 @@ pub fn draw(svg: &mut String, labels: &[String], values: &[Vec<f64>], frame: &Fr
         path(svg, &format!("fill=\"{}\"", colour(part)), &data);
     }
     for (at, label) in labels.iter().enumerate() {
-        words(svg, "", LEFT + 4.0, TOP + (at as f64 + TEXT) * height, &shortened(label));
+        words(svg, "", frame.left + 4.0, TOP + (at as f64 + TEXT) * height, &shortened(label));
     }
 }

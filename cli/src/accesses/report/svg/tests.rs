@@ -79,7 +79,8 @@ fn parts_of_a_row_are_beside_each_other() {
 fn charts_without_values_are_drawn() {
     let curves = vec![Curve { name: "x".to_owned(), points: vec![(1.0, 0.5), (2.0, f64::NAN)] }];
     let empty = [
-        Content::Bars { labels: vec![], texts: vec![], names: vec![], values: vec![vec![]] },
+        Content::bars(vec![], None, vec![], vec![vec![]]),
+        Content::bars(vec![], Some("x"), vec!["y".to_owned()], vec![vec![]]),
         Content::Heat { first: 0.0, width: 1.0, rows: vec![] },
         Content::Rows { labels: vec![], texts: vec![], names: vec![], values: vec![] },
         Content::Curves { curves },
