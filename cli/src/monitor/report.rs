@@ -7,7 +7,7 @@ mod text;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
-use hmtt_format::profile::Profile;
+use hmtt_format::profile::{Ending, Profile};
 use hmtt_translator::report::{Analysis, callgrind};
 
 use crate::standard_io;
@@ -75,7 +75,28 @@ pub fn run(report: &Report) -> Result<bool> {
     };
     standard_io::print(|output| output.write_all(&text))?;
     warn(&profile, "");
-    Ok(!profile.is_complete())
+    note_children(&profile, "warning: ");
+    note_replacement(&profile);
+    Ok(!profile.is_complete() || has_unfollowed(&profile))
+}
+
+/// Whether something was executed that was not followed: in children, or by a program that has replaced the followed one. No
+/// count of the followed program is wrong, but its work may have been done there.
+fn has_unfollowed(profile: &Profile) -> bool {
+    profile.native_children > 0 || is_replaced(profile)
+}
+
+fn is_replaced(profile: &Profile) -> bool {
+    matches!(profile.ending, Ending::Replaced)
+}
+
+/// States that the program has executed another one, which was not monitored.
+fn note_replacement(profile: &Profile) {
+    if is_replaced(profile) {
+        report!(
+            "hmtt: warning: the program has executed another one, whose blocks are not in this file"
+        );
+    }
 }
 
 /// Reads a profile.

@@ -125,5 +125,7 @@ pub fn what_is_missing(ending: &Ending) -> Vec<String> {
         (is_cut, "the file is cut: what follows is missing".to_owned()),
     ];
     let counts = all.into_iter().filter_map(|(is_so, what)| is_so.then_some(what));
-    counts.chain(ending.unrecorded.missing()).chain(ending.missing_of_region()).collect()
+    let unrecorded = &ending.unrecorded;
+    let unrecorded = unrecorded.missing().into_iter().chain(unrecorded.children_text());
+    counts.chain(unrecorded).chain(ending.missing_of_region()).collect()
 }

@@ -156,9 +156,6 @@ fn comments(output: &mut impl Write, counts: [u64; 3], ending: &Ending) -> io::R
     if let Some(region) = ending.region {
         writeln!(output, "# {}", region.request_text())?;
     }
-    if let Some(what) = ending.unrecorded.children_text() {
-        writeln!(output, "# {what}")?;
-    }
     what_is_missing(ending).iter().try_for_each(|what| writeln!(output, "# {what}"))?;
     output.flush()
 }

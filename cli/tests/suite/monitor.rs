@@ -103,9 +103,16 @@ fn progress_is_printed_each_second() {
 #[test]
 fn children_and_executed_programs_run_natively() {
     let Some(program) = build("monitor-starts", STARTS, &[]) else { return };
-    let counts = run_monitored("starts", &program, &[]);
+    let file = profile_of("starts", &program, &[]);
+    let counts: Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
     assert_eq!(counts["native_children"], 20);
     assert_eq!(counts["ending"], "replaced");
+    let report = hmtt(&["monitor", "report", file.to_str().unwrap()]);
+    let error = String::from_utf8_lossy(&report.stderr);
+    assert_eq!(report.status.code(), Some(3), "{error}");
+    for what in ["20 child processes ran natively", "has executed another one"] {
+        assert!(error.contains(what), "{what}: {error}");
+    }
 }
 
 #[test]

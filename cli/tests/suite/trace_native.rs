@@ -85,13 +85,20 @@ fn children_are_counted_and_make_analyses_incomplete() {
     let note = "2 child processes ran natively, and are not recorded";
     assert_eq!((output.status.code(), &*error), (Some(0), &*format!("hmtt: {note}\n")));
     let (code, text) = decoded(&file);
-    assert_eq!(code, Some(0));
+    assert_eq!(code, Some(3));
     assert!(text.contains(&format!("\n# {note}\n")));
     let stated = info(&file);
     assert_eq!((&stated["native_children"], &stated["native_code"]), (&2.into(), &0.into()));
     let text = hmtt(&["info", file.to_str().unwrap()]);
-    assert_eq!(text.status.code(), Some(0));
-    assert!(String::from_utf8_lossy(&text.stdout).contains(note));
+    assert_eq!(text.status.code(), Some(3));
+    assert!(
+        String::from_utf8_lossy(&text.stdout).contains(&format!("missing                 {note}"))
+    );
+    let table = scratch("trace-native-children.csv");
+    let words = ["convert", "-f", file.to_str().unwrap(), table.to_str().unwrap()];
+    let converted = hmtt(&words);
+    assert_eq!(converted.status.code(), Some(3), "{converted:?}");
+    assert!(String::from_utf8_lossy(&converted.stderr).contains(note), "{converted:?}");
     let stats = hmtt(&["stats", file.to_str().unwrap()]);
     let text = String::from_utf8_lossy(&stats.stdout);
     assert_eq!(stats.status.code(), Some(3), "{text}");

@@ -54,11 +54,12 @@ impl Ending {
         self.region.filter(|_| !self.is_cut)?.missing_text()
     }
 
-    /// Whether accesses are missing.
+    /// Whether accesses are missing, or children ran, of which nothing is known.
     pub fn has_loss(&self) -> bool {
         let is_complete = self.dropped == 0 && self.cut_threads == 0 && self.invalid_chunks == 0;
         let has_region = self.region.is_none_or(|region| region.is_complete());
-        self.is_cut || !is_complete || !has_region || self.unrecorded.has_loss()
+        let has_children = self.unrecorded.children > 0;
+        self.is_cut || !is_complete || !has_region || has_children || self.unrecorded.has_loss()
     }
 }
 
