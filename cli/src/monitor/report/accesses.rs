@@ -111,7 +111,7 @@ impl Region {
         Some(Region {
             function: text("function")?.to_owned(),
             object: text("object")?.to_owned(),
-            file_address: u64::from_str_radix(text("file_address")?, 16).ok()?,
+            file_address: hexadecimal(text("file_address")?)?,
             entries: value["entries"].as_u64()?,
             accesses: Some(value["accesses"].clone()).filter(Value::is_object)?,
         })
@@ -160,6 +160,11 @@ fn files(profile: &Profile) -> HashMap<&str, Vec<(u64, u64)>> {
     changes.into_iter().map(|(object, changes)| (object, sums(changes))).collect()
 }
 
+/// An address. Reports that HMTT wrote before have it without `0x`.
+fn hexadecimal(text: &str) -> Option<u64> {
+    u64::from_str_radix(text.strip_prefix("0x").unwrap_or(text), 16).ok()
+}
+
 #[cfg(test)]
 mod tests {
     use hmtt_format::profile::Block;
@@ -197,6 +202,9 @@ mod tests {
             "function": "f", "object": "/prog", "file_address": "1a", "entries": 2, "accesses": {},
         });
         assert_eq!(Region::new(&whole).unwrap().file_address, 0x1a);
+        let mut prefixed = whole.clone();
+        prefixed["file_address"] = "0x1a".into();
+        assert_eq!(Region::new(&prefixed).unwrap().file_address, 0x1a);
         for name in ["function", "object", "file_address", "entries", "accesses"] {
             let mut part = whole.clone();
             part[name] = json!(null);
