@@ -18,6 +18,8 @@ WINDOW = 4
 LEAST_CHANGE = 1.5
 OPEN_STREAMS = 16
 NEAR_LINES = 64
+# Caches whose misses are stated.
+SIZES = (32 << 10, 1 << 20, 32 << 20)
 SHARES = (50, 90, 99, 100)
 
 
@@ -197,16 +199,21 @@ def mrc(accesses):
     """An LRU list of each size would miss these touches."""
     of = reuse(accesses)
     found = distances([address >> 6 for _, _, address in accesses])
+
+    def cache(lines):
+        misses = sum(distance is None or distance >= lines for distance in found)
+        ratio = misses / len(found)
+        return {"lines": lines, "cache_bytes": 64 * lines, "miss_ratio": ratio, "misses": misses}
+
     points, lines = [], 1
     longest = max((distance for distance in found if distance is not None), default=0)
     while True:
-        misses = sum(distance is None or distance >= lines for distance in found)
-        points.append({"lines": lines, "cache_bytes": 64 * lines, "miss_ratio": misses / len(found)})
+        points.append(cache(lines))
         if lines > longest:
             break
         lines *= 2
     kept = ("unit_bytes", "touches", "sampling_rate", "sampled_touches")
-    return {key: of[key] for key in kept} | {"points": points}
+    return {key: of[key] for key in kept} | {"points": points, "sizes": [cache(size >> 6) for size in SIZES]}
 
 
 def streams(accesses, top):
