@@ -13,8 +13,11 @@ pub const PAGE_LOG2: u8 = 12;
 pub const DEFAULT_TICK_CLOCKS: u32 = 1 << 15;
 /// Clocks after a line's first burst during which further bursts of the line belong to the same access.
 pub const DEFAULT_MERGE_WINDOW: u16 = 64;
-/// log2 of the size of the tag window in bytes.
-pub const DEFAULT_TAG_WINDOW_LOG2: u8 = 16;
+/// log2 of the size in bytes of the tag window of a card that is built from a description in TOML, unless it states another
+/// one: 2 MiB, for the tags of 16,384 functions.
+pub const DEFAULT_TAG_WINDOW_LOG2: u8 = 21;
+/// log2 of the size in bytes of the tag window of other descriptions, such as those in the headers of recordings: 64 KiB.
+pub const SMALL_TAG_WINDOW_LOG2: u8 = 16;
 /// log2 of the length of the longest burst in bus words.
 pub const MAX_BURST_LOG2: u8 = 3;
 /// log2 of the size of a cache line in bytes.
@@ -165,7 +168,7 @@ impl MemoryDescription {
             refresh_limit_clocks: default_refresh_limit(generation, tck_ps),
             tick_clocks: DEFAULT_TICK_CLOCKS,
             merge_window: DEFAULT_MERGE_WINDOW,
-            tag_window_log2: DEFAULT_TAG_WINDOW_LOG2,
+            tag_window_log2: SMALL_TAG_WINDOW_LOG2,
             config_stride_log2: config::DEFAULT_STRIDE_LOG2,
             config_count: config::DEFAULT_COUNT,
         };

@@ -5,8 +5,8 @@
 //! speed = "DDR-200"          # or tck_ns = 10.0
 //! bus_bytes = 8
 //! burst_length = 4           # or "mode_register": as written there, initial_burst_length until then
-//! line_bytes = 64            # optional, as are tick_clocks, merge_window, tag_window_bytes,
-//!                            # config_stride and config_count
+//! line_bytes = 64            # optional, as are tick_clocks, merge_window, config_stride and config_count
+//! tag_window_bytes = 2097152 # optional; the default is 2 MiB
 //! mirror_odd_ranks = false   # optional; modules that swap address pins of odd ranks (DDR3, DDR4)
 //! # Optional: the distances in clocks that are checked. Shortest distances (0 or 1: not checked):
 //! # trfc_clocks, txs_clocks, tmrd_clocks, trp_clocks, trcd_clocks. Longest time without REFRESH
@@ -23,7 +23,7 @@ use serde::Deserialize;
 use crate::address_map::{Axis, MapBuilder, MapError};
 use crate::command::Generation;
 use crate::header::{parse_speed, parse_sum};
-use crate::memory::{MemoryDescription, MemoryError};
+use crate::memory::{DEFAULT_TAG_WINDOW_LOG2, MemoryDescription, MemoryError};
 
 /// The reason why a TOML memory description is invalid.
 #[derive(Debug)]
@@ -144,9 +144,10 @@ pub fn parse(text: &str) -> Result<MemoryDescription, TomlError> {
     if let Some(bytes) = file.line_bytes {
         memory.line_log2 = power_of_two("line_bytes, a power of two", bytes)?;
     }
-    if let Some(bytes) = file.tag_window_bytes {
-        memory.tag_window_log2 = power_of_two("tag_window_bytes, a power of two", bytes)?;
-    }
+    memory.tag_window_log2 = match file.tag_window_bytes {
+        Some(bytes) => power_of_two("tag_window_bytes, a power of two", bytes)?,
+        None => DEFAULT_TAG_WINDOW_LOG2,
+    };
     if let Some(bytes) = file.config_stride {
         memory.config_stride_log2 = power_of_two("config_stride, a power of two", bytes)?;
     }
@@ -243,6 +244,7 @@ mod tests {
         let memory = parse(TEXT).unwrap();
         assert_eq!(memory.tck_ps, 10_000);
         assert_eq!(memory.bits(Axis::Row), 13);
+        assert_eq!(memory.tag_window_log2, DEFAULT_TAG_WINDOW_LOG2);
         assert_eq!(memory.map.mask(Axis::Bank, 1), 1 << 15 | 1 << 17);
         assert_eq!(memory.capacity(), 512 << 20);
     }

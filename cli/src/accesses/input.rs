@@ -58,6 +58,20 @@ impl Files {
     }
 
     /// The files by themselves.
+    /// States what is missing for memories, which are numbered over all files.
+    pub fn add_missing(&mut self, missing: Vec<(usize, String)>) {
+        for (mut memory, what) in missing {
+            for read in &mut self.reads {
+                let memories = read.ending.memories.len();
+                if memory < memories {
+                    read.ending.missing.push(what);
+                    break;
+                }
+                memory -= memories;
+            }
+        }
+    }
+
     pub fn into_reads(self) -> Vec<Read> {
         self.reads
     }

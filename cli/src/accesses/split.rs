@@ -100,7 +100,7 @@ pub fn analyse_groups<A: Analysis + Clone, G: Analysis + Clone>(
     }
     let mut fold = Fold::new(new);
     let with_functions = groups.as_ref().is_some_and(|groups| groups.with_functions);
-    let files = read(sources, pagemap, with_functions, &mut |memory, part| {
+    let mut files = read(sources, pagemap, with_functions, &mut |memory, part| {
         fold.part(memory, part);
         if let Some(groups) = &mut groups {
             groups.fold.part(memory, part);
@@ -109,3 +109,6 @@ pub fn analyse_groups<A: Analysis + Clone, G: Analysis + Clone>(
     })?;
     Ok(Analysed { found: fold.finish(), files, groups: groups.map(Grouping::finish) })
 }
+    if let Some(groups) = &groups {
+        files.add_missing(groups.fold.missing());
+    }

@@ -9,12 +9,12 @@ use hmtt::CardId;
 use hmtt::report::calls::Calls;
 use hmtt::tags::accesses::bus::Bus;
 use hmtt::tags::accesses::regions::Regions;
-use hmtt::tags::accesses::steps::Steps;
+use hmtt::tags::accesses::unseen::{UnseenFunctions, numbers};
 use hmtt::tags::call_counts::CallCounts;
 use hmtt::tags::call_tree::CallTree;
 use hmtt::tags::names::Names;
-use hmtt_format::tag_log::{FunctionId, Header};
-use hmtt_format::tag_map::{Exits, TagMap, TaggedFunction, Window};
+use hmtt_format::tag_log::Header;
+use hmtt_format::tag_map::{Exits, TagMap, TaggedFunction};
 
 use super::super::capture_file::CaptureFile;
 use super::{Arguments, Files, Listeners, print, warn, write};
@@ -56,7 +56,10 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
     let has_loss = read(path, &mut bus)?;
     let other_tags = bus.finish();
     let Bus { threads, steps, .. } = bus;
-    let is_outside = warn_of_size(&name, &numbers, window.as_ref(), &steps);
+    let unseen = UnseenFunctions::find(&numbers, window.as_ref(), &steps);
+    if let Some(unseen) = &unseen {
+        report!("hmtt: warning: {name}: {unseen}");
+    }
     let tck_ps = steps.found.tck_ps;
     let tsc_hz = tck_ps.map_or(0, |tck_ps| 1_000_000_000_000 / u64::from(tck_ps.max(1)));
     let header = Header { is_timed: true, pid, tsc_hz, ..Header::default() };
@@ -66,7 +69,7 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
     warn(&name, &calls, 0);
     print(arguments, &calls)?;
     write(arguments, files, &calls, &names, threads)?;
-    Ok(calls.has_loss() || has_loss || is_outside)
+    Ok(calls.has_loss() || has_loss || unseen.is_some())
 }
 
 /// Reads the capture. Returns whether it has losses.
@@ -88,39 +91,6 @@ fn read(path: &Path, bus: &mut Bus<Listeners>) -> Result<bool> {
         report!("hmtt: warning: {path}: only the first of {cards} cards is used");
     }
     Ok(ending.has_loss())
-}
-
-/// The numbers of all functions and blocks of a map.
-fn numbers(map: &TagMap) -> Vec<FunctionId> {
-    let functions = map.functions.iter().map(|function| function.number);
-    functions.chain(map.blocks.iter().map(|block| block.number)).collect()
-}
-
-/// Warns of functions and blocks whose tags the card cannot see, because its window ends before. Returns whether there are
-/// any.
-fn warn_of_size(
-    name: &str,
-    numbers: &[FunctionId],
-    window: Option<&Window>,
-    steps: &Steps,
-) -> bool {
-    let (Some(window), Some(bytes)) = (window, steps.window_bytes) else { return false };
-    // A map that does not state its window's address is taken to describe the card's window.
-    let base = steps.window.filter(|_| window.address != 0).unwrap_or(window.address);
-    let before = window.address.saturating_sub(base);
-    let end = |number: &FunctionId| {
-        let events = 2 * (u64::from(number.0) + 1);
-        before.saturating_add(events.saturating_mul(window.stride_bytes.into()))
-    };
-    let count = numbers.iter().filter(|number| end(number) > bytes).count();
-    if count != 0 {
-        let needed = numbers.iter().map(end).max().unwrap_or(0);
-        report!(
-            "hmtt: warning: {name}: functions and blocks whose tags are outside of the card's window, so that the trace has \
-             none of their calls: {count} (the window has {bytes} bytes, and {needed} are needed)"
-        );
-    }
-    count != 0
 }
 
 fn warn_of_exits(name: &str, map: &TagMap) {

@@ -365,6 +365,7 @@ fn functions_outside_of_the_cards_window_are_no_complete_report() {
     let mut card = Card { tag_window: Some(0x38_0000_0000), ..Card::new() };
     let frames = [card.info(), card.data(20).0, card.end()];
     let file = capture_file("few-tags.pcapng", &frames);
+    let names = scratch("few-tags.json");
     let report = |number: u32| {
         let function = serde_json::json!({
             "number": number, "name": "last", "symbols": [], "object": "/bin/o", "code_address": "10",
@@ -375,13 +376,28 @@ fn functions_outside_of_the_cards_window_are_no_complete_report() {
             "timed": true, "tsc_hz": 1, "blocks": [], "refused": [], "functions": [function],
             "window": { "address": "3800000000", "stride_bytes": 64, "bytes": 1 << 20 },
         });
-        let names = scratch("few-tags.json");
         std::fs::write(&names, map.to_string()).unwrap();
         let output = hmtt(&["tag", "report", text(&file), "--map", text(&names)]);
+        let by = ["--by", "function", "--map", text(&names)];
+        for words in [&["stats"][..], &["hot"], &["report", "--json"]] {
+            let other = hmtt(&[words, &[text(&file)], &by].concat());
+            assert_eq!(other.status.code(), output.status.code(), "{words:?}");
+            let shown = String::from_utf8_lossy(&other.stdout).into_owned();
+            let is_missing = shown.contains("outside of the card's window");
+            assert_eq!(is_missing, other.status.code() == Some(3), "{words:?}: {shown}");
+        }
         (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
     };
     assert_eq!(report(511).0, Some(0));
     let (status, warning) = report(512);
     let sizes = "none of their calls: 1 (the window has 65536 bytes, and 65664 are needed)";
     assert!(status == Some(3) && warning.contains(sizes), "{status:?} {warning}");
+    // A card whose window was off has seen none.
+    let mut card = Card::new();
+    let frames = [card.info(), card.data(20).0, card.end()];
+    let off = capture_file("no-tags.pcapng", &frames);
+    let words = ["tag", "report", text(&off), "--map", text(&names)];
+    let output = hmtt(&words);
+    let warning = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.code() == Some(3) && warning.contains("window was off"), "{warning}");
 }

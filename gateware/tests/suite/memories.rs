@@ -1,9 +1,12 @@
 //! Memory descriptions for which the tests build gateware.
 
+use hmtt_format::memory::SMALL_TAG_WINDOW_LOG2;
 use hmtt_format::{MemoryDescription, toml_memory};
 
+/// The tag window is small, so that most addresses are outside of it.
 fn memory(text: &str) -> MemoryDescription {
-    toml_memory::parse(text).expect("the description is right")
+    let memory = toml_memory::parse(text).expect("the description is right");
+    MemoryDescription { tag_window_log2: SMALL_TAG_WINDOW_LOG2, ..memory }
 }
 
 /// Returns 512 MB of DDR-200, the default. `extra` may shorten ticks and sequences.

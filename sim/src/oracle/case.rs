@@ -35,7 +35,7 @@ pub struct Setup {
 
 /// A memory with the shortest distance between ticks, and so between dumps of the analysis.
 const QUICK: &str = "generation = 'DDR1'\ntck_ns = 10.0\nbus_bytes = 8\nburst_length = 4\n\
-    tick_clocks = 256\n[map]\ncolumn = ['p3-p13']\nbank = ['p14^p16', 'p15^p17']\nrow = ['p16-p28']\n";
+    tick_clocks = 256\ntag_window_bytes = 65536\n[map]\ncolumn = ['p3-p13']\nbank = ['p14^p16', 'p15^p17']\nrow = ['p16-p28']\n";
 
 impl Setup {
     /// Returns the card and the memory of a seed, the memory as TOML: those of the other fuzzer, and one with short

@@ -19,6 +19,7 @@ const WINDOW: u64 = 0x400_0000;
 fn memory() -> MemoryDescription {
     toml_memory::parse(
         "generation = 'DDR1'\nspeed = 'DDR-200'\nbus_bytes = 8\nburst_length = 4\n\
+         tag_window_bytes = 65536\n\
          [map]\ncolumn = ['p3-p13']\nbank = ['p14^p16', 'p15^p17']\nrow = ['p16-p28']\n",
     )
     .unwrap()

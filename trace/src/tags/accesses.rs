@@ -21,6 +21,7 @@ pub mod steps;
 pub mod sync;
 pub mod timed;
 pub mod traffic;
+pub mod unseen;
 
 #[cfg(test)]
 mod tests;

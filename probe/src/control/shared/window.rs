@@ -34,8 +34,7 @@ pub struct CardWindow {
     pub path: PathBuf,
     /// Offset of the window in the file, in bytes: whole pages.
     pub offset: u64,
-    /// Size in bytes, if the window ends before the file does. The size of a device is not known: without this it has at most
-    /// 64 KiB, as a card's window has unless the card was built with another one.
+    /// Size of the card's window in bytes, if it is not the default one of 2 MiB. The file may end before.
     pub bytes: Option<u64>,
 }
 
@@ -144,7 +143,9 @@ pub(super) fn check(
     }
     let about = file.metadata().map_err(|error| WindowError::Open(path.clone(), error))?;
     let left = about.is_file().then(|| about.len().saturating_sub(window.offset));
-    let known = [left, window.bytes].into_iter().flatten().min();
+    // A file may be larger than the window of the card, which does not see tags beyond it.
+    let seen = window.bytes.or(left.map(|_| DEVICE_BYTES));
+    let known = [left, seen].into_iter().flatten().min();
     match known.unwrap_or(DEVICE_BYTES) {
         found if found < needed => Err(WindowError::TooSmall { path: path.clone(), needed, found }),
         _ => Ok(known),
@@ -223,10 +224,26 @@ mod tests {
     #[test]
     fn a_device_has_the_window_of_a_card_unless_its_size_is_named() {
         assert_eq!(is_large_enough(None, DEVICE_BYTES), Ok(None));
-        let error = "/dev/zero: 65600 bytes are needed, 65536 are there".to_owned();
-        assert_eq!(is_large_enough(None, DEVICE_BYTES + CARD_STRIDE), Err(error));
+        let needed = DEVICE_BYTES + CARD_STRIDE;
+        let error = format!("/dev/zero: {needed} bytes are needed, {DEVICE_BYTES} are there");
+        assert_eq!(is_large_enough(None, needed), Err(error));
         let larger = 2 * DEVICE_BYTES;
         assert_eq!(is_large_enough(Some(larger), larger), Ok(Some(larger)));
         assert!(is_large_enough(Some(larger), larger + 1).is_err());
+    }
+
+    #[test]
+    fn a_larger_file_has_the_window_of_a_card_unless_its_size_is_named() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        file.as_file().set_len(4 * DEVICE_BYTES).unwrap();
+        let of = |bytes, needed| {
+            let window = CardWindow { path: file.path().into(), offset: 0, bytes };
+            check(&window, &open(&window).unwrap(), needed).map_err(|error| error.to_string())
+        };
+        assert_eq!(of(None, DEVICE_BYTES), Ok(Some(DEVICE_BYTES)));
+        let error = of(None, DEVICE_BYTES + CARD_STRIDE).unwrap_err();
+        assert!(error.contains(&format!("{} bytes are needed", DEVICE_BYTES + CARD_STRIDE)));
+        assert_eq!(of(Some(3 * DEVICE_BYTES), 3 * DEVICE_BYTES), Ok(Some(3 * DEVICE_BYTES)));
+        assert!(of(Some(8 * DEVICE_BYTES), 5 * DEVICE_BYTES).is_err());
     }
 }

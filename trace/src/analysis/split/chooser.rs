@@ -131,6 +131,15 @@ impl Chooser {
         }
     }
 
+    /// What is missing for the groups, for people.
+    pub fn missing(&self) -> Option<String> {
+        match self {
+            #[cfg(feature = "tags")]
+            Chooser::Tagged(tagged) => tagged.unseen().map(|unseen| unseen.to_string()),
+            _ => None,
+        }
+    }
+
     /// What limits the groups, for people. `inclusive`: whether all open functions were asked for.
     pub fn notes(&self, inclusive: bool) -> Vec<String> {
         match self {

@@ -114,6 +114,14 @@ impl<A: Analysis + Clone> SplitFold<A> {
     pub fn finish(self) -> (Vec<GroupResult<A::Result>>, Vec<String>) {
         let SplitFold { by, choosers, labels, instances, .. } = self;
         let mut notes = Vec::new();
+    /// What is missing for the groups of a memory, for people: functions whose tags its card cannot have seen.
+    pub fn missing(&self) -> Vec<(usize, String)> {
+        let of = |(memory, chooser): (usize, &Option<Chooser>)| {
+            Some((memory, chooser.as_ref()?.missing()?))
+        };
+        self.choosers.iter().enumerate().filter_map(of).collect()
+    }
+
         for note in choosers.iter().flatten().flat_map(|one| one.notes(by.is_inclusive())) {
             if !notes.contains(&note) {
                 notes.push(note);

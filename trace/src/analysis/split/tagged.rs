@@ -4,13 +4,15 @@
 
 use std::collections::HashMap;
 
-use hmtt_format::tag_map::TagMap;
+use hmtt_format::tag_log::FunctionId;
+use hmtt_format::tag_map::{TagMap, Window};
 
 use super::labels::{Label, Labels};
 use crate::decode::Item;
 use crate::tags::accesses::bus::Bus;
 use crate::tags::accesses::owners::Owner;
 use crate::tags::accesses::regions::Regions;
+use crate::tags::accesses::unseen::{UnseenFunctions, numbers};
 use crate::tags::call_counts::CallCounts;
 
 use crate::tags::names::Names;
@@ -19,6 +21,8 @@ use crate::tags::names::Names;
 pub struct Tagged {
     bus: Bus<CallCounts>,
     names: Names,
+    window: Option<Window>,
+    numbers: Vec<FunctionId>,
     inclusive: bool,
     /// Groups by owner.
     groups: HashMap<Owner, usize>,
@@ -31,10 +35,12 @@ impl Tagged {
     /// Begins without calls.
     pub fn new(map: TagMap, inclusive: bool) -> Tagged {
         let window = map.window.clone();
+        let numbers = numbers(&map);
         let names = Names::new(map);
         // Blocks are parts of functions, and need not be told apart.
-        let bus = Bus::new(window, Regions::new(&names), CallCounts::default());
-        Tagged { bus, names, inclusive, groups: HashMap::new(), current: None, tags: 0 }
+        let bus = Bus::new(window.clone(), Regions::new(&names), CallCounts::default());
+        let (groups, current) = (HashMap::new(), None);
+        Tagged { bus, names, window, numbers, inclusive, groups, current, tags: 0 }
     }
 
     /// Takes a record or report.
@@ -66,6 +72,11 @@ impl Tagged {
             all.dedup();
             all
         })
+    }
+
+    /// Functions whose calls the trace cannot have.
+    pub fn unseen(&self) -> Option<UnseenFunctions> {
+        UnseenFunctions::find(&self.numbers, self.window.as_ref(), &self.bus.steps)
     }
 
     /// What limits the groups, for people.

@@ -61,6 +61,10 @@ pub struct Steps {
     pub window: Option<u64>,
     /// Size of the card's window in bytes, if the card reported it.
     pub window_bytes: Option<u64>,
+    /// Reports of the card.
+    pub reports: u64,
+    /// Writes to the card's window.
+    pub tags: u64,
     unit_bytes: u64,
     burst_bytes: u64,
     /// First address after the configuration registers.
@@ -80,6 +84,8 @@ impl Default for Steps {
             found,
             window,
             window_bytes,
+            reports: 0,
+            tags: 0,
             unit_bytes,
             burst_bytes,
             registers,
@@ -141,6 +147,7 @@ impl Steps {
                 self.some(clock.0, address.0, Traffic { reads, writes, bytes, clocks: 0 }, to);
             }
             Event::Tag { clock, direction: Direction::Write, offset, .. } => {
+                self.tags += 1;
                 to(self.clock(clock.0), Step::Tag(offset.into()));
             }
             Event::Tag { direction: Direction::Read, .. } => self.found.window_reads += 1,
@@ -166,6 +173,7 @@ impl Steps {
 
     fn report(&mut self, report: &Report) {
         let memory = &report.memory;
+        self.reports += 1;
         self.found.tck_ps = Some(memory.tck_ps);
         self.burst_bytes = 1 << memory.burst_log2().min(62);
         self.unit_bytes = match report.granularity {
