@@ -1,6 +1,6 @@
 //! Commands that analyse the accesses of captures, of programs and of tables.
 //!
-//! Each command is one file. [`input`] reads the files into an analysis, [`options`] has what the commands have in common,
+//! Each command is one file. [`input`] reads the files into an analysis, [`options`] has what the commands have in common, [`need`] refuses files of which too little is known,
 //! [`split`] divides results into groups, [`resolution`] finds who owns physical pages. [`output`] prints the verdict, JSON and
 //! CSV, [`figures`] numbers with their units, and [`file`] writes files whole.
 
@@ -11,6 +11,7 @@ mod file;
 mod hot;
 mod input;
 mod mrc;
+mod need;
 mod options;
 mod output;
 mod phases;

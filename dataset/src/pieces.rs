@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! parts of `runs`            -> sessions   when each began, whether it continues the one before, what is known of it
-//! parts of all three tables  -> plan       a memory for each board of each run, a piece for each of its hours
+//! parts of these tables      -> plan       a memory for each board of each run, a piece for each of its hours
 //! a piece                    -> reader     batches of accesses, with gaps and restarts in their places
 //!                            -> state      what all analyses find in it, as bytes
 //! ```
@@ -19,7 +19,7 @@ mod state;
 use std::path::{Path, PathBuf};
 
 use hmtt::analysis::source::{Ending, Part, SourceError, losses_and_notes};
-use hmtt::analysis::{Gap, Known};
+use hmtt::analysis::{CoarseAccesses, Gap, Known};
 use hmtt::decode::Counts;
 use serde::{Deserialize, Serialize};
 
@@ -49,10 +49,42 @@ pub struct Memory {
     pub known: Known,
     /// What its card counted in all captures.
     counts: CardCounts,
+    /// Rows that pieces do not have.
+    sum_rows: SumRows,
     /// Whether the trace of the card is known to its end.
     complete_tail: bool,
     /// What is missing beside what was counted, for people.
     missing: Vec<String>,
+}
+
+/// Numbers of rows in the tables of pages, slices and tags, which pieces do not have.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct SumRows {
+    page_rows: u64,
+    slice_rows: u64,
+    /// Of accesses to the tag window, and of marks.
+    tag_rows: u64,
+    /// Those of accesses to the tag window, where there are pages or slices, too.
+    window_rows: u64,
+}
+
+impl SumRows {
+    fn add(&mut self, other: SumRows) {
+        self.page_rows = self.page_rows.saturating_add(other.page_rows);
+        self.slice_rows = self.slice_rows.saturating_add(other.slice_rows);
+        self.tag_rows = self.tag_rows.saturating_add(other.tag_rows);
+        self.window_rows = self.window_rows.saturating_add(other.window_rows);
+    }
+
+    /// Whether accesses may be in pages and slices only.
+    fn has_sums(&self) -> bool {
+        self.page_rows > 0 || self.slice_rows > 0
+    }
+
+    /// How many of the accesses that are not in the table of accesses are in pages and slices only.
+    fn accesses_in_sums(&self, others: u64) -> u64 {
+        if self.has_sums() { others.saturating_sub(self.window_rows) } else { 0 }
+    }
 }
 
 /// The accesses of a board in an hour.
@@ -139,7 +171,11 @@ impl Plan {
         for memory in &self.memories {
             counts.add(&memory.counts.decoded(memory.complete_tail));
         }
-        let all = rows.accesses.saturating_add(rows.unpublished);
+        let mut sum_rows = SumRows::default();
+        self.memories.iter().for_each(|memory| sum_rows.add(memory.sum_rows));
+        let in_rows = rows.accesses.saturating_add(rows.unpublished);
+        let in_sums = sum_rows.accesses_in_sums(counts.accesses.saturating_sub(in_rows));
+        let all = in_rows.saturating_add(in_sums);
         let (mut missing, mut notes) = losses_and_notes(&counts, all);
         for memory in &self.memories {
             let Memory { run, board, .. } = memory;
@@ -154,7 +190,8 @@ impl Plan {
             ));
         }
         let memories = self.memories.iter().map(|memory| memory.known).collect();
-        Ending { accesses: rows.accesses, memories, missing, notes, ..Ending::default() }
+        let coarse = CoarseAccesses { unread_accesses: in_sums, ..CoarseAccesses::default() };
+        Ending { accesses: rows.accesses, coarse, memories, missing, notes, ..Ending::default() }
     }
 }
 
@@ -162,7 +199,8 @@ impl Dataset {
     /// The pieces of all accesses.
     ///
     /// # Errors
-    /// A folder, a footer of a part of `accesses`, or a part of `runs` or `gaps` cannot be read, or there are too many boards.
+    /// A folder, a footer of a part of `accesses`, or a part of `runs`, `gaps` or `tags` cannot be read, or there are too many
+    /// boards.
     pub fn plan_pieces(&self) -> Result<Plan, DatasetError> {
         plan::plan(self)
     }

@@ -89,6 +89,8 @@ def stats(accesses, known, width):
         "writes": writes,
         "access_bytes": count * (unit or 0),
         "unsized_accesses": 0 if unit else count,
+        "page_run_accesses": 0,
+        "frequency_accesses": 0,
         "pages": len({address >> 12 for address in addresses}),
         "lines": len({address >> 6 for address in addresses}),
         "thread_count": None,
@@ -137,6 +139,7 @@ def hot(accesses, top):
         last = page
     return {
         "touches": len(pages),
+        "page_run_accesses": 0,
         "pages": len(of_pages),
         "lines": len(of_lines),
         "hot_pages": hottest(of_pages, 12, top),
@@ -270,7 +273,13 @@ def working_set(accesses, width):
     seen, sets = set(), []
     for number, inside in slices(accesses, width):
         pages = {address >> 12 for _, _, address in inside}
-        sets.append({"slice": number, "accesses": len(inside), "pages": len(pages), "new_pages": len(pages - seen)})
+        sets.append({
+            "slice": number,
+            "accesses": len(inside),
+            "frequency_accesses": 0,
+            "pages": len(pages),
+            "new_pages": len(pages - seen),
+        })
         seen |= pages
     return sets
 
@@ -309,6 +318,7 @@ def phases(accesses, known, width):
             "first_slice": inside[0]["slice"],
             "last_slice": inside[-1]["slice"],
             "accesses": count,
+            "frequency_accesses": 0,
             "slice_accesses": count / len(inside),
             "slice_pages": sum(one["pages"] for one in inside) / len(inside),
             "new_pages": sum(one["new_pages"] for one in inside),

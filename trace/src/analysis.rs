@@ -19,6 +19,7 @@ pub mod cache;
 pub mod card_rows;
 pub mod check;
 mod clock;
+mod coarse;
 pub mod columns;
 pub mod combined;
 pub mod distribution;
@@ -55,6 +56,7 @@ pub mod timeline;
 pub mod working_set;
 
 pub use batch::{Batch, LINE_LOG2, MOST_TOUCHED_BYTES, PAGE_LOG2};
+pub use coarse::{CoarseAccesses, Detail, FrequencySlice, PageRun};
 pub use element_range::ElementRange;
 pub use fold::Fold;
 pub use known::{AddressSpace, Gap, Known};
@@ -119,6 +121,21 @@ pub trait Analysis: Sized + Serialize + DeserializeOwned {
     /// Adds elements of a string instruction that are known as a whole. An analysis that needs each of them has a gap here.
     fn elements(&mut self, range: &ElementRange) {
         self.gap(&Gap { lost_accesses: Some(range.elements), ..Gap::default() });
+    }
+
+    /// What must be known of accesses. Accesses of which less is known are gaps in the analysis.
+    fn needs(&self) -> Detail {
+        Detail::Address
+    }
+
+    /// Adds accesses to one page, whose lines are not known. An analysis that needs addresses has a gap here.
+    fn page_run(&mut self, run: &PageRun) {
+        self.gap(&run.as_gap());
+    }
+
+    /// Adds accesses in a slice of time, whose pages are not known. An analysis that needs pages has a gap here.
+    fn frequency_slice(&mut self, slice: &FrequencySlice) {
+        self.gap(&slice.as_gap());
     }
 
     /// Something is missing between the last batch and the next one.

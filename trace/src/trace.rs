@@ -51,6 +51,9 @@ pub struct Batch<'a> {
     pub accesses: Accesses<'a>,
     /// What happened after these accesses, if it is no access: a gap, a report, a mark...
     pub item: Option<Item>,
+    /// Whether the item is of a frame of frequency mode: then no other record has the accesses of a slice. Not known of a
+    /// merged trace, for which it is `false`.
+    pub has_slices_only: bool,
 }
 
 /// A capture, or several, read as a trace.
@@ -203,11 +206,12 @@ impl<R: Read> Trace<R> {
         if self.runs.is_empty() && !self.next_run()? {
             return Ok(None);
         }
+        let has_slices_only = self.runs.has_slices_only();
         let (card, accesses, item) = self.runs.take_batch();
         let counted = || self.counts.as_ref()?.cards.get(card.0).map(|counts| counts.link);
         let link = self.input.link_of(card).or_else(counted);
         let interface = link.and_then(|link| self.input.interfaces().get(link.index()));
-        Ok(Some(Batch { card, interface, accesses, item }))
+        Ok(Some(Batch { card, interface, accesses, item, has_slices_only }))
     }
 
     /// Reads what is left, without returning it, and returns the counts of each card: frames, accesses, and everything

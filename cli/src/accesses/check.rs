@@ -24,7 +24,7 @@ pub struct Arguments {
 
 /// Runs the command. Returns whether something is missing.
 pub fn run(arguments: &Arguments) -> Result<bool> {
-    let (found, files) = analyse(&arguments.options, Check::default())?;
+    let (found, files) = analyse(&arguments.options, "hmtt check", Check::default())?;
     let found = found.result();
     let rows = |output: &mut dyn Write| {
         found.places.iter().try_for_each(|Place { kind, source, access, clock, address }| {

@@ -9,12 +9,14 @@ use hmtt::analysis::split::GroupResult;
 use serde_json::{Value, json};
 
 use super::figures::{share, with_bytes};
+use super::need::Need;
 use super::options::Options;
 use super::output::{Forms, Printed, line, write_split};
 use super::resolution::{CSV_COLUMNS, Described, Resolution};
 use super::split::forms::{Forms as GroupForms, View};
 use super::split::options::SplitOptions;
 use super::split::{Analysed, analyse_split};
+use super::stats::distinct;
 
 const COLUMNS: &str = "kind,source,address,touches";
 
@@ -36,7 +38,9 @@ pub struct Arguments {
 /// Runs the command. Returns whether something is missing.
 pub fn run(arguments: &Arguments) -> Result<bool> {
     let Arguments { options, split, top } = arguments;
-    let Analysed { found, files, groups } = analyse_split(options, split, Pages::new(*top))?;
+    let new = Pages::new(*top);
+    let need = Need::of("hmtt hot", &new);
+    let Analysed { found, files, groups } = analyse_split(options, split, need, new)?;
     let found = found.result();
     let owners = files.resolution.clone();
     let owners = owners.as_deref();
@@ -140,16 +144,24 @@ fn write_text(
     owners: Option<&Resolution>,
     output: &mut dyn Write,
 ) -> io::Result<()> {
-    line(output, "touches of lines", &found.touches.to_string())?;
+    let of_runs = found.page_run_accesses;
+    let touches = match of_runs {
+        0 => found.touches.to_string(),
+        runs if runs == found.touches => format!("{runs} of pages, whose lines are not known"),
+        runs => format!("{}, and {runs} of pages, whose lines are not known", found.touches - runs),
+    };
+    line(output, "touches of lines", &touches)?;
     line(output, "pages of 4 KiB", &with_bytes(found.pages, 12))?;
-    line(output, "lines of 64 bytes", &with_bytes(found.lines, 6))?;
+    let lines = distinct(found.lines, 6, found.touches, of_runs);
+    line(output, "lines of 64 bytes", &lines)?;
     for one in &found.concentration {
         let name = format!("pages with {} %", one.share_percent);
         let part = share(one.pages as f64, found.pages);
         line(output, &name, &format!("{} ({part} of all pages)", one.pages))?;
     }
     write_list("page", &found.hot_pages, found.touches, owners, output)?;
-    write_list("line", &found.hot_lines, found.touches, owners, output)?;
+    let of_lines = found.touches - of_runs.min(found.touches);
+    write_list("line", &found.hot_lines, of_lines, owners, output)?;
     if !found.page_runs.is_empty() {
         writeln!(output, "\n{:>25}  {:>14}", "touches in a row of a page", "runs")?;
     }

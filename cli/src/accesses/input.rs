@@ -7,9 +7,10 @@ use std::rc::Rc;
 
 use anyhow::Result;
 use hmtt::analysis::source::{Ending, Part};
-use hmtt::analysis::{Analysis, Fold};
+use hmtt::analysis::{Analysis, Detail, Fold};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
+use super::need::Need;
 use super::options::Options;
 use super::resolution::{Resolution, Resolver};
 use super::source::Opened;
@@ -57,7 +58,6 @@ impl Files {
         self.reads.iter_mut().for_each(|read| read.ending.only_summed.clear());
     }
 
-    /// The files by themselves.
     /// States what is missing for memories, which are numbered over all files.
     pub fn add_missing(&mut self, missing: Vec<(usize, String)>) {
         for (mut memory, what) in missing {
@@ -72,6 +72,7 @@ impl Files {
         }
     }
 
+    /// The files by themselves.
     pub fn into_reads(self) -> Vec<Read> {
         self.reads
     }
@@ -85,18 +86,29 @@ pub fn open(files: &[PathBuf]) -> Result<Vec<Opened>> {
     files.iter().map(|path| Opened::open(path)).collect()
 }
 
-/// Reads the files of a command, as [`analyse_files`] does.
-pub fn analyse<A: Analysis + Clone>(options: &Options, new: A) -> Result<(A, Files)> {
-    analyse_files(open(&options.files)?, options.pagemap.as_deref(), new)
+/// Reads the files of a command, as [`analyse_files`] does. `name`: of the command.
+pub fn analyse<A: Analysis + Clone>(
+    options: &Options,
+    name: &'static str,
+    new: A,
+) -> Result<(A, Files)> {
+    let need = Need::of(name, &new);
+    analyse_files(open(&options.files)?, need, options.pagemap.as_deref(), new)
 }
 
-/// Reads open files, and passes on their parts with the numbers of their memories over all files. `pagemap`: a map of pages.
+/// Reads open files, and passes on their parts with the numbers of their memories over all files. `need`: what must be
+/// known of accesses. `pagemap`: a map of pages.
+///
+/// # Errors
+/// Nothing in a file can be used, or the map of pages does not fit.
 pub fn read(
     sources: Vec<Opened>,
+    need: Need,
     pagemap: Option<&Path>,
     with_functions: bool,
     pass_on: &mut dyn FnMut(usize, Part<'_>),
 ) -> Result<Files> {
+    let need = need.with(pagemap.map(|_| "an analysis with --pagemap"), Detail::Page);
     let mut resolver = pagemap.map(Resolver::open).transpose()?;
     if resolver.is_some() {
         sources.iter().try_for_each(Resolver::check)?;
@@ -113,6 +125,7 @@ pub fn read(
         let (name, kind) = (source.name.clone(), source.kind());
         let mut fits = Ok(());
         let mut ending = source.read(with_functions, &mut |memory, part| {
+            let part = need.usable(part);
             if let (Part::Known(known), Some(_), Ok(())) = (&part, &resolver, &fits) {
                 fits = Resolver::check_known(&name, known);
             }
@@ -128,6 +141,7 @@ pub fn read(
             pass_on(first + memory, part);
         });
         fits?;
+        need.check(&name, &mut ending)?;
         if ending.accesses == 0 && ending.failure.is_none() {
             ending.missing.push(NO_ACCESS.to_owned());
         }
@@ -144,10 +158,11 @@ pub fn read(
 /// `pagemap`: a map of pages.
 pub fn analyse_files<A: Analysis + Clone>(
     sources: Vec<Opened>,
+    need: Need,
     pagemap: Option<&Path>,
     new: A,
 ) -> Result<(A, Files)> {
     let mut fold = Fold::new(new);
-    let files = read(sources, pagemap, false, &mut |memory, part| fold.part(memory, part))?;
+    let files = read(sources, need, pagemap, false, &mut |memory, part| fold.part(memory, part))?;
     Ok((fold.finish(), files))
 }

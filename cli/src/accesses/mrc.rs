@@ -3,15 +3,16 @@
 use std::io::{self, Write};
 
 use anyhow::Result;
-use hmtt::analysis::Analysis;
 use hmtt::analysis::cache::{CacheCounts, Caches};
 use hmtt::analysis::mrc::{Curve, Mrc, Point};
 use hmtt::analysis::reuse::Reuse;
 use hmtt::analysis::shards::Shards;
+use hmtt::analysis::{Analysis, Detail};
 use serde_json::{Value, json};
 
 use super::cache_sizes::{self, CacheSizes};
 use super::figures::{percent, power_of_two, share};
+use super::need::Need;
 use super::options::{Distances, Options};
 use super::output::{Forms, Printed, line, write_split};
 use super::reuse::write_sample;
@@ -52,7 +53,9 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
         Some(rate) => Mrc::Sampled(Shards::new(log2, rate)),
     };
     let caches = if cache.is_empty() { None } else { Some(Caches::new(cache)?) };
-    let Analysed { found, files, groups } = analyse_split(options, split, (mrc, caches))?;
+    let need = Need::of("hmtt mrc", &mrc);
+    let need = need.with(caches.as_ref().map(|_| "hmtt mrc --cache"), Detail::Address);
+    let Analysed { found, files, groups } = analyse_split(options, split, need, (mrc, caches))?;
     let found = found.result();
     let rows = |output: &mut dyn Write| write_rows(&shown(&found.0, bytes, chosen), output);
     let text = |output: &mut dyn Write| {

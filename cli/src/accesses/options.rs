@@ -1,10 +1,14 @@
 //! Options that several commands have.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use hmtt::analysis::slices::SliceLength;
-use hmtt::analysis::{LINE_LOG2, PAGE_LOG2};
+use hmtt::analysis::source::Part;
+use hmtt::analysis::{Known, LINE_LOG2, PAGE_LOG2};
+
+use super::figures::seconds;
 
 /// What is read, and how results are printed.
 #[derive(clap::Args)]
@@ -75,6 +79,47 @@ impl Slicing {
             ns: self.slice.unwrap_or(usual.ns),
             accesses: self.slice_accesses.unwrap_or(usual.accesses),
         }
+    }
+}
+
+/// The longest slice of cards in frequency mode, whose accesses have no finer time.
+#[derive(Clone, Debug, Default)]
+pub struct CardSlices {
+    /// Period of the clock of each memory.
+    tck_ps: BTreeMap<usize, u32>,
+    longest_ns: u64,
+}
+
+impl CardSlices {
+    /// Takes a part of a source.
+    pub fn part(&mut self, memory: usize, part: &Part<'_>) {
+        match part {
+            Part::Known(Known { tck_ps: Some(period), .. }) => {
+                self.tck_ps.insert(memory, *period);
+            }
+            // Its length depends on when commands came.
+            Part::FrequencySlice(slice) if !slice.is_partial => {
+                let clocks = slice.length_clocks.unwrap_or(0);
+                let period = self.tck_ps.get(&memory).copied().unwrap_or(0).into();
+                self.longest_ns = self.longest_ns.max(clocks.saturating_mul(period) / 1000);
+            }
+            _ => {}
+        }
+    }
+
+    /// Refuses slices that are shorter than the card's. A clock is the error of both lengths.
+    pub fn check(&self, analysis: &str, slicing: &Slicing) -> Result<()> {
+        let clock_ns = self.tck_ps.values().copied().max().map_or(0, u64::from).div_ceil(1000);
+        let wanted = slicing.length().ns.saturating_add(clock_ns);
+        if slicing.is_given() && self.longest_ns > wanted {
+            bail!(
+                "{analysis} --slice: slices of {} are shorter than those of the capture in frequency mode, which has slices \
+                 of up to {}; give a length of at least that",
+                seconds(slicing.length().ns as f64 * 1e-9),
+                seconds(self.longest_ns as f64 * 1e-9)
+            );
+        }
+        Ok(())
     }
 }
 

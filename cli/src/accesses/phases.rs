@@ -11,7 +11,8 @@ use serde_json::{Value, json};
 
 use super::figures::{bytes, seconds};
 use super::input::{Files, open};
-use super::options::{Options, Slicing};
+use super::need::Need;
+use super::options::{CardSlices, Options, Slicing};
 use super::output::{Forms, Printed, line, write_split};
 use super::split::forms::{Forms as GroupForms, View};
 use super::split::options::SplitOptions;
@@ -37,8 +38,9 @@ pub struct Arguments {
     working_set: bool,
 }
 
-const PHASES: &str = "source,first_slice,last_slice,accesses,slice_accesses,slice_pages,new_pages";
-const SLICES: &str = "source,slice,accesses,pages,new_pages";
+const PHASES: &str = "source,first_slice,last_slice,accesses,slice_accesses,slice_pages,new_pages,\
+     frequency_accesses";
+const SLICES: &str = "source,slice,accesses,pages,new_pages,frequency_accesses";
 
 /// The slices of each memory.
 type Found = Vec<WorkingSets>;
@@ -79,12 +81,15 @@ fn analyse(
     let fixed = WorkingSet::new(slicing.length());
     let groups = split.by()?.map(|by| Grouping::new(by, split, fixed.clone()));
     let (sources, pagemap) = (open(&options.files)?, options.pagemap.as_deref());
-    let observe: Observer<'_> = &mut |_, _| {};
+    let need = Need::of("hmtt phases", &fixed);
+    let mut card_slices = CardSlices::default();
+    let observe: Observer<'_> = &mut |memory, part| card_slices.part(memory, &part);
     if slicing.is_given() {
-        let analysed = analyse_groups(sources, pagemap, fixed, groups, observe)?;
+        let analysed = analyse_groups(sources, need, pagemap, fixed, groups, observe)?;
+        card_slices.check("hmtt phases", slicing)?;
         return Ok((analysed.found.result(), analysed.files, analysed.groups));
     }
-    let analysed = analyse_groups(sources, pagemap, Timeline::default(), groups, observe)?;
+    let analysed = analyse_groups(sources, need, pagemap, Timeline::default(), groups, observe)?;
     let sets = analysed.found.result().iter().map(MemoryTime::working_sets).collect();
     Ok((sets, analysed.files, analysed.groups))
 }
@@ -122,15 +127,20 @@ fn cells(found: &Found) -> Vec<String> {
 fn write_phases(of: &MemoryPhases, output: &mut dyn Write) -> io::Result<()> {
     of.phases.iter().try_for_each(|phase| {
         let Phase { first_slice, last_slice, accesses, new_pages, .. } = phase;
-        let Phase { slice_accesses, slice_pages, .. } = phase;
+        let Phase { slice_accesses, slice_pages, frequency_accesses, .. } = phase;
         let source = of.source;
-        writeln!(output, "{source},{first_slice},{last_slice},{accesses},{slice_accesses},{slice_pages},{new_pages}")
+        writeln!(output, "{source},{first_slice},{last_slice},{accesses},{slice_accesses},{slice_pages},{new_pages},{frequency_accesses}")
     })
 }
 
 fn write_slices(of: &WorkingSets, output: &mut dyn Write) -> io::Result<()> {
-    of.slices.iter().try_for_each(|Working { slice, accesses, pages, new_pages }| {
-        writeln!(output, "{},{slice},{accesses},{pages},{new_pages}", of.source)
+    of.slices.iter().try_for_each(|one| {
+        let Working { slice, accesses, pages, new_pages, frequency_accesses } = one;
+        writeln!(
+            output,
+            "{},{slice},{accesses},{pages},{new_pages},{frequency_accesses}",
+            of.source
+        )
     })
 }
 
@@ -150,11 +160,14 @@ fn write_text(of: &MemoryPhases, output: &mut dyn Write) -> io::Result<()> {
         let range = format!("{} to {}", phase.first_slice, phase.last_slice);
         let begin = of.slice_seconds.map(|time| seconds(phase.first_slice as f64 * time));
         let begin = begin.unwrap_or_else(|| "-".into());
-        let set = bytes((phase.slice_pages * 4096.0) as u64);
+        let has_pages = phase.frequency_accesses < phase.accesses;
+        let known = |value: String| if has_pages { value } else { "not known".to_owned() };
+        let set = known(bytes((phase.slice_pages * 4096.0) as u64));
+        let new_pages = known(phase.new_pages.to_string());
         writeln!(
             output,
-            "{range:>24}  {begin:>12}  {:>14.0}  {set:>16}  {:>14}",
-            phase.slice_accesses, phase.new_pages
+            "{range:>24}  {begin:>12}  {:>14.0}  {set:>16}  {new_pages:>14}",
+            phase.slice_accesses
         )?;
     }
     Ok(())
@@ -166,7 +179,11 @@ fn write_working(of: &WorkingSets, output: &mut dyn Write) -> io::Result<()> {
         "\n{:>12}  {:>14}  {:>14}  {:>14}",
         "slice", "accesses", "pages", "new pages"
     )?;
-    of.slices.iter().try_for_each(|Working { slice, accesses, pages, new_pages }| {
+    of.slices.iter().try_for_each(|one| {
+        let Working { slice, accesses, pages, new_pages, frequency_accesses } = *one;
+        let has_pages = frequency_accesses < accesses;
+        let known = |pages: u64| if has_pages { pages.to_string() } else { "not known".to_owned() };
+        let (pages, new_pages) = (known(pages), known(new_pages));
         writeln!(output, "{slice:>12}  {accesses:>14}  {pages:>14}  {new_pages:>14}")
     })
 }

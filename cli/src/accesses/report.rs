@@ -13,6 +13,7 @@ mod compare;
 mod found;
 mod groups;
 mod images;
+mod modes;
 mod numbers;
 mod over_time;
 mod owners;
@@ -89,7 +90,7 @@ pub struct Arguments {
 }
 
 const SLICES: &str = "source,slice,reads,writes,access_bytes,unsized_accesses,pages,new_pages,\
-     gap_count,lost_accesses";
+     gap_count,lost_accesses,page_run_accesses,frequency_accesses";
 
 impl Arguments {
     /// Where the page is written to, if it is.
@@ -245,9 +246,10 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
 fn write_slice(source: u64, of: &TimeSlice, output: &mut dyn Write) -> io::Result<()> {
     let TimeSlice { slice, reads, writes, access_bytes, unsized_accesses, .. } = of;
     let TimeSlice { pages, new_pages, gap_count, lost_accesses, .. } = of;
+    let TimeSlice { page_run_accesses, frequency_accesses, .. } = of;
     writeln!(
         output,
         "{source},{slice},{reads},{writes},{access_bytes},{unsized_accesses},{pages},{new_pages},\
-         {gap_count},{lost_accesses}"
+         {gap_count},{lost_accesses},{page_run_accesses},{frequency_accesses}"
     )
 }

@@ -10,6 +10,7 @@ use serde_json::json;
 
 use super::figures::{bytes, percent, share};
 use super::input::Files;
+use super::need::Need;
 use super::options::{Distances, Options};
 use super::output::{Forms, Printed, line, write_split};
 use super::split::Groups;
@@ -37,13 +38,15 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
     let log2 = distances.unit_log2();
     match distances.sample {
         None => {
-            let Analysed { found, files, groups } =
-                analyse_split(options, split, Reuse::new(log2))?;
+            let new = Reuse::new(log2);
+            let need = Need::of("hmtt reuse", &new);
+            let Analysed { found, files, groups } = analyse_split(options, split, need, new)?;
             print(options, files, &found.result(), groups)
         }
         Some(rate) => {
             let new = Shards::new(log2, rate);
-            let Analysed { found, files, groups } = analyse_split(options, split, new)?;
+            let need = Need::of("hmtt reuse", &new);
+            let Analysed { found, files, groups } = analyse_split(options, split, need, new)?;
             print(options, files, &found.result(), groups)
         }
     }

@@ -24,7 +24,7 @@ pub struct Arguments {
 
 /// Runs the command. Returns whether something is missing.
 pub fn run(arguments: &Arguments) -> Result<bool> {
-    let (found, files) = analyse(&arguments.options, Rows::default())?;
+    let (found, files) = analyse(&arguments.options, "hmtt rows", Rows::default())?;
     let found = found.result();
     let rows = |output: &mut dyn Write| {
         found.iter().try_for_each(|of| {

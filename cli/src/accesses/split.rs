@@ -12,9 +12,10 @@ use std::path::Path;
 use anyhow::Result;
 use hmtt::analysis::source::Part;
 use hmtt::analysis::split::{By, GroupResult, SplitFold};
-use hmtt::analysis::{Analysis, Fold};
+use hmtt::analysis::{Analysis, Detail, Fold};
 
 use super::input::{Files, open, read};
+use super::need::Need;
 use super::options::Options;
 use super::source::Opened;
 use options::SplitOptions;
@@ -45,22 +46,24 @@ pub type Observer<'o> = &'o mut dyn FnMut(usize, Part<'_>);
 pub fn analyse_split<A: Analysis + Clone>(
     options: &Options,
     split: &SplitOptions,
+    need: Need,
     new: A,
 ) -> Result<Analysed<A>> {
-    analyse_observed(options, split, new, &mut |_, _| {})
+    analyse_observed(options, split, need, new, &mut |_, _| {})
 }
 
 /// Reads all files as [`analyse_split`] does, and passes on their parts to an observer, too.
 pub fn analyse_observed<A: Analysis + Clone>(
     options: &Options,
     split: &SplitOptions,
+    need: Need,
     new: A,
     observe: Observer<'_>,
 ) -> Result<Analysed<A>> {
     let by = split.by()?;
     let (sources, pagemap) = (open(&options.files)?, options.pagemap.as_deref());
     let groups = by.map(|by| Grouping::new(by, split, new.clone()));
-    analyse_groups(sources, pagemap, new, groups, observe)
+    analyse_groups(sources, need, pagemap, new, groups, observe)
 }
 
 /// What divides accesses into groups, and the analysis of each group.
@@ -90,6 +93,7 @@ impl<G: Analysis + Clone> Grouping<G> {
 /// map of pages. `observe` takes the parts, too.
 pub fn analyse_groups<A: Analysis + Clone, G: Analysis + Clone>(
     sources: Vec<Opened>,
+    need: Need,
     pagemap: Option<&Path>,
     new: A,
     mut groups: Option<Grouping<G>>,
@@ -98,17 +102,19 @@ pub fn analyse_groups<A: Analysis + Clone, G: Analysis + Clone>(
     if groups.is_some() {
         sources.iter().try_for_each(Opened::check_groups)?;
     }
+    // A slice has accesses of any group.
+    let need = need.with(groups.as_ref().map(|_| "an analysis with --by"), Detail::Page);
     let mut fold = Fold::new(new);
     let with_functions = groups.as_ref().is_some_and(|groups| groups.with_functions);
-    let mut files = read(sources, pagemap, with_functions, &mut |memory, part| {
+    let mut files = read(sources, need, pagemap, with_functions, &mut |memory, part| {
         fold.part(memory, part);
         if let Some(groups) = &mut groups {
             groups.fold.part(memory, part);
         }
         observe(memory, part);
     })?;
-    Ok(Analysed { found: fold.finish(), files, groups: groups.map(Grouping::finish) })
-}
     if let Some(groups) = &groups {
         files.add_missing(groups.fold.missing());
     }
+    Ok(Analysed { found: fold.finish(), files, groups: groups.map(Grouping::finish) })
+}

@@ -3,15 +3,16 @@
 use std::io::{self, Write};
 
 use anyhow::Result;
-use hmtt::analysis::Analysis;
 use hmtt::analysis::frequency::{Frequency, Rate, Rates};
 use hmtt::analysis::slices::SliceUnit;
 use hmtt::analysis::source::Part;
 use hmtt::analysis::summary::{Summary, Sums};
+use hmtt::analysis::{Analysis, Detail};
 use serde_json::{Value, json};
 
 use super::figures::{counted, per_second, seconds, share, with_bytes};
-use super::options::{Options, Slicing};
+use super::need::Need;
+use super::options::{CardSlices, Options, Slicing};
 use super::output::{Forms, Printed, line, optional, write_split};
 use super::split::forms::{Forms as GroupForms, View};
 use super::split::options::SplitOptions;
@@ -42,21 +43,27 @@ type Found = (Sums, Option<Vec<Rates>>);
 
 /// The columns of sums in CSV.
 pub const SUMS: &str = "accesses,reads,writes,access_bytes,pages,lines,thread_count,duration_clocks,\
-     duration_seconds,accesses_per_second,bytes_per_second,gap_count,lost_accesses";
+     duration_seconds,accesses_per_second,bytes_per_second,gap_count,lost_accesses,\
+     page_run_accesses,frequency_accesses";
 const SLICES: &str = "source,slice,reads,writes";
 
 /// Runs the command. Returns whether something is missing.
 pub fn run(arguments: &Arguments) -> Result<bool> {
     let Arguments { options, slicing, split, profile } = arguments;
     profile.check(options, split)?;
+    let mut tracks = profile.tracks(split)?;
     let frequency = slicing.is_given().then(|| Frequency::new(slicing.length()));
     let new = (Summary::default(), frequency);
-    let mut tracks = profile.tracks(split)?;
+    let need = Need::of("hmtt stats", &new);
+    let need = need.with(tracks.as_ref().map(|_| "hmtt stats --perfetto"), Detail::Address);
+    let mut card_slices = CardSlices::default();
     let mut observe = |memory: usize, part: Part<'_>| {
+        card_slices.part(memory, &part);
         tracks.iter_mut().for_each(|tracks| tracks.part(memory, part));
     };
-    let analysed = analyse_observed(options, split, new, &mut observe)?;
+    let analysed = analyse_observed(options, split, need, new, &mut observe)?;
     let Analysed { found, mut files, groups } = analysed;
+    card_slices.check("hmtt stats", slicing)?;
     let found = found.result();
     if found.1.is_none() && tracks.is_none() {
         files.only_sum();
@@ -114,10 +121,11 @@ pub fn write_row(sums: &Sums, output: &mut dyn Write) -> io::Result<()> {
         optional(sums.accesses_per_second),
         optional(sums.bytes_per_second),
     ];
-    let Sums { gap_count, lost_accesses, .. } = sums;
+    let Sums { gap_count, lost_accesses, page_run_accesses, frequency_accesses, .. } = sums;
     writeln!(
         output,
-        "{accesses},{reads},{writes},{access_bytes},{pages},{lines},{},{gap_count},{lost_accesses}",
+        "{accesses},{reads},{writes},{access_bytes},{pages},{lines},{},{gap_count},{lost_accesses},\
+         {page_run_accesses},{frequency_accesses}",
         of_time.join(",")
     )
 }
@@ -143,8 +151,10 @@ pub fn write_sums(sums: &Sums, output: &mut dyn Write) -> io::Result<()> {
         let value = format!("{}{unknown}", with_bytes(sums.access_bytes, 0));
         line(output, "bytes accessed", &value)?;
     }
-    line(output, "pages of 4 KiB", &with_bytes(sums.pages, 12))?;
-    line(output, "lines of 64 bytes", &with_bytes(sums.lines, 6))?;
+    let without_page = sums.frequency_accesses;
+    line(output, "pages of 4 KiB", &distinct(sums.pages, 12, all, without_page))?;
+    let without_line = sums.page_run_accesses.saturating_add(without_page);
+    line(output, "lines of 64 bytes", &distinct(sums.lines, 6, all, without_line))?;
     if let Some(threads) = sums.thread_count {
         line(output, "threads", &threads.to_string())?;
     }
@@ -165,6 +175,18 @@ pub fn write_sums(sums: &Sums, output: &mut dyn Write) -> io::Result<()> {
         line(output, "gaps", &value)?;
     }
     Ok(())
+}
+
+/// A number of distinct pages or lines. `unknown`: accesses of which they are not known, of all.
+pub fn distinct(count: u64, log2: u32, accesses: u64, unknown: u64) -> String {
+    match unknown {
+        0 => with_bytes(count, log2),
+        all if all >= accesses => "not known".to_owned(),
+        more => {
+            let without = counted(more, "access");
+            format!("{}, without {without} whose address is not known", with_bytes(count, log2))
+        }
+    }
 }
 
 /// The length of slices, for people.

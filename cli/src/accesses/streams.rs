@@ -8,6 +8,7 @@ use hmtt::analysis::streams::{Found, Streams, Stride};
 use serde_json::json;
 
 use super::figures::share;
+use super::need::Need;
 use super::options::Options;
 use super::output::{Forms, Printed, line, write_split};
 use super::split::forms::{Forms as GroupForms, View};
@@ -32,7 +33,9 @@ pub struct Arguments {
 /// Runs the command. Returns whether something is missing.
 pub fn run(arguments: &Arguments) -> Result<bool> {
     let Arguments { options, split, top } = arguments;
-    let Analysed { found, files, groups } = analyse_split(options, split, Streams::new(*top))?;
+    let new = Streams::new(*top);
+    let need = Need::of("hmtt streams", &new);
+    let Analysed { found, files, groups } = analyse_split(options, split, need, new)?;
     let found = found.result();
     let rows = |output: &mut dyn Write| write_rows(&found, output);
     let text = |output: &mut dyn Write| write_text(&found, output);

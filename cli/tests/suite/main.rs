@@ -7,6 +7,8 @@ mod accesses;
 mod accesses_split;
 mod built;
 mod callgrind;
+#[cfg(feature = "analysis")]
+mod coarse;
 mod command_line;
 mod completions;
 mod convert;

@@ -20,7 +20,7 @@ use crate::command_line::check;
 use crate::{capture_file, hmtt, scratch, skipped};
 
 /// The charts of a capture whose memory is described.
-const CHARTS: [&str; 10] = [
+const CHARTS: [&str; 11] = [
     "Accesses over time",
     "Bandwidth over time",
     "Working set over time",
@@ -28,6 +28,7 @@ const CHARTS: [&str; 10] = [
     "Rows over time",
     "Banks over time",
     "Distribution of touches over pages",
+    "Distribution of touches by page number",
     "Run lengths on a page",
     "Reuse distances",
     "Miss-ratio curve",
@@ -91,6 +92,14 @@ fn numbers_of_a_report_are_those_of_the_other_commands() {
     assert_eq!(stats["accesses"], counted);
     let shares = all["report"]["distribution"].as_array().unwrap();
     assert_eq!(shares.last().unwrap()["pages"], stats["pages"]);
+    let by_number = &all["report"]["address_distribution"];
+    let blocks = by_number["blocks"].as_array().unwrap();
+    let sum = |name: &str| blocks.iter().map(|block| block[name].as_u64().unwrap()).sum::<u64>();
+    assert_eq!(
+        (stats["pages"].as_u64(), Some(true)),
+        (Some(sum("pages")), Some(blocks.len() <= 128))
+    );
+    assert_eq!(all["report"]["hot"]["touches"], sum("touches"));
 }
 
 #[test]

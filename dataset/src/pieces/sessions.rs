@@ -4,6 +4,7 @@ use std::path::Path;
 
 use hmtt::analysis::{Gap, Known};
 
+use super::SumRows;
 use super::described::known;
 use crate::card_counts::CardCounts;
 use crate::data_folder::DataFolder;
@@ -24,6 +25,8 @@ pub struct SessionRow {
     pub first_arrival: i64,
     pub last_arrival: i64,
     pub known: Known,
+    /// Rows in the tables of pages, slices and tags.
+    pub sum_rows: SumRows,
     /// Counts of the card in the whole capture.
     pub counts: CardCounts,
     /// Whether an end frame ends the card's trace.
@@ -57,6 +60,9 @@ pub fn read(set: &DataFolder, path: &Path) -> Result<Vec<SessionRow>, DatasetErr
             "missing_frames",
             "malformed_frames",
             "gap_count",
+            "page_rows",
+            "slice_rows",
+            "tag_rows",
         ];
         let mut columns = Vec::new();
         for name in names {
@@ -76,7 +82,14 @@ pub fn read(set: &DataFolder, path: &Path) -> Result<Vec<SessionRow>, DatasetErr
                 malformed_frames: count(10),
                 gap_count: count(11),
             };
+            let sum_rows = SumRows {
+                page_rows: count(12),
+                slice_rows: count(13),
+                tag_rows: count(14),
+                window_rows: 0,
+            };
             rows.push(SessionRow {
+                sum_rows,
                 capture: capture.unwrap_or_default(),
                 number: signed(0),
                 file: files[at].clone().unwrap_or_default(),

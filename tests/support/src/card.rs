@@ -34,6 +34,8 @@ pub struct Card {
     pub tag_window: Option<u64>,
     /// Bytes that a record's number counts, as a power of two.
     pub unit_log2: u8,
+    /// Mode that reports state, if it is another one than line mode.
+    pub mode: Option<Mode>,
     /// Bursts that the card counts in addition to its accesses.
     pub more_bursts: u64,
 }
@@ -155,7 +157,7 @@ impl Card {
         let report = Report {
             version: FORMAT_VERSION,
             running: kind == FrameKind::Info,
-            mode: Mode::Line,
+            mode: self.mode.unwrap_or(Mode::Line),
             frequency: false,
             granularity: Granularity::Line,
             slice_code: config::DEFAULT_SLICE_CODE,

@@ -8,7 +8,7 @@ use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use super::pages::{from_hexadecimal, hexadecimal};
-use super::{Analysis, Batch, Gap, Known};
+use super::{Analysis, Batch, Detail, Gap, Known, PAGE_LOG2, PageRun};
 
 /// Places that are kept of each kind of violation.
 pub const MOST_PLACES: usize = 20;
@@ -203,6 +203,19 @@ impl Analysis for Check {
             });
         }
         self.accesses = self.accesses.saturating_add(batch.len() as u64);
+    }
+
+    fn needs(&self) -> Detail {
+        Detail::Page
+    }
+
+    /// The page is checked as an access to its first byte.
+    fn page_run(&mut self, run: &PageRun) {
+        let (addresses, writes, clocks) = ([run.address], [run.reads == 0], [run.clock]);
+        let first = Batch::new(&addresses, &writes).with_clocks(&clocks);
+        self.add(&first.with_unit(Some(1 << PAGE_LOG2)));
+        let others = run.accesses().saturating_sub(1);
+        self.accesses = self.accesses.saturating_add(others);
     }
 
     fn gap(&mut self, gap: &Gap) {

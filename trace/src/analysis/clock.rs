@@ -100,6 +100,24 @@ impl Clock {
         count
     }
 
+    /// The times of the first and the last clock of a record that states accesses by their number. Where accesses are the
+    /// time, these are its first and last access.
+    pub fn of_record(&mut self, first: u64, last: u64, accesses: u64) -> (u64, u64) {
+        let usual = if self.known.clocks { SliceUnit::Clocks } else { SliceUnit::Accesses };
+        let (first, last) = match *self.unit.get_or_insert(usual) {
+            SliceUnit::Clocks => {
+                (first.saturating_add(self.before), last.saturating_add(self.before))
+            }
+            SliceUnit::Accesses => {
+                let first = self.before;
+                self.before = self.before.saturating_add(accesses);
+                (first, self.before.saturating_sub(1).max(first))
+            }
+        };
+        self.last = last;
+        (first, last)
+    }
+
     /// The time of a gap.
     pub fn of_gap(&self, gap: &Gap) -> u64 {
         let clock = gap.after_clock.or(gap.before_clock);

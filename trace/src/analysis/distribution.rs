@@ -4,8 +4,9 @@ use std::cmp::Reverse;
 
 use serde::Serialize;
 
+use super::PAGE_LOG2;
 use super::page_counts::{PageCount, PageCounts};
-use super::pages::Pages;
+use super::pages::{Pages, hexadecimal};
 
 /// The hottest pages, and the part of all touches that they have.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -34,4 +35,88 @@ pub fn distribution(of: &Pages, steps: u64) -> Vec<HotShare> {
         }
     }
     found
+}
+
+/// Touches of the pages in a block of addresses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct AddressBlock {
+    /// Number of the memory, from 1.
+    pub source: u64,
+    /// Address of the first byte.
+    #[serde(serialize_with = "hexadecimal")]
+    pub address: u64,
+    /// Pages of 4 KiB that were touched.
+    pub pages: u64,
+    /// Touches of these.
+    pub touches: u64,
+}
+
+/// The touches of pages by their number: in blocks of addresses, in the order of memories and addresses.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct AddressDistribution {
+    /// Bytes of a block: a power of two, at least a page.
+    pub block_bytes: u64,
+    /// Blocks that were touched.
+    pub blocks: Vec<AddressBlock>,
+}
+
+/// The distribution by page number. Blocks are the smallest ones of which at most `most` are touched, or one for each memory.
+pub fn by_address(of: &Pages, most: usize) -> AddressDistribution {
+    let with_source = |(counts, source): (&PageCounts, u64)| {
+        counts.iter().map(move |page| (source, page.page, page.touches())).collect::<Vec<_>>()
+    };
+    let mut pages: Vec<_> = of.counts().iter().zip(1..).flat_map(with_source).collect();
+    pages.sort_unstable();
+    let log2 = block_log2(&pages, most);
+    let mut blocks: Vec<AddressBlock> = Vec::new();
+    for (source, page, touches) in pages {
+        let address = page >> log2 << log2 << PAGE_LOG2;
+        match blocks.last_mut() {
+            Some(last) if (last.source, last.address) == (source, address) => {
+                last.pages += 1;
+                last.touches = last.touches.saturating_add(touches);
+            }
+            _ => blocks.push(AddressBlock { source, address, pages: 1, touches }),
+        }
+    }
+    AddressDistribution { block_bytes: 1 << (log2 + PAGE_LOG2), blocks }
+}
+
+/// log2 of the pages of a block, so that at most `most` blocks are touched. `pages`: memory, page and touches, in order.
+fn block_log2(pages: &[(u64, u64, u64)], most: usize) -> u32 {
+    // How many pages are in another block than the page before, if blocks have 2^n pages.
+    let mut borders = [0; (u64::BITS - PAGE_LOG2) as usize];
+    for pair in pages.windows(2).filter(|pair| pair[0].0 == pair[1].0) {
+        let bits = (u64::BITS - (pair[0].1 ^ pair[1].1).leading_zeros()) as usize;
+        borders.iter_mut().take(bits).for_each(|count| *count += 1);
+    }
+    let memories = pages.chunk_by(|one, other| one.0 == other.0).count();
+    let fits = |count: &usize| memories + count <= most;
+    borders.iter().position(fits).unwrap_or(borders.len() - 1) as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::analysis::{Analysis, Batch, PageRun};
+
+    #[test]
+    fn blocks_grow_until_they_are_few() {
+        let mut pages = Pages::new(1);
+        pages.add(&Batch::new(&[0x1000, 0x2000, 0x2040, 0x9000], &[false; 4]));
+        let mut other = Pages::new(1);
+        other.page_run(&PageRun { address: 0x1000, reads: 5, ..PageRun::default() });
+        pages.merge(other);
+        let blocks = |most| {
+            let found = by_address(&pages, most);
+            let block = |of: &AddressBlock| (of.source, of.address, of.pages, of.touches);
+            (found.block_bytes, found.blocks.iter().map(block).collect::<Vec<_>>())
+        };
+        let each = [(1, 0x1000, 1, 1), (1, 0x2000, 1, 2), (1, 0x9000, 1, 1), (2, 0x1000, 1, 5)];
+        assert_eq!(blocks(4), (4096, each.to_vec()));
+        assert_eq!(blocks(3), (4 << 12, vec![(1, 0, 2, 3), (1, 0x8000, 1, 1), (2, 0, 1, 5)]));
+        let whole = vec![(1, 0, 3, 4), (2, 0, 1, 5)];
+        assert_eq!((blocks(2), blocks(1).1), ((16 << 12, whole.clone()), whole));
+        assert_eq!(by_address(&Pages::new(1), 4).blocks, []);
+    }
 }

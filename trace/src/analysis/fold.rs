@@ -1,7 +1,7 @@
 //! Has one instance of an analysis for each memory of the sources, and merges them. Pairs of analyses, and those that may be
 //! left out, are analyses too.
 
-use super::{Analysis, Batch, ElementRange, Gap, Known};
+use super::{Analysis, Batch, Detail, ElementRange, FrequencySlice, Gap, Known, PageRun};
 
 /// The instances of an analysis, one for each memory: each card of each capture, and each program.
 ///
@@ -74,6 +74,16 @@ impl<A: Analysis + Clone> Fold<A> {
         self.of(memory).elements(range);
     }
 
+    /// Passes on accesses to one page of a memory.
+    pub fn page_run(&mut self, memory: usize, run: &PageRun) {
+        self.of(memory).page_run(run);
+    }
+
+    /// Passes on accesses to a memory in a slice of time.
+    pub fn frequency_slice(&mut self, memory: usize, slice: &FrequencySlice) {
+        self.of(memory).frequency_slice(slice);
+    }
+
     /// Passes on a gap in the accesses to a memory.
     pub fn gap(&mut self, memory: usize, gap: &Gap) {
         self.of(memory).gap(gap);
@@ -129,6 +139,20 @@ impl<A: Analysis, B: Analysis> Analysis for (A, B) {
         self.1.elements(range);
     }
 
+    fn needs(&self) -> Detail {
+        self.0.needs().max(self.1.needs())
+    }
+
+    fn page_run(&mut self, run: &PageRun) {
+        self.0.page_run(run);
+        self.1.page_run(run);
+    }
+
+    fn frequency_slice(&mut self, slice: &FrequencySlice) {
+        self.0.frequency_slice(slice);
+        self.1.frequency_slice(slice);
+    }
+
     fn gap(&mut self, gap: &Gap) {
         self.0.gap(gap);
         self.1.gap(gap);
@@ -168,6 +192,18 @@ impl<A: Analysis> Analysis for Option<A> {
 
     fn elements(&mut self, range: &ElementRange) {
         self.iter_mut().for_each(|one| one.elements(range));
+    }
+
+    fn needs(&self) -> Detail {
+        self.as_ref().map_or(Detail::Time, A::needs)
+    }
+
+    fn page_run(&mut self, run: &PageRun) {
+        self.iter_mut().for_each(|one| one.page_run(run));
+    }
+
+    fn frequency_slice(&mut self, slice: &FrequencySlice) {
+        self.iter_mut().for_each(|one| one.frequency_slice(slice));
     }
 
     fn gap(&mut self, gap: &Gap) {

@@ -8,7 +8,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::page_table::PageTable;
-use super::{Analysis, Batch};
+use super::{Analysis, Batch, Detail, PageRun};
 
 /// Accesses of pages.
 ///
@@ -57,6 +57,15 @@ impl Analysis for Frames {
             let sum = self.accesses.entry(address >> log2);
             *sum = sum.saturating_add(1);
         }
+    }
+
+    fn needs(&self) -> Detail {
+        Detail::Page
+    }
+
+    fn page_run(&mut self, run: &PageRun) {
+        let sum = self.accesses.entry(run.address >> self.page_log2.clamp(1, 63));
+        *sum = sum.saturating_add(run.accesses());
     }
 
     fn append(&mut self, later: Self) {

@@ -7,7 +7,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::slices::{Slice, SliceLength, SliceUnit, Slices};
-use super::{Analysis, Batch, Known};
+use super::{Analysis, Batch, Detail, FrequencySlice, Known, PageRun};
 
 /// Reads and writes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -90,6 +90,23 @@ impl Analysis for Frequency {
             let reads = of_slice.len() as u64 - writes;
             counts.writes = counts.writes.saturating_add(writes);
             counts.reads = counts.reads.saturating_add(reads);
+        });
+    }
+
+    fn needs(&self) -> Detail {
+        Detail::Time
+    }
+
+    fn page_run(&mut self, run: &PageRun) {
+        self.own.record(run.clock, run.accesses(), Counts::default(), |_, counts| {
+            counts.join(&Counts { reads: run.reads, writes: run.writes });
+        });
+    }
+
+    /// A slice of the card counts where it begins.
+    fn frequency_slice(&mut self, slice: &FrequencySlice) {
+        self.own.record(slice.clock, slice.accesses(), Counts::default(), |_, counts| {
+            counts.join(&Counts { reads: slice.reads, writes: slice.writes });
         });
     }
 

@@ -11,7 +11,7 @@ use super::clock::Clock;
 use super::columns::{Column, Columns};
 use super::hash::Table;
 use super::slices::SliceUnit;
-use super::{Analysis, Batch, Gap, Known, LINE_LOG2};
+use super::{Analysis, Batch, Detail, FrequencySlice, Gap, Known, LINE_LOG2, PAGE_LOG2, PageRun};
 
 /// Most blocks of addresses.
 pub const MOST_ROWS: usize = 128;
@@ -132,6 +132,14 @@ impl Memory {
         self.columns.at(at).add(row, count);
     }
 
+    /// Counts a run. Blocks are at least as large as a page, because its lines are not known.
+    fn count_page(&mut self, at: u64, run: &PageRun) {
+        while self.block_log2() < PAGE_LOG2 {
+            self.double();
+        }
+        self.count(at, run.address, run.accesses());
+    }
+
     /// The row of an address. Blocks become larger until there is one.
     #[inline]
     fn row(&mut self, address: u64) -> usize {
@@ -249,6 +257,27 @@ impl Analysis for HeatMap {
         let Some(memory) = self.memories.first_mut() else { return };
         for from in (0..batch.len()).step_by(TOGETHER) {
             memory.add(&batch.rows(from..batch.len().min(from + TOGETHER)));
+        }
+    }
+
+    fn needs(&self) -> Detail {
+        Detail::Page
+    }
+
+    fn page_run(&mut self, run: &PageRun) {
+        if let Some(memory) = self.memories.first_mut() {
+            let (at, _) = memory.clock.of_record(run.clock, run.clock, run.accesses());
+            memory.count_page(at, run);
+        }
+    }
+
+    /// Has the columns of the [timeline](super::timeline), which has slices, too.
+    fn frequency_slice(&mut self, slice: &FrequencySlice) {
+        if let Some(memory) = self.memories.first_mut() {
+            let last = slice.last_clock();
+            let (first, last) = memory.clock.of_record(slice.clock, last, slice.accesses());
+            memory.columns.at(first);
+            memory.columns.at(last);
         }
     }
 

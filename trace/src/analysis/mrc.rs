@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::bounded::Bounded;
 use super::reuse::{Reuse, Reuses};
 use super::shards::Shards;
-use super::{Analysis, Batch};
+use super::{Analysis, Batch, Detail, PageRun};
 
 /// A cache on a curve.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -125,6 +125,22 @@ impl Analysis for Mrc {
             Mrc::Exact(reuse) => reuse.add(batch),
             Mrc::Sampled(shards) => shards.add(batch),
             Mrc::Bounded(bounded) => bounded.add(batch),
+        }
+    }
+
+    fn needs(&self) -> Detail {
+        match self {
+            Mrc::Exact(reuse) => reuse.needs(),
+            Mrc::Sampled(shards) => shards.needs(),
+            Mrc::Bounded(bounded) => bounded.needs(),
+        }
+    }
+
+    fn page_run(&mut self, run: &PageRun) {
+        match self {
+            Mrc::Exact(reuse) => reuse.page_run(run),
+            Mrc::Sampled(shards) => shards.page_run(run),
+            Mrc::Bounded(bounded) => bounded.page_run(run),
         }
     }
 

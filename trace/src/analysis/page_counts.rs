@@ -21,12 +21,14 @@ pub struct PageCount {
     pub page: u64,
     /// Touches of each of its lines.
     pub lines: [u64; PAGE_LINES],
+    /// Accesses of page runs, whose lines are not known.
+    pub run_accesses: u64,
 }
 
 impl PageCount {
-    /// Touches of all lines.
+    /// Touches of all lines, and accesses of runs.
     pub fn touches(&self) -> u64 {
-        self.lines.iter().fold(0, |sum, line| sum.saturating_add(*line))
+        self.lines.iter().fold(self.run_accesses, |sum, line| sum.saturating_add(*line))
     }
 }
 
@@ -40,6 +42,8 @@ pub struct PageCounts {
     counts: Vec<u16>,
     /// How often the count of a line has passed 2^16.
     passed: Table<u64>,
+    /// Accesses of page runs, by page.
+    runs: Table<u64>,
 }
 
 impl PageCounts {
@@ -99,9 +103,22 @@ impl PageCounts {
         }
     }
 
-    /// Adds the counts of the same lines.
+    /// Counts accesses to a page, whose lines are not known.
+    pub fn add_run(&mut self, page: u64, accesses: u64) {
+        self.place(page);
+        let sum = self.runs.entry(page);
+        *sum = sum.saturating_add(accesses);
+    }
+
+    /// Accesses of all page runs.
+    pub fn run_accesses(&self) -> u64 {
+        self.runs.iter().map(|(_, accesses)| accesses).fold(0, u64::saturating_add)
+    }
+
+    /// Adds the counts of the same lines and pages.
     pub fn append(&mut self, later: &PageCounts) {
         later.lines().for_each(|(line, touches)| self.add(line, touches));
+        later.runs.iter().for_each(|(page, accesses)| self.add_run(page, accesses));
     }
 
     /// All pages, in the order of their first touches.
@@ -115,7 +132,11 @@ impl PageCounts {
                     *count = count.saturating_add(passed.saturating_mul(1 << u16::BITS));
                 }
             }
-            PageCount { page: *page, lines }
+            let run_accesses = match self.runs.is_empty() {
+                true => 0,
+                false => self.runs.get(*page).unwrap_or(0),
+            };
+            PageCount { page: *page, lines, run_accesses }
         })
     }
 
@@ -128,18 +149,39 @@ impl PageCounts {
     }
 }
 
-/// A list of lines with their touches.
+/// The lists of a state that is written.
+struct Lines<'a>(&'a PageCounts);
+struct Runs<'a>(&'a PageCounts);
+
+impl Serialize for Lines<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        list::serialize(serializer, || self.0.lines())
+    }
+}
+
+impl Serialize for Runs<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        list::serialize(serializer, || self.0.runs.iter())
+    }
+}
+
+/// A list of lines with their touches, and one of pages with the accesses of their runs.
 impl Serialize for PageCounts {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        list::serialize(serializer, || self.lines())
+        (Lines(self), Runs(self)).serialize(serializer)
     }
 }
 
 impl<'de> Deserialize<'de> for PageCounts {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let mut counts = PageCounts::default();
-        for (line, touches) in Vec::<(u64, u64)>::deserialize(deserializer)? {
+        type List = Vec<(u64, u64)>;
+        let (lines, runs) = <(List, List)>::deserialize(deserializer)?;
+        for (line, touches) in lines {
             counts.add(line & u64::MAX >> LINE_LOG2, touches);
+        }
+        for (page, accesses) in runs {
+            counts.add_run(page & u64::MAX >> PAGE_LOG2, accesses);
         }
         Ok(counts)
     }

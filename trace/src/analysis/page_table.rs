@@ -53,6 +53,17 @@ impl<V: Copy + Default + PartialEq> PageTable<V> {
     }
 
     /// The place of a group that is not in the array, plus 1.
+    /// The value of a page; the default one if it has none.
+    pub fn get(&self, page: u64) -> V {
+        let group = page >> GROUP_LOG2;
+        let place = match self.low.get(group as usize) {
+            Some(place) => Some(*place).filter(|place| *place != 0),
+            None => self.high.get(group),
+        };
+        let values = place.and_then(|place| self.values.get(place as usize - 1));
+        values.map_or_else(V::default, |values| values[page as usize % GROUP])
+    }
+
     fn place(&mut self, group: u64) -> u32 {
         if let Some(place) = self.high.get(group) {
             return place;
@@ -133,6 +144,9 @@ mod tests {
             for table in [&table, &read] {
                 prop_assert_eq!(&table.iter().collect::<BTreeMap<_, _>>(), &expected);
                 prop_assert_eq!(table.iter().count(), expected.len());
+                for key in expected.keys().flat_map(|key| [*key, key ^ 1]) {
+                    prop_assert_eq!(table.get(key), expected.get(&key).copied().unwrap_or(0));
+                }
             }
         }
     }

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use super::histogram::{Histogram, limits};
 use super::page_counts::PageCounts;
-use super::{Analysis, Batch, Gap, LINE_LOG2, PAGE_LOG2, runs};
+use super::{Analysis, Batch, Detail, Gap, LINE_LOG2, PAGE_LOG2, PageRun, runs};
 
 /// Parts of all touches, in percent, for which the number of pages that have them is computed.
 const SHARES: [u32; 4] = [50, 90, 99, 100];
@@ -72,15 +72,17 @@ pub struct Runs {
 /// What was found of pages and lines.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct HotPages {
-    /// Touches of lines.
+    /// Touches of lines, and accesses of page runs.
     pub touches: u64,
+    /// Accesses of page runs, whose lines are not known.
+    pub page_run_accesses: u64,
     /// Distinct pages of 4 KiB.
     pub pages: u64,
     /// Distinct lines of 64 bytes.
     pub lines: u64,
     /// Pages with most touches, the first one with most; equal ones by memory and address.
     pub hot_pages: Vec<Hot>,
-    /// Lines with most touches.
+    /// Lines with most touches, of those that are known.
     pub hot_lines: Vec<Hot>,
     /// How many pages have half of all touches, and more.
     pub concentration: Vec<Concentration>,
@@ -182,6 +184,24 @@ impl Analysis for Pages {
         }
     }
 
+    fn needs(&self) -> Detail {
+        Detail::Page
+    }
+
+    fn page_run(&mut self, run: &PageRun) {
+        let Pages { memories, run_lengths, open, .. } = self;
+        let Some(counts) = memories.first_mut() else { return };
+        let (page, accesses) = (run.address >> PAGE_LOG2, run.accesses());
+        counts.add_run(page, accesses);
+        // The card may have cut a longer run.
+        let last = open.entry(0).or_default();
+        if last.1 > 0 && last.0 != page {
+            run_lengths.add(last.1);
+            last.1 = 0;
+        }
+        *last = (page, last.1.saturating_add(accesses));
+    }
+
     /// Runs end: what is missing may be of another page.
     fn gap(&mut self, _: &Gap) {
         self.end_runs();
@@ -227,8 +247,12 @@ impl Analysis for Pages {
             counts.lines().for_each(|(line, touches)| add(touches, line << LINE_LOG2));
         };
         let all = || self.memories.iter().flat_map(PageCounts::lines);
+        let touches = all().map(|(_, touches)| touches).fold(0, u64::saturating_add);
+        let of_runs = self.memories.iter().map(PageCounts::run_accesses);
+        let page_run_accesses = of_runs.fold(0, u64::saturating_add);
         HotPages {
-            touches: all().map(|(_, touches)| touches).fold(0, u64::saturating_add),
+            touches: touches.saturating_add(page_run_accesses),
+            page_run_accesses,
             pages: self.memories.iter().map(PageCounts::pages).sum(),
             lines: all().count() as u64,
             hot_pages: self.hottest(pages),

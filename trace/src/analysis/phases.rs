@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::slices::{SliceLength, SliceUnit};
 use super::working_set::{WorkingSet, WorkingSets};
-use super::{Analysis, Batch, Known};
+use super::{Analysis, Batch, Detail, FrequencySlice, Known, PageRun};
 
 /// Slices on each side of a boundary that are compared.
 pub const WINDOW: usize = 4;
@@ -27,6 +27,8 @@ pub struct Phase {
     pub last_slice: u64,
     /// Accesses.
     pub accesses: u64,
+    /// Accesses in slices of frequency mode, whose pages are not known.
+    pub frequency_accesses: u64,
     /// Mean number of accesses of a slice with accesses.
     pub slice_accesses: f64,
     /// Mean number of distinct pages of a slice with accesses.
@@ -116,12 +118,15 @@ pub fn phases(of: &WorkingSets) -> MemoryPhases {
         let slices = &of.slices[from..end];
         let (Some(first), Some(last)) = (slices.first(), slices.last()) else { continue };
         let accesses = slices.iter().fold(0u64, |sum, one| sum.saturating_add(one.accesses));
+        let frequency_accesses =
+            slices.iter().fold(0u64, |sum, one| sum.saturating_add(one.frequency_accesses));
         let pages: f64 = slices.iter().map(|one| one.pages as f64).sum();
         let count = slices.len() as f64;
         phases.push(Phase {
             first_slice: first.slice,
             last_slice: last.slice,
             accesses,
+            frequency_accesses,
             slice_accesses: accesses as f64 / count,
             slice_pages: pages / count,
             new_pages: slices.iter().fold(0, |sum: u64, one| sum.saturating_add(one.new_pages)),
@@ -165,6 +170,18 @@ impl Analysis for Phases {
 
     fn add(&mut self, batch: &Batch<'_>) {
         self.working.add(batch);
+    }
+
+    fn needs(&self) -> Detail {
+        self.working.needs()
+    }
+
+    fn page_run(&mut self, run: &PageRun) {
+        self.working.page_run(run);
+    }
+
+    fn frequency_slice(&mut self, slice: &FrequencySlice) {
+        self.working.frequency_slice(slice);
     }
 
     fn restart(&mut self) {

@@ -15,7 +15,8 @@ use super::streams::Streams;
 use super::summary::Summary;
 use super::timeline::Timeline;
 use super::working_set::WorkingSet;
-use super::{Analysis, Batch, ElementRange, Gap, Known, PAGE_LOG2, check::Check, mrc::Mrc};
+use super::{Analysis, Batch, ElementRange, FrequencySlice, Gap, Known, PAGE_LOG2, PageRun};
+use super::{check::Check, mrc::Mrc};
 
 /// Entries of lists in results.
 const LISTED: usize = 20;
@@ -30,6 +31,10 @@ pub trait AnyAnalysis {
     fn add(&mut self, batch: &Batch<'_>);
     /// As [`Analysis::elements`].
     fn elements(&mut self, range: &ElementRange);
+    /// As [`Analysis::page_run`].
+    fn page_run(&mut self, run: &PageRun);
+    /// As [`Analysis::frequency_slice`].
+    fn frequency_slice(&mut self, slice: &FrequencySlice);
     /// As [`Analysis::gap`].
     fn gap(&mut self, gap: &Gap);
     /// As [`Analysis::restart`].
@@ -72,6 +77,14 @@ impl<A: Analysis> AnyAnalysis for A {
 
     fn elements(&mut self, range: &ElementRange) {
         Analysis::elements(self, range);
+    }
+
+    fn page_run(&mut self, run: &PageRun) {
+        Analysis::page_run(self, run);
+    }
+
+    fn frequency_slice(&mut self, slice: &FrequencySlice) {
+        Analysis::frequency_slice(self, slice);
     }
 
     fn gap(&mut self, gap: &Gap) {

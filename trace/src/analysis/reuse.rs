@@ -14,7 +14,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use super::histogram::{Histogram, limits};
 use super::sample::HASH_LOG2;
 use super::stack::Stack;
-use super::{Analysis, Batch, LINE_LOG2};
+use super::{Analysis, Batch, Detail, LINE_LOG2, PAGE_LOG2, PageRun};
 
 /// Counts of touches.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -81,6 +81,15 @@ impl Distances {
         });
     }
 
+    /// Touches one unit several times in a row. `is_sampled`: whether the unit is.
+    pub fn touch_run(&mut self, unit: u64, touches: u64, is_sampled: bool) {
+        if is_sampled && touches > 0 {
+            self.touch(&[unit]);
+            self.own.distances.add_many(0, touches - 1);
+        }
+        self.count(touches);
+    }
+
     pub fn append(&mut self, later: &Distances) {
         // In the later piece these are first touches, here some have distances. Their order is that of all lines that
         // the later piece has touched before.
@@ -129,6 +138,11 @@ pub(super) fn unit_log2<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u3
         return Err(D::Error::custom("a unit is of 2^6 to 2^63 bytes"));
     }
     Ok(log2)
+}
+
+/// What must be known of accesses for distances in units of 2^`unit_log2` bytes.
+pub(super) fn needs(unit_log2: u32) -> Detail {
+    if unit_log2 >= PAGE_LOG2 { Detail::Page } else { Detail::Address }
 }
 
 /// Reads how many hash values are sampled.
@@ -256,6 +270,20 @@ impl Analysis for Reuse {
             self.distances.touch(units);
             self.distances.count(units.len() as u64);
         });
+    }
+
+    fn needs(&self) -> Detail {
+        needs(self.unit_log2)
+    }
+
+    fn page_run(&mut self, run: &PageRun) {
+        match self.needs() {
+            Detail::Page => {
+                let page = run.address >> self.unit_log2;
+                self.distances.touch_run(page, run.accesses(), true);
+            }
+            _ => self.gap(&run.as_gap()),
+        }
     }
 
     fn append(&mut self, later: Self) {

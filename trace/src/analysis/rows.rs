@@ -14,7 +14,7 @@ use super::bank_map::{BankLookup, BankMap, MOST_BANKS, rank_and_bank};
 use super::clock::Clock;
 use super::columns::{Column, Columns};
 use super::slices::SliceUnit;
-use super::{Analysis, Batch, Gap, Known};
+use super::{Analysis, Batch, FrequencySlice, Gap, Known};
 
 /// The row of an access, compared with that of its bank's last access.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -309,6 +309,12 @@ impl Analysis for Rows {
 
     fn add(&mut self, batch: &Batch<'_>) {
         self.own(|memory| memory.add(batch));
+    }
+
+    /// Has the columns of the [timeline](super::timeline), which has slices, too.
+    fn frequency_slice(&mut self, slice: &FrequencySlice) {
+        self.gap(&slice.as_gap());
+        self.gap(&Gap { after_clock: Some(slice.last_clock()), ..Gap::default() });
     }
 
     /// Has the columns of the [timeline](super::timeline), which has gaps, too.

@@ -10,9 +10,9 @@
 use serde::{Deserialize, Serialize};
 
 use super::batch::UNITS_AT_ONCE;
-use super::reuse::{Distances, Reuses};
-use super::sample::sample;
-use super::{Analysis, Batch, LINE_LOG2};
+use super::reuse::{Distances, Reuses, needs};
+use super::sample::{hash, sample};
+use super::{Analysis, Batch, Detail, LINE_LOG2, PageRun};
 
 /// Reuse distances of a sample of the lines.
 ///
@@ -60,6 +60,19 @@ impl Analysis for Shards {
             self.distances.touch(sample(units, self.distances.threshold, &mut sampled));
             self.distances.count(units.len() as u64);
         });
+    }
+
+    fn needs(&self) -> Detail {
+        needs(self.unit_log2)
+    }
+
+    fn page_run(&mut self, run: &PageRun) {
+        if self.needs() != Detail::Page {
+            return self.gap(&run.as_gap());
+        }
+        let page = run.address >> self.unit_log2;
+        let is_sampled = hash(page) < self.distances.threshold;
+        self.distances.touch_run(page, run.accesses(), is_sampled);
     }
 
     /// Both have the same rate and unit.

@@ -148,6 +148,20 @@ impl<S: Slice> Slices<S> {
         }
     }
 
+    /// Calls `add` with the slice of a record that states accesses by their number, and with its counts. `clock`: the first one.
+    pub fn record(&mut self, clock: u64, accesses: u64, new: S, add: impl FnOnce(Span, &mut S)) {
+        let at = match *self.unit.get_or_insert(SliceUnit::Accesses) {
+            SliceUnit::Clocks => clock.saturating_add(self.before),
+            SliceUnit::Accesses => {
+                let at = self.before;
+                self.before = at.saturating_add(accesses);
+                at
+            }
+        };
+        let (span, counts) = self.of(at / self.width(), at, new);
+        add(span, counts);
+    }
+
     /// The slice of a time, which is another one if slices have become longer, and its counts.
     fn of(&mut self, number: u64, at: u64, new: S) -> (Span, &mut S) {
         let is_last = self.slices.last().is_some_and(|(last, _)| *last == number);

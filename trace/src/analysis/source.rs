@@ -30,7 +30,9 @@ use std::path::{Path, PathBuf};
 use hmtt_format::access_trace::Function;
 use serde::Serialize;
 
-use super::{Analysis, Batch, ElementRange, Fold, Gap, Known};
+use super::{
+    Analysis, Batch, CoarseAccesses, ElementRange, Fold, FrequencySlice, Gap, Known, PageRun,
+};
 use crate::decode::Item;
 pub use kind::Kind;
 pub use memories::MOST_MEMORIES;
@@ -90,6 +92,12 @@ pub enum Part<'a> {
     Batch(Batch<'a>),
     /// Elements of a string instruction, which are too many to be passed on one by one.
     Elements(ElementRange),
+    /// Consecutive accesses to one page, of a card in page mode.
+    PageRun(PageRun),
+    /// Accesses in a slice of time, of a card in frequency mode.
+    FrequencySlice(FrequencySlice),
+    /// Accesses of which too little is known for the analysis: a gap in it, although no record is missing.
+    LeftOut(Gap),
     /// Accesses are missing here.
     Gap(Gap),
     /// The clock begins again at 0.
@@ -106,8 +114,12 @@ pub enum Part<'a> {
 /// What is known at the end of a source.
 #[derive(Debug, Default, Serialize)]
 pub struct Ending {
-    /// Accesses that were passed on.
+    /// Accesses that were passed on, those of page runs and slices included.
     pub accesses: u64,
+    /// Accesses whose addresses are not known.
+    pub coarse: CoarseAccesses,
+    /// Whether a card was in analysis mode, in which it records no accesses.
+    pub has_analysis_mode: bool,
     /// What is known of each memory.
     pub memories: Vec<Known>,
     /// What is missing, for people: losses. Empty if nothing is.
@@ -214,7 +226,9 @@ impl<A: Analysis + Clone> Fold<A> {
             Part::Known(known) => self.known(memory, known),
             Part::Batch(batch) => self.add(memory, &batch),
             Part::Elements(range) => self.elements(memory, &range),
-            Part::Gap(gap) => self.gap(memory, &gap),
+            Part::PageRun(run) => self.page_run(memory, &run),
+            Part::FrequencySlice(slice) => self.frequency_slice(memory, &slice),
+            Part::LeftOut(gap) | Part::Gap(gap) => self.gap(memory, &gap),
             Part::Restart => self.restart(memory),
             Part::PieceEnd => self.end_piece(memory),
             _ => {}

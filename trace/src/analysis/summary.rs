@@ -11,11 +11,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use super::page_table::PageTable;
-use super::{Analysis, Batch, ElementRange, Gap, Known, LINE_LOG2, PAGE_LOG2};
+use super::{
+    Analysis, Batch, Detail, ElementRange, FrequencySlice, Gap, Known, LINE_LOG2, PAGE_LOG2,
+    PageRun,
+};
 use crate::page_ranges::PageRanges;
 
 /// log2 of the lines of a page.
 const PAGE_LINES_LOG2: u32 = PAGE_LOG2 - LINE_LOG2;
+/// log2 of the pages that have a bit in one entry.
+const RUN_PAGES_LOG2: u32 = u64::BITS.ilog2();
 
 /// The sums of accesses.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -30,9 +35,13 @@ pub struct Sums {
     pub access_bytes: u64,
     /// Accesses whose sizes are not known.
     pub unsized_accesses: u64,
-    /// Distinct pages of 4 KiB.
+    /// Accesses of page runs, whose lines are not known.
+    pub page_run_accesses: u64,
+    /// Accesses in slices of frequency mode, whose pages are not known.
+    pub frequency_accesses: u64,
+    /// Distinct pages of 4 KiB, of the accesses whose pages are known.
     pub pages: u64,
-    /// Distinct lines of 64 bytes.
+    /// Distinct lines of 64 bytes, of the accesses whose lines are known.
     pub lines: u64,
     /// Threads that have made the accesses, if they are known.
     pub thread_count: Option<u64>,
@@ -58,6 +67,8 @@ impl Sums {
         add(&mut self.writes, other.writes);
         add(&mut self.access_bytes, other.access_bytes);
         add(&mut self.unsized_accesses, other.unsized_accesses);
+        add(&mut self.page_run_accesses, other.page_run_accesses);
+        add(&mut self.frequency_accesses, other.frequency_accesses);
         add(&mut self.pages, other.pages);
         add(&mut self.lines, other.lines);
         add(&mut self.gap_count, other.gap_count);
@@ -148,6 +159,8 @@ pub struct Summary {
     own: Sums,
     /// A bit for each touched line of a page.
     pages: PageTable<u64>,
+    /// A bit for each page that has runs, by the number of the page divided by 64.
+    run_pages: PageTable<u64>,
     /// Pages of which all lines are touched by elements that were known as a whole.
     ranges: PageRanges,
     threads: BTreeSet<u32>,
@@ -185,6 +198,27 @@ impl Summary {
         let Some((first, last)) = bounds else { return };
         let (earliest, latest) = self.session.unwrap_or((*first, *last));
         self.session = Some((earliest.min(*first), latest.max(*last)));
+    }
+
+    /// Adds accesses that are known by their number. `bytes`: of them, and the number of those whose size is not known.
+    fn counted(&mut self, reads: u64, writes: u64, bytes: (u64, u64)) {
+        let add = |sum: &mut u64, more: u64| *sum = sum.saturating_add(more);
+        add(&mut self.own.accesses, reads.saturating_add(writes));
+        add(&mut self.own.reads, reads);
+        add(&mut self.own.writes, writes);
+        add(&mut self.own.access_bytes, bytes.0);
+        add(&mut self.own.unsized_accesses, bytes.1);
+    }
+
+    /// Pages that only runs have.
+    fn pages_of_runs(&self) -> u64 {
+        let of_group = |(group, bits): (u64, u64)| {
+            let pages = (0..u64::BITS).filter(move |bit| bits >> bit & 1 != 0);
+            pages.map(move |bit| group << RUN_PAGES_LOG2 | u64::from(bit))
+        };
+        let pages = self.run_pages.iter().flat_map(of_group);
+        let is_new = |page: &u64| self.pages.get(*page) == 0 && !self.ranges.contains(*page);
+        pages.filter(is_new).count() as u64
     }
 
     fn sizes(&mut self, batch: &Batch<'_>) {
@@ -247,6 +281,26 @@ impl Analysis for Summary {
         }
     }
 
+    fn needs(&self) -> Detail {
+        Detail::Time
+    }
+
+    fn page_run(&mut self, run: &PageRun) {
+        self.counted(run.reads, run.writes, run.bytes());
+        let sum = &mut self.own.page_run_accesses;
+        *sum = sum.saturating_add(run.accesses());
+        self.clocks(&[run.clock, run.last_clock()]);
+        let page = run.address >> PAGE_LOG2;
+        *self.run_pages.entry(page >> RUN_PAGES_LOG2) |= 1 << (page & (u64::from(u64::BITS) - 1));
+    }
+
+    fn frequency_slice(&mut self, slice: &FrequencySlice) {
+        self.counted(slice.reads, slice.writes, slice.bytes());
+        let sum = &mut self.own.frequency_accesses;
+        *sum = sum.saturating_add(slice.accesses());
+        self.clocks(&[slice.clock, slice.last_clock()]);
+    }
+
     fn gap(&mut self, gap: &Gap) {
         self.own.gap_count = self.own.gap_count.saturating_add(1);
         let lost = gap.lost_accesses.unwrap_or(0);
@@ -266,6 +320,7 @@ impl Analysis for Summary {
         self.times.add_all(later.times);
         self.is_timeless |= later.is_timeless;
         later.pages.iter().for_each(|(page, lines)| *self.pages.entry(page) |= lines);
+        later.run_pages.iter().for_each(|(group, bits)| *self.run_pages.entry(group) |= bits);
         self.ranges.append(&later.ranges);
         self.threads.extend(later.threads);
         if later.has_restarted {
@@ -290,6 +345,7 @@ impl Analysis for Summary {
     fn result(&self) -> Sums {
         let mut sums = self.own.clone();
         sums.pages = sums.pages.saturating_add(self.ranges.pages());
+        sums.pages = sums.pages.saturating_add(self.pages_of_runs());
         sums.lines = sums.lines.saturating_add(self.ranges.pages() << PAGE_LINES_LOG2);
         let has_ranges = !self.ranges.is_empty();
         let is_single = |(page, _): &(u64, u64)| !has_ranges || !self.ranges.contains(*page);

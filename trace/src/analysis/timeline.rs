@@ -16,7 +16,7 @@ use super::columns::{Column, Columns};
 use super::page_table::PageTable;
 use super::slices::SliceUnit;
 use super::working_set::{Working, WorkingSets};
-use super::{Analysis, Batch, Gap, Known, PAGE_LOG2};
+use super::{Analysis, Batch, Detail, FrequencySlice, Gap, Known, PAGE_LOG2, PageRun};
 
 /// Most gaps of a memory that are listed.
 pub const MOST_GAPS: usize = 100;
@@ -29,6 +29,8 @@ struct Counts {
     writes: u64,
     access_bytes: u64,
     unsized_accesses: u64,
+    page_run_accesses: u64,
+    frequency_accesses: u64,
     gap_count: u64,
     lost_accesses: u64,
     /// First touches of pages, by the bits of the difference of the times; empty without accesses.
@@ -47,6 +49,26 @@ impl Counts {
         add(&mut self.access_bytes, bytes);
         add(&mut self.unsized_accesses, unknown);
     }
+
+    /// Adds accesses that are known by their number. `bytes`: of them, and the number of those whose size is not known.
+    fn counted(&mut self, reads: u64, writes: u64, bytes: (u64, u64)) {
+        let add = |sum: &mut u64, more: u64| *sum = sum.saturating_add(more);
+        add(&mut self.reads, reads);
+        add(&mut self.writes, writes);
+        add(&mut self.access_bytes, bytes.0);
+        add(&mut self.unsized_accesses, bytes.1);
+    }
+
+    /// Adds a touch of a page. `at`: the time; `log2` of the column's length; `last`: the time of the page's last touch.
+    fn touch(&mut self, at: u64, log2: u32, last: &mut u64) {
+        let bits = match last.checked_sub(1) {
+            Some(before) if before >> log2 == at >> log2 => return,
+            Some(before) => (u64::BITS - (before ^ at).leading_zeros()) as usize,
+            None => DIFFERENCES - 1,
+        };
+        self.touches[bits] = self.touches[bits].saturating_add(1);
+        *last = at.saturating_add(1);
+    }
 }
 
 impl Column for Counts {
@@ -56,6 +78,8 @@ impl Column for Counts {
         add(&mut self.writes, later.writes);
         add(&mut self.access_bytes, later.access_bytes);
         add(&mut self.unsized_accesses, later.unsized_accesses);
+        add(&mut self.page_run_accesses, later.page_run_accesses);
+        add(&mut self.frequency_accesses, later.frequency_accesses);
         add(&mut self.gap_count, later.gap_count);
         add(&mut self.lost_accesses, later.lost_accesses);
         self.touches.resize(DIFFERENCES, 0);
@@ -76,7 +100,11 @@ pub struct TimeSlice {
     pub access_bytes: u64,
     /// Accesses whose sizes are not known.
     pub unsized_accesses: u64,
-    /// Distinct pages of 4 KiB.
+    /// Accesses of page runs, whose lines are not known.
+    pub page_run_accesses: u64,
+    /// Accesses in slices of frequency mode, whose pages are not known.
+    pub frequency_accesses: u64,
+    /// Distinct pages of 4 KiB, of the other accesses.
     pub pages: u64,
     /// Pages that no earlier slice has.
     pub new_pages: u64,
@@ -107,9 +135,10 @@ impl MemoryTime {
     /// The working sets of the slices with accesses, in which phases can be found.
     pub fn working_sets(&self) -> WorkingSets {
         let working = |one: &TimeSlice| {
-            let TimeSlice { slice, reads, writes, pages, new_pages, .. } = *one;
+            let TimeSlice { slice, reads, writes, frequency_accesses, pages, new_pages, .. } = *one;
             let accesses = reads.saturating_add(writes);
-            (accesses > 0).then_some(Working { slice, accesses, pages, new_pages })
+            let working = Working { slice, accesses, frequency_accesses, pages, new_pages };
+            (accesses > 0).then_some(working)
         };
         WorkingSets {
             source: self.source,
@@ -118,6 +147,15 @@ impl MemoryTime {
             slice_seconds: self.slice_seconds,
             slices: self.slices.iter().filter_map(working).collect(),
         }
+    }
+}
+
+/// How many of `all` are in the first `part` of `length`, if they are spread evenly.
+fn part_of(all: u64, part: u64, length: u64) -> u64 {
+    match all.checked_mul(part) {
+        _ if part == length => all,
+        Some(product) => product / length,
+        None => (u128::from(all) * u128::from(part) / u128::from(length)) as u64,
     }
 }
 
@@ -138,17 +176,49 @@ impl Memory {
             let batch = batch.rows(rows);
             counts.accesses(&batch);
             counts.touches.resize(DIFFERENCES, 0);
-            batch.each_unit(PAGE_LOG2, |page| {
-                let before = last.entry(page);
-                let bits = match before.checked_sub(1) {
-                    Some(before) if before >> log2 == at >> log2 => return,
-                    Some(before) => (u64::BITS - (before ^ at).leading_zeros()) as usize,
-                    None => DIFFERENCES - 1,
-                };
-                counts.touches[bits] = counts.touches[bits].saturating_add(1);
-                *before = at.saturating_add(1);
-            });
+            batch.each_unit(PAGE_LOG2, |page| counts.touch(at, log2, last.entry(page)));
         });
+    }
+
+    /// A run counts whole at the clock of its first access.
+    fn page_run(&mut self, run: &PageRun) {
+        let Memory { clock, columns, last, .. } = self;
+        let (at, _) = clock.of_record(run.clock, run.clock, run.accesses());
+        // The column may become longer, so its length is known only then.
+        columns.at(at);
+        let log2 = columns.log2();
+        let counts = columns.at(at);
+        counts.counted(run.reads, run.writes, run.bytes());
+        counts.page_run_accesses = counts.page_run_accesses.saturating_add(run.accesses());
+        counts.touches.resize(DIFFERENCES, 0);
+        counts.touch(at, log2, last.entry(run.address >> PAGE_LOG2));
+    }
+
+    /// The accesses of a slice are spread over its length, because a column can be shorter.
+    fn frequency_slice(&mut self, slice: &FrequencySlice) {
+        let Memory { clock, columns, .. } = self;
+        let (first, last) = clock.of_record(slice.clock, slice.last_clock(), slice.accesses());
+        columns.at(first);
+        columns.at(last);
+        let (log2, length) = (columns.log2(), (last - first).saturating_add(1));
+        let (bytes, unsized_accesses) = slice.bytes();
+        let all = [slice.reads, slice.writes, bytes, unsized_accesses];
+        let (mut from, mut added) = (first, [0; 4]);
+        loop {
+            let last_of_column = from | ((1 << log2) - 1);
+            let end = last_of_column.min(last);
+            let part = |all: u64| part_of(all, (end - first).saturating_add(1), length);
+            let reached = all.map(part);
+            let more: [u64; 4] = std::array::from_fn(|at| reached[at].saturating_sub(added[at]));
+            let counts = columns.at(from);
+            counts.counted(more[0], more[1], (more[2], more[3]));
+            let sum = &mut counts.frequency_accesses;
+            *sum = sum.saturating_add(more[0].saturating_add(more[1]));
+            if end == last {
+                return;
+            }
+            (from, added) = (end + 1, reached);
+        }
     }
 
     fn gap(&mut self, gap: &Gap) {
@@ -176,6 +246,7 @@ impl Memory {
         let log2 = self.columns.log2();
         let slice = |(slice, counts): (u64, &Counts)| {
             let Counts { reads, writes, access_bytes, unsized_accesses, .. } = *counts;
+            let Counts { page_run_accesses, frequency_accesses, .. } = *counts;
             let touches = counts.touches.iter().skip(log2 as usize + 1);
             TimeSlice {
                 slice,
@@ -183,6 +254,8 @@ impl Memory {
                 writes,
                 access_bytes,
                 unsized_accesses,
+                page_run_accesses,
+                frequency_accesses,
                 pages: touches.fold(0, |sum, more| sum.saturating_add(*more)),
                 new_pages: counts.touches.get(DIFFERENCES - 1).copied().unwrap_or(0),
                 gap_count: counts.gap_count,
@@ -242,6 +315,18 @@ impl Analysis for Timeline {
 
     fn add(&mut self, batch: &Batch<'_>) {
         self.own(|memory| memory.add(batch));
+    }
+
+    fn needs(&self) -> Detail {
+        Detail::Time
+    }
+
+    fn page_run(&mut self, run: &PageRun) {
+        self.own(|memory| memory.page_run(run));
+    }
+
+    fn frequency_slice(&mut self, slice: &FrequencySlice) {
+        self.own(|memory| memory.frequency_slice(slice));
     }
 
     fn gap(&mut self, gap: &Gap) {

@@ -9,23 +9,37 @@
 use serde::{Deserialize, Serialize};
 
 use super::page_table::PageTable;
-use super::slices::{Slice, SliceLength, SliceUnit, Slices};
-use super::{Analysis, Batch, Known, PAGE_LOG2};
+use super::slices::{Slice, SliceLength, SliceUnit, Slices, Span};
+use super::{Analysis, Batch, Detail, FrequencySlice, Known, PAGE_LOG2, PageRun};
 
 /// Accesses and pages of a slice.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
     /// Accesses.
     pub accesses: u64,
-    /// Distinct pages.
+    /// Accesses in slices of frequency mode, whose pages are not known.
+    pub frequency_accesses: u64,
+    /// Distinct pages, of the other accesses.
     pub pages: u64,
     /// Pages that no earlier slice has.
     pub new_pages: u64,
 }
 
+impl Counts {
+    /// Adds a touch of a page. `last`: where the last slice of the page begins, plus 1.
+    fn touch(&mut self, slice: Span, last: &mut u64) {
+        // Slices may have become longer since the last touch.
+        let is_known = last.checked_sub(1).is_some_and(|at| slice.contains(at));
+        self.new_pages = self.new_pages.saturating_add(u64::from(*last == 0));
+        self.pages = self.pages.saturating_add(u64::from(!is_known));
+        *last = slice.begin.saturating_add(1);
+    }
+}
+
 impl Slice for Counts {
     fn join(&mut self, next: &Self) {
         self.accesses = self.accesses.saturating_add(next.accesses);
+        self.frequency_accesses = self.frequency_accesses.saturating_add(next.frequency_accesses);
         self.pages = self.pages.max(next.pages);
         self.new_pages = self.new_pages.saturating_add(next.new_pages);
     }
@@ -38,7 +52,9 @@ pub struct Working {
     pub slice: u64,
     /// Accesses.
     pub accesses: u64,
-    /// Distinct pages of 4 KiB.
+    /// Accesses in slices of frequency mode, whose pages are not known.
+    pub frequency_accesses: u64,
+    /// Distinct pages of 4 KiB, of the other accesses.
     pub pages: u64,
     /// Pages that no earlier slice has.
     pub new_pages: u64,
@@ -104,13 +120,25 @@ impl Memory {
                     return;
                 }
                 before = Some(page);
-                let place = last.entry(page);
-                // Slices may have become longer since the last touch.
-                let is_known = place.checked_sub(1).is_some_and(|at| slice.contains(at));
-                add(&mut counts.new_pages, u64::from(*place == 0));
-                add(&mut counts.pages, u64::from(!is_known));
-                *place = slice.begin.saturating_add(1);
+                counts.touch(slice, last.entry(page));
             });
+        });
+    }
+
+    /// A run counts whole in the slice in which it begins.
+    fn page_run(&mut self, run: &PageRun) {
+        let Memory { slices, last, .. } = self;
+        slices.record(run.clock, run.accesses(), Counts::default(), |slice, counts| {
+            counts.accesses = counts.accesses.saturating_add(run.accesses());
+            counts.touch(slice, last.entry(run.address >> PAGE_LOG2));
+        });
+    }
+
+    /// A slice of the card counts where it begins.
+    fn frequency_slice(&mut self, slice: &FrequencySlice) {
+        let (accesses, frequency_accesses) = (slice.accesses(), slice.accesses());
+        self.slices.record(slice.clock, accesses, Counts::default(), |_, counts| {
+            counts.join(&Counts { accesses, frequency_accesses, ..Counts::default() });
         });
     }
 
@@ -118,8 +146,8 @@ impl Memory {
         let Memory { known, slices, .. } = self;
         let is_time = slices.unit() == SliceUnit::Clocks;
         let working = |(slice, counts): (u64, Counts)| {
-            let Counts { accesses, pages, new_pages } = counts;
-            Working { slice, accesses, pages, new_pages }
+            let Counts { accesses, frequency_accesses, pages, new_pages } = counts;
+            Working { slice, accesses, frequency_accesses, pages, new_pages }
         };
         WorkingSets {
             source,
@@ -143,6 +171,18 @@ impl Analysis for WorkingSet {
 
     fn add(&mut self, batch: &Batch<'_>) {
         self.memories.first_mut().into_iter().for_each(|memory| memory.add(batch));
+    }
+
+    fn needs(&self) -> Detail {
+        Detail::Time
+    }
+
+    fn page_run(&mut self, run: &PageRun) {
+        self.memories.first_mut().into_iter().for_each(|memory| memory.page_run(run));
+    }
+
+    fn frequency_slice(&mut self, slice: &FrequencySlice) {
+        self.memories.first_mut().into_iter().for_each(|memory| memory.frequency_slice(slice));
     }
 
     fn restart(&mut self) {

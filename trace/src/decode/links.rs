@@ -4,6 +4,7 @@
 //! in which they appear.
 
 use hmtt_format::Report;
+use hmtt_format::frame::Sync;
 
 use super::columns::Columns;
 use super::frame::Origin;
@@ -63,6 +64,11 @@ impl<S: Sink> Sink for Numbered<'_, S> {
     fn item(&mut self, card: CardId, item: Item) {
         let number = self.number(card.0);
         self.sink.item(number, item);
+    }
+
+    fn frame_begins(&mut self, card: CardId, sync: &Sync) {
+        let number = self.number(card.0);
+        self.sink.frame_begins(number, sync);
     }
 
     fn frame_read(&mut self, card: CardId, origin: Origin) {

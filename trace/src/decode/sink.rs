@@ -1,5 +1,7 @@
 //! Defines what takes the items that frames are decoded to.
 
+use hmtt_format::frame::Sync;
+
 use super::columns::Columns;
 use super::frame::Origin;
 use super::item::Item;
@@ -48,6 +50,9 @@ pub trait Sink {
     /// Takes an item of a card.
     fn item(&mut self, card: CardId, item: Item);
 
+    /// Called before the items of a card's data frame, with its sync. A frame with accesses alone may have no call.
+    fn frame_begins(&mut self, _card: CardId, _sync: &Sync) {}
+
     /// Called after all items of a card's frame from `origin` were passed.
     fn frame_read(&mut self, _card: CardId, _origin: Origin) {}
 
@@ -82,6 +87,10 @@ pub(super) struct CardSink<'a, S>(pub usize, pub &'a mut S);
 impl<S: Sink> CardSink<'_, S> {
     pub fn item(&mut self, item: Item) {
         self.1.item(CardId(self.0), item);
+    }
+
+    pub fn frame_begins(&mut self, sync: &Sync) {
+        self.1.frame_begins(CardId(self.0), sync);
     }
 
     pub fn frame_read(&mut self, origin: Origin) {

@@ -25,7 +25,7 @@ use super::{Attribution, Between, Owners, PageMap, Rule};
 use crate::analysis::frames::Frames;
 use crate::analysis::hash::Table;
 use crate::analysis::source::Part;
-use crate::analysis::{Analysis, Batch};
+use crate::analysis::{Analysis, Batch, PageRun};
 use crate::decode::Item;
 
 /// Snapshots whose marks a memory must have.
@@ -88,6 +88,13 @@ impl Attributor {
                     memory.now.add(batch, log2);
                 }
             }
+            // Marks end runs, so that each is between two marks.
+            Part::PageRun(run) => {
+                memory.frames.page_run(run);
+                if !self.numbers.is_empty() {
+                    memory.now.add_run(run, log2);
+                }
+            }
             Part::Gap(_) | Part::Restart => memory.marks.lose(),
             Part::Item(Item::Event(Event::Mark { register, .. })) => {
                 let free = register.0.checked_sub(MARK_FREE_FIRST.into());
@@ -138,6 +145,11 @@ impl Stretch {
             let sum = self.accesses.entry(address >> page_log2);
             *sum = sum.saturating_add(1);
         }
+    }
+
+    fn add_run(&mut self, run: &PageRun, page_log2: u32) {
+        let sum = self.accesses.entry(run.address >> page_log2);
+        *sum = sum.saturating_add(run.accesses());
     }
 }
 

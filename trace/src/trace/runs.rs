@@ -6,6 +6,7 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 
+use hmtt_format::frame::Sync;
 use hmtt_format::{Access, Event};
 
 use crate::decode::{Accesses, Columns, Item, Sink};
@@ -24,6 +25,8 @@ pub(super) struct Runs {
     card: CardId,
     /// Rows before this one belong to runs.
     closed: usize,
+    /// Whether the card records neither accesses nor pages in the current frame.
+    has_slices_only: bool,
 }
 
 /// Rows of accesses of a card, and the item after them.
@@ -32,10 +35,11 @@ struct Run {
     card: CardId,
     rows: Range<usize>,
     item: Option<Item>,
+    has_slices_only: bool,
 }
 
 impl Run {
-    const NONE: Run = Run { card: CardId(0), rows: 0..0, item: None };
+    const NONE: Run = Run { card: CardId(0), rows: 0..0, item: None, has_slices_only: false };
 }
 
 impl Default for Runs {
@@ -46,6 +50,7 @@ impl Default for Runs {
             current: Run::NONE,
             card: CardId(0),
             closed: 0,
+            has_slices_only: false,
         }
     }
 }
@@ -54,6 +59,10 @@ impl Sink for Runs {
     fn item(&mut self, card: CardId, item: Item) {
         self.turn_to(card);
         self.push(Some(item));
+    }
+
+    fn frame_begins(&mut self, _: CardId, sync: &Sync) {
+        self.has_slices_only = sync.has_no_numbers();
     }
 
     fn columns(&mut self, card: CardId) -> Option<&mut Columns> {
@@ -81,7 +90,9 @@ impl Runs {
 
     fn push(&mut self, item: Option<Item>) {
         let end = self.columns.len();
-        self.waiting.push_back(Run { card: self.card, rows: self.closed..end, item });
+        let rows = self.closed..end;
+        let has_slices_only = self.has_slices_only;
+        self.waiting.push_back(Run { card: self.card, rows, item, has_slices_only });
         self.closed = end;
     }
 
@@ -139,9 +150,14 @@ impl Runs {
         self.current.item.take()
     }
 
+    /// Whether the item of the current run is of a frame in which the card records neither accesses nor pages.
+    pub fn has_slices_only(&self) -> bool {
+        self.current.has_slices_only
+    }
+
     /// Takes what is left of the current run.
     pub fn take_batch(&mut self) -> (CardId, Accesses<'_>, Option<Item>) {
-        let Run { card, rows, item } = std::mem::replace(&mut self.current, Run::NONE);
+        let Run { card, rows, item, .. } = std::mem::replace(&mut self.current, Run::NONE);
         let accesses = Accesses {
             clocks: &self.columns.clocks[rows.clone()],
             addresses: &self.columns.addresses[rows.clone()],

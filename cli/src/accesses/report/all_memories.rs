@@ -1,6 +1,7 @@
 //! Charts and tables of all memories together, and which parts a report has.
 
-use hmtt::analysis::distribution::HotShare;
+use hmtt::analysis::Detail;
+use hmtt::analysis::distribution::{AddressBlock, HotShare};
 use hmtt::analysis::mrc;
 use hmtt::analysis::pages::Hot;
 use hmtt::analysis::reuse::Bucket;
@@ -8,11 +9,19 @@ use hmtt::analysis::reuse::Bucket;
 use super::chart::{Axis, Chart, Content, Curve, Part, Parts, Table, Unit};
 use super::found::Found;
 use super::groups::{self, OwnGroups};
+use super::modes::Modes;
 use super::numbers::{counted, exact, share, text};
 use super::owners;
 use crate::accesses::input::{Files, Read};
 use crate::accesses::resolution::Resolution;
 
+/// Titles of charts.
+pub const BY_RANK: &str = "Distribution of touches over pages";
+pub const RUN_LENGTHS: &str = "Run lengths on a page";
+pub const REUSE_DISTANCES: &str = "Reuse distances";
+pub const MISS_RATIOS: &str = "Miss-ratio curve";
+const MISSES: &str = "Misses of caches";
+const BY_NUMBER: &str = "Distribution of touches by page number";
 /// Most memories whose charts over time are on the page.
 pub const MOST_MEMORIES: usize = 6;
 
@@ -58,16 +67,41 @@ pub fn miss_curve(found: &Found, name: &str) -> Curve {
 
 /// The chart of distributions.
 pub fn distribution_chart(curves: Vec<Curve>) -> Chart {
-    let words =
-        ["Distribution of touches over pages", "Part of all touches that the hottest pages have."];
+    let words = [BY_RANK, "Part of all touches that the hottest pages have."];
     let [x, y] =
         [Axis::new("hottest pages", Unit::Count), Axis::new("of all touches", Unit::Share)];
     Chart::new(words, extent_of(&curves), x, y, Content::Curves { curves })
 }
 
+/// Touches of pages by their number.
+fn address_chart(found: &Found) -> Chart {
+    let of = &found.address_distribution;
+    let has_sources = of.blocks.last().is_some_and(|last| last.source > 1);
+    let block = text(Unit::Bytes, of.block_bytes as f64);
+    let words = |one: &AddressBlock| {
+        let source = if has_sources { format!("source {}, ", one.source) } else { String::new() };
+        let (pages, touches) = (one.pages as f64, one.touches as f64);
+        let part = share(touches, found.hot.touches as f64);
+        let address = format!("{:#x}", one.address);
+        let (touches, pages) = (counted(touches, "touch"), counted(pages, "page"));
+        let words = format!("{source}{block} from {address} on: {touches} of {pages} ({part})");
+        (address, words)
+    };
+    let words = of.blocks.iter().map(words).collect();
+    let values = vec![of.blocks.iter().map(|one| one.touches as f64).collect()];
+    let about = format!(
+        "Touches of the pages in the order of their numbers, in blocks of {block}; blocks without touches are left out.{}",
+        Modes::of_sums(&found.stats).left_out(Detail::Page)
+    );
+    let content = Content::bars(words, None, vec!["touches".to_owned()], values);
+    let extent = content.bars_extent();
+    let [x, y] = [Axis::new("address", Unit::Count), Axis::new("touches", Unit::Count)];
+    Chart::new([BY_NUMBER, &about], extent, x, y, content)
+}
+
 /// The chart of miss ratios; a sentence if there is nothing to draw.
 pub fn miss_part(curves: Vec<Curve>, sampled: &str) -> Part {
-    let title = "Miss-ratio curve";
+    let title = MISS_RATIOS;
     if curves.iter().all(|curve| curve.points.is_empty()) {
         let reason = "The sample resolves no cache of the sizes that the lines would fill.";
         return Part::absent(title, reason, false);
@@ -80,19 +114,18 @@ pub fn miss_part(curves: Vec<Curve>, sampled: &str) -> Part {
 }
 
 /// Misses of caches of the chosen sizes.
-fn miss_table(found: &Found) -> Part {
+fn miss_table(found: &Found, limits: &str) -> Part {
     let row = |one: &mrc::Point| {
         let bytes = text(Unit::Bytes, one.cache_bytes as f64);
         let ratio = text(Unit::Share, one.miss_ratio);
         vec![bytes, exact(one.lines as f64), exact(one.misses), ratio]
     };
     let about = format!(
-        "Touches that LRU caches of these sizes miss, if any line can be anywhere in them.{}",
-        sampled(found)
+        "Touches that LRU caches of these sizes miss, if any line can be anywhere in them.{limits}"
     );
     let heads = ["cache", "lines in it", "misses", "of all touches"];
     let rows = found.misses().iter().map(row).collect();
-    Part::Table(Table::new("Misses of caches", &about, &heads, rows))
+    Part::Table(Table::new(MISSES, &about, &heads, rows))
 }
 
 fn run_chart(found: &Found) -> Chart {
@@ -108,10 +141,10 @@ fn run_chart(found: &Found) -> Chart {
     let content = Content::bars(words, None, vec!["runs".to_owned()], values);
     let extent = content.bars_extent();
     let [x, y] = [Axis::new("touches in a row", Unit::Count), Axis::new("runs", Unit::Count)];
-    Chart::new(["Run lengths on a page", about], extent, x, y, content)
+    Chart::new([RUN_LENGTHS, about], extent, x, y, content)
 }
 
-fn reuse_chart(found: &Found) -> Chart {
+fn reuse_chart(found: &Found, limits: &str) -> Chart {
     let all = found.reuse.touches as f64;
     let of_all = |touches: f64| format!("{} ({})", counted(touches, "touch"), share(touches, all));
     let (mut words, mut values) = (Vec::new(), Vec::new());
@@ -125,15 +158,13 @@ fn reuse_chart(found: &Found) -> Chart {
     let text = format!("{FIRST_TOUCHES}: {} ({})", exact(first), share(first, all));
     words.push((FIRST.to_owned(), text));
     values.push(first);
-    let about = format!(
-        "Distinct lines touched between two touches of a line. {ABOUT_FIRST}{}",
-        sampled(found)
-    );
+    let about =
+        format!("Distinct lines touched between two touches of a line. {ABOUT_FIRST}{limits}");
     let names = vec!["touches with a distance".to_owned()];
     let content = Content::bars(words, Some(FIRST_TOUCHES), names, vec![values]);
     let extent = content.bars_extent();
     let [x, y] = [Axis::new(DISTANCES, Unit::Count), Axis::new("touches", Unit::Count)];
-    Chart::new(["Reuse distances", &about], extent, x, y, content)
+    Chart::new([REUSE_DISTANCES, &about], extent, x, y, content)
 }
 
 /// Pages or lines with most touches, and who owns them.
@@ -159,8 +190,10 @@ fn sums(found: &Found) -> Part {
     let of = &found.stats;
     let all = of.accesses as f64;
     let of_all = |part: u64| format!("{} ({})", exact(part as f64), share(part as f64, all));
-    let with_bytes = |count: u64, unit: f64| {
-        format!("{} ({})", exact(count as f64), text(Unit::Bytes, count as f64 * unit))
+    let modes = Modes::of_sums(of);
+    let with_bytes = |count: u64, unit: f64, needed: Detail| match modes.absent(needed) {
+        Some(_) => "not known".to_owned(),
+        None => format!("{} ({})", exact(count as f64), text(Unit::Bytes, count as f64 * unit)),
     };
     let accessed = match of.unsized_accesses {
         0 => text(Unit::Bytes, of.access_bytes as f64),
@@ -176,15 +209,53 @@ fn sums(found: &Found) -> Part {
         ("accesses", exact(all)),
         ("reads", of_all(of.reads)),
         ("writes", of_all(of.writes)),
-        ("pages of 4 KiB", with_bytes(of.pages, 4096.0)),
-        ("lines of 64 bytes", with_bytes(of.lines, 64.0)),
+        ("pages of 4 KiB", with_bytes(of.pages, 4096.0, Detail::Page)),
+        ("lines of 64 bytes", with_bytes(of.lines, 64.0, Detail::Address)),
         ("bytes accessed", accessed),
         ("time", time),
         ("mean bandwidth", bandwidth.unwrap_or("not known".to_owned())),
     ];
     rows.extend(of.thread_count.map(|threads| ("threads", exact(threads as f64))));
+    let of_modes = [
+        ("accesses of page mode, without lines", of.page_run_accesses),
+        ("accesses of frequency mode, without pages", of.frequency_accesses),
+    ];
+    rows.extend(
+        of_modes
+            .into_iter()
+            .filter(|(_, count)| *count > 0)
+            .map(|(name, part)| (name, of_all(part))),
+    );
     let rows = rows.into_iter().map(|(name, value)| vec![name.to_owned(), value]).collect();
     Part::Table(Table::new("Sums", "", &["", "all memories"], rows))
+}
+
+/// Charts that need the pages of accesses.
+fn of_pages(found: &Found, modes: &Modes) -> Vec<Part> {
+    if let Some(reason) = modes.absent(Detail::Page) {
+        let titles = [BY_RANK, BY_NUMBER, RUN_LENGTHS, "Hottest pages"];
+        return titles.map(|title| Part::absent(title, reason.clone(), false)).into();
+    }
+    vec![
+        Part::Chart(distribution_chart(vec![distribution_curve(found, "have")])),
+        Part::Chart(address_chart(found)),
+        Part::Chart(run_chart(found)),
+    ]
+}
+
+/// Charts that need the addresses of accesses.
+fn of_lines(found: &Found, modes: &Modes) -> Vec<Part> {
+    if let Some(reason) = modes.absent(Detail::Address) {
+        let titles = [REUSE_DISTANCES, MISS_RATIOS, MISSES, "Hottest lines"];
+        return titles.map(|title| Part::absent(title, reason.clone(), false)).into();
+    }
+    let limits = format!("{}{}", sampled(found), modes.left_out(Detail::Address));
+    let curves = vec![miss_curve(found, "misses")];
+    vec![
+        Part::Chart(reuse_chart(found, &limits)),
+        miss_part(curves, &limits),
+        miss_table(found, &limits),
+    ]
 }
 
 /// Charts and tables of all memories.
@@ -192,16 +263,17 @@ fn together(found: &Found, owners: Option<&Resolution>) -> Vec<Part> {
     if found.stats.accesses == 0 {
         return vec![Part::absent("Charts", "There are no accesses.", true)];
     }
-    let mut parts = vec![
-        Part::Chart(distribution_chart(vec![distribution_curve(found, "have")])),
-        Part::Chart(run_chart(found)),
-        Part::Chart(reuse_chart(found)),
-        miss_part(vec![miss_curve(found, "misses")], &sampled(found)),
-        miss_table(found),
-    ];
+    let modes = Modes::of_sums(&found.stats);
+    let mut parts = of_pages(found, &modes);
+    parts.extend(of_lines(found, &modes));
     parts.extend(owners.into_iter().flat_map(owners::lists));
-    let lists = [("Hottest pages", &found.hot.hot_pages), ("Hottest lines", &found.hot.hot_lines)];
-    parts.extend(lists.map(|(title, list)| hottest(title, list, found.hot.touches, owners)));
+    if modes.absent(Detail::Page).is_none() {
+        parts.push(hottest("Hottest pages", &found.hot.hot_pages, found.hot.touches, owners));
+    }
+    if modes.absent(Detail::Address).is_none() {
+        let touches = found.hot.touches.saturating_sub(found.hot.page_run_accesses);
+        parts.push(hottest("Hottest lines", &found.hot.hot_lines, touches, owners));
+    }
     parts
 }
 

@@ -13,7 +13,7 @@ use hmtt::analysis::combined::{Combined, combined};
 use hmtt_dataset::{PieceState, Plan, ReadRows};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use super::found::Found;
+use super::found::{Found, NEED};
 use crate::accesses::input::{Files, Read};
 use crate::scale_program::{self, Printed, Program};
 use crate::standard_io::name_of_input;
@@ -55,7 +55,9 @@ pub fn read(
         let (plan, rows) = analyse(cluster, source, sample, first, &mut fold)?;
         first += plan.memories.len();
         let name = name_of_input(source);
-        reads.push(Read { name, kind: "data set", ending: plan.ending(rows) });
+        let mut ending = plan.ending(rows);
+        NEED.check(&name, &mut ending)?;
+        reads.push(Read { name, kind: "data set", ending });
     }
     Ok((Found::new(fold.finish(), Vec::new()), Files::without_owners(reads)))
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::Result;
 use hmtt::analysis::card_rows::CardOutcomes;
 use hmtt::analysis::combined::{Combined, combined};
-use hmtt::analysis::distribution::{HotShare, distribution};
+use hmtt::analysis::distribution::{AddressDistribution, HotShare, by_address, distribution};
 use hmtt::analysis::heat_map::MemoryHeat;
 use hmtt::analysis::mrc::{Curve, Point};
 use hmtt::analysis::pages::HotPages;
@@ -15,7 +15,7 @@ use hmtt::analysis::reuse::Reuses;
 use hmtt::analysis::rows::MemoryRows;
 use hmtt::analysis::summary::{Summary, Sums};
 use hmtt::analysis::timeline::MemoryTime;
-use hmtt::analysis::{Analysis, Known};
+use hmtt::analysis::{Analysis, Detail, Known};
 use serde_json::{Value, json};
 
 use super::card_rows::Cards;
@@ -24,6 +24,7 @@ use super::over_time::Memory;
 use crate::accesses::cache_sizes::{self, USUAL};
 use crate::accesses::figures::{percent, share};
 use crate::accesses::input::Files;
+use crate::accesses::need::Need;
 use crate::accesses::output::line;
 use crate::accesses::rows::write_sums as write_rows;
 use crate::accesses::source::Opened;
@@ -32,12 +33,18 @@ use crate::accesses::stats::{slice_length, write_sums};
 
 /// The distribution has a point for each further hundredth of its pages.
 const STEPS: u64 = 100;
+/// Most blocks of addresses in the distribution by page number.
+const MOST_BLOCKS: usize = 128;
+/// Parts of the page that need more state that they are absent.
+pub const NEED: Need =
+    Need { analysis: "hmtt report", detail: Detail::Time, shows_card_results: true };
 
 /// What all analyses have found.
 pub struct Found {
     pub stats: Sums,
     pub hot: HotPages,
     pub distribution: Vec<HotShare>,
+    pub address_distribution: AddressDistribution,
     pub reuse: Reuses,
     pub mrc: Curve,
     /// Bytes of the caches whose misses are stated.
@@ -62,10 +69,16 @@ impl Found {
         grouping: Option<Grouping<Option<Summary>>>,
     ) -> Result<(Found, Files, Option<OwnGroups>)> {
         let mut cards = Cards::default();
-        let Analysed { found, files, groups } =
-            analyse_groups(sources, pagemap, combined(sample), grouping, &mut |memory, part| {
+        let Analysed { found, files, groups } = analyse_groups(
+            sources,
+            NEED,
+            pagemap,
+            combined(sample),
+            grouping,
+            &mut |memory, part| {
                 cards.part(memory, part);
-            })?;
+            },
+        )?;
         Ok((Found::new(found, cards.result()), files, groups))
     }
 
@@ -80,6 +93,7 @@ impl Found {
             stats: summary.result(),
             hot: pages.result(),
             distribution: distribution(&pages, STEPS),
+            address_distribution: by_address(&pages, MOST_BLOCKS),
             mrc: Curve::new(&reuse),
             cache_sizes: USUAL.to_vec(),
             reuse,
@@ -108,6 +122,7 @@ impl Found {
             "stats": self.stats,
             "hot": self.hot,
             "distribution": self.distribution,
+            "address_distribution": self.address_distribution,
             "reuse": self.reuse,
             "mrc": cache_sizes::to_json(&self.mrc, &self.cache_sizes),
             "timeline": self.timeline,
@@ -133,7 +148,7 @@ impl Found {
     /// The sums as text.
     pub fn write_text(&self, output: &mut dyn Write) -> io::Result<()> {
         write_sums(&self.stats, output)?;
-        for one in self.hot.concentration.iter().take(2) {
+        for one in self.hot.concentration.iter().take(2).filter(|_| self.hot.touches > 0) {
             let name = format!("pages with {} %", one.share_percent);
             let part = share(one.pages as f64, self.hot.pages);
             line(output, &name, &format!("{} ({part} of all pages)", one.pages))?;

@@ -1,21 +1,23 @@
 //! Charts over time, and tables, of one memory.
 
-use hmtt::analysis::Known;
 use hmtt::analysis::card_rows::CardOutcomes;
 use hmtt::analysis::heat_map::MemoryHeat;
 use hmtt::analysis::phases::MemoryPhases;
 use hmtt::analysis::rows::{BankRows, MemoryRows, Outcomes};
 use hmtt::analysis::timeline::{MemoryTime, TimeSlice};
+use hmtt::analysis::{Detail, Known};
 
 use super::card_rows;
 use super::chart::{
     Axis, Chart, Content, Limit, Mark, Part, Row, Slices, Style, Table, TimeSeries, Unit,
 };
+use super::modes::Modes;
 use super::numbers::{counted, exact, text};
 use super::time::{Time, time_of};
 
 /// The bus limit is drawn if it is at most so many times the highest value.
 const LIMIT_SHOWN: f64 = 20.0;
+const WORKING_SET: &str = "Working set over time";
 
 /// Results of one memory.
 #[derive(Clone, Copy)]
@@ -42,6 +44,11 @@ impl Memory<'_> {
         let width = Time::new(self.time).scale;
         let begins = self.time.slices.iter().map(|one| one.slice as f64 * width).collect();
         Slices { begins, width }
+    }
+
+    /// What is known of the accesses.
+    pub fn modes(&self) -> Modes {
+        Modes::of_slices(&self.time.slices)
     }
 
     fn marks(&self) -> Vec<Mark> {
@@ -83,7 +90,10 @@ impl Memory<'_> {
             false => Part::Table(self.gap_table()),
         };
         let mut parts = vec![gaps, Part::Chart(self.frequency()), self.bandwidth()];
-        parts.push(Part::Chart(self.working_set()));
+        parts.push(match self.modes().absent(Detail::Page) {
+            Some(reason) => Part::absent(WORKING_SET, reason, true),
+            None => Part::Chart(self.working_set()),
+        });
         parts.extend(
             self.heat
                 .filter(|heat| !heat.blocks.is_empty())
@@ -140,10 +150,12 @@ impl Memory<'_> {
             self.series("pages", 2, |one| one.pages as f64),
             self.series("new pages", 1, |one| one.new_pages as f64),
         ];
-        let about = "Distinct pages in each slice, and those that no earlier slice has. \
-                     Dashed lines are borders of phases.";
+        let about = format!(
+            "Distinct pages in each slice, and those that no earlier slice has. Dashed lines are borders of phases.{}",
+            self.modes().left_out(Detail::Page)
+        );
         let y = Axis::new("pages of 4 KiB", Unit::Count);
-        let mut chart = self.chart(["Working set over time", about], y, Style::Layered, series);
+        let mut chart = self.chart([WORKING_SET, &about], y, Style::Layered, series);
         if let Content::Time { borders, .. } = &mut chart.content {
             let scale = Time::new(self.time).scale;
             let phases = self.phases.map_or(&[][..], |of| &of.phases);
@@ -155,7 +167,8 @@ impl Memory<'_> {
     fn row_parts(&self) -> Vec<Part> {
         let title = "Rows over time";
         let Some(rows) = self.rows else { return Vec::new() };
-        if let Some(reason) = no_rows(rows) {
+        let of_mode = self.modes().absent(Detail::Address);
+        if let Some(reason) = of_mode.or_else(|| no_rows(rows).map(str::to_owned)) {
             return vec![Part::absent(title, reason, true)];
         }
         let time = time_of(rows.slice_unit, rows.slice_length, rows.slice_seconds);
@@ -176,10 +189,13 @@ impl Memory<'_> {
             borders: Vec::new(),
             limit: None,
         };
-        let about = "Accesses to the row of their bank's last access, of which at most so many are row hits, \
-                     and to another row. Whether a row was closed in between is not in the file.";
+        let about = format!(
+            "Accesses to the row of their bank's last access, of which at most so many are row hits, and to another row. \
+             Whether a row was closed in between is not in the file.{}",
+            self.modes().left_out(Detail::Address)
+        );
         let y = Axis::new("accesses", Unit::Count);
-        let chart = Chart::new([title, about], self.extent(), time.axis(), y, content);
+        let chart = Chart::new([title, &about], self.extent(), time.axis(), y, content);
         let banks = bank_chart(rows, self.extent(), "Banks over time");
         vec![Part::Chart(chart), Part::Chart(banks), Part::Table(bank_table(rows))]
     }
@@ -187,12 +203,14 @@ impl Memory<'_> {
     fn phase_table(&self, of: &MemoryPhases) -> Table {
         let time = Time::new(self.time);
         let row = |one: &hmtt::analysis::phases::Phase| {
+            let has_pages = one.frequency_accesses < one.accesses;
+            let known = |value| if has_pages { value } else { "not known".to_owned() };
             vec![
                 time.text(one.first_slice as f64 * time.scale),
                 time.text((one.last_slice as f64 + 1.0) * time.scale),
                 exact(one.accesses as f64),
-                text(Unit::Bytes, one.slice_pages * 4096.0),
-                exact(one.new_pages as f64),
+                known(text(Unit::Bytes, one.slice_pages * 4096.0)),
+                known(exact(one.new_pages as f64)),
             ]
         };
         let heads = ["from", "to", "accesses", "working set", "new pages"];

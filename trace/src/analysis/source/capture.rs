@@ -3,11 +3,11 @@
 use std::io::Read;
 use std::path::Path;
 
-use hmtt_format::Report;
-use hmtt_format::config::Granularity;
+use hmtt_format::config::{Granularity, Mode};
+use hmtt_format::{Event, Report};
 
 use super::memories::Memories;
-use super::{Batch, Ending, Gap, Known, Part, SourceError, counted};
+use super::{Batch, Ending, FrequencySlice, Gap, Known, PageRun, Part, SourceError, counted};
 use crate::analysis::AddressSpace;
 use crate::analysis::bank_map::BankMap;
 use crate::decode::{Counts, Item};
@@ -88,8 +88,10 @@ pub fn read<R: Read>(
 ) -> Result<Ending, SourceError> {
     let Capture { mut trace, reports } = capture?.into();
     let mut memories = Memories::new(add);
-    let mut failure = pass_on(&mut trace, &reports, &mut memories).err();
+    let mut coarse = Coarse::default();
+    let mut failure = pass_on(&mut trace, &reports, &mut memories, &mut coarse).err();
     let mut ending = memories.finish();
+    ending.has_analysis_mode = coarse.has_analysis_mode;
     // The error that is repeated here is the one above.
     if let Ok(counts) = trace.counts() {
         let (missing, notes) = in_words(&counts.sum(), ending.accesses);
@@ -106,10 +108,69 @@ pub fn read<R: Read>(
     Ok(Ending { failure, ..ending })
 }
 
+/// What is needed for records that do not state addresses.
+#[derive(Default)]
+struct Coarse {
+    /// Bytes of a burst and the clock's period, by memory, as the last report states them.
+    reported: Vec<(Option<u32>, Option<u32>)>,
+    has_analysis_mode: bool,
+}
+
+impl Coarse {
+    fn report(&mut self, memory: usize, report: &Report) {
+        let bytes = 1u32.checked_shl(report.memory.burst_log2().into());
+        if self.reported.len() <= memory {
+            self.reported.resize(memory + 1, (None, None));
+        }
+        self.reported[memory] = (bytes, Some(report.memory.tck_ps));
+        self.has_analysis_mode |= report.mode == Mode::Analysis;
+    }
+
+    /// Passes on accesses that an event states without their addresses. `has_slices_only`: whether no other record has the
+    /// accesses of a slice.
+    fn event(&self, memory: usize, event: &Event, has_slices_only: bool, to: &mut Memories<'_>) {
+        let (burst_bytes, tck_ps) = self.reported.get(memory).copied().unwrap_or_default();
+        match event.with_settings(None, tck_ps) {
+            Event::Page { clock, address, reads, writes, duration } => {
+                let (clock, address) = (clock.0, address.0);
+                let (reads, writes) = (reads.into(), writes.into());
+                to.page_run(
+                    memory,
+                    PageRun {
+                        clock,
+                        duration_clocks: duration.into(),
+                        address,
+                        reads,
+                        writes,
+                        burst_bytes,
+                    },
+                );
+            }
+            Event::Slice { clock, length, reads, writes, .. } if has_slices_only => {
+                let (clock, length_clocks) = (clock.0, length.clocks().map(|clocks| clocks.0));
+                let (reads, writes) = (reads.into(), writes.into());
+                to.frequency_slice(
+                    memory,
+                    FrequencySlice {
+                        clock,
+                        length_clocks,
+                        is_partial: length.is_partial(),
+                        reads,
+                        writes,
+                        burst_bytes,
+                    },
+                );
+            }
+            _ => {}
+        }
+    }
+}
+
 fn pass_on<R: Read>(
     trace: &mut Trace<R>,
     reports: &[(CardId, Known)],
     memories: &mut Memories<'_>,
+    coarse: &mut Coarse,
 ) -> Result<(), SourceError> {
     while let Some(batch) = trace.next_batch()? {
         let reported = || reports.iter().find(|(card, _)| *card == batch.card);
@@ -123,7 +184,11 @@ fn pass_on<R: Read>(
             memories.item(memory, item);
         }
         match batch.item {
+            Some(Item::Event(event)) => {
+                coarse.event(memory, &event, batch.has_slices_only, memories);
+            }
             Some(Item::Report { report, .. }) => {
+                coarse.report(memory, &report);
                 let known = of_report(&report);
                 if known != memories.now(memory) {
                     memories.known(memory, known);
@@ -158,7 +223,11 @@ pub fn in_words(counts: &Counts, accesses: u64) -> (Vec<String>, Vec<String>) {
     let mut notes = Vec::new();
     let summed = counts.accesses.saturating_sub(accesses);
     if summed > 0 {
-        notes.push(format!("{summed} accesses are known in sums only, or as tags, and left out"));
+        notes.push(counted(
+            summed,
+            "access is to the tag window, and left out",
+            "accesses are to the tag window, and left out",
+        ));
     }
     if counts.accesses_before_start > 0 {
         let before = counts.accesses_before_start;

@@ -5,7 +5,7 @@ use hmtt_format::access_trace::Function;
 
 #[cfg(feature = "access-traces")]
 use super::ElementRange;
-use super::{Batch, Ending, Gap, Known, Part, SourceError, counted};
+use super::{Batch, Ending, FrequencySlice, Gap, Known, PageRun, Part, SourceError, counted};
 use crate::decode::Item;
 use crate::identity::CardId;
 
@@ -101,6 +101,21 @@ impl<'a> Memories<'a> {
     pub fn elements(&mut self, memory: usize, range: ElementRange) {
         self.ending.accesses = self.ending.accesses.saturating_add(range.elements);
         (self.add)(memory, Part::Elements(range));
+    }
+
+    /// Passes on accesses to one page.
+    pub fn page_run(&mut self, memory: usize, run: PageRun) {
+        self.ending.accesses = self.ending.accesses.saturating_add(run.accesses());
+        self.ending.coarse.add_run(&run);
+        self.order_of(memory).add(&[run.clock]);
+        (self.add)(memory, Part::PageRun(run));
+    }
+
+    /// Passes on accesses in a slice of time.
+    pub fn frequency_slice(&mut self, memory: usize, slice: FrequencySlice) {
+        self.ending.accesses = self.ending.accesses.saturating_add(slice.accesses());
+        self.ending.coarse.add_slice(&slice);
+        (self.add)(memory, Part::FrequencySlice(slice));
     }
 
     /// Passes on a gap.

@@ -9,7 +9,7 @@ use hmtt_format::{Direction, Event};
 
 use super::kind::Kind;
 use super::memories::Memories;
-use super::{Batch, Ending, Gap, Known, Part, SourceError, counted};
+use super::{Batch, Ending, Gap, Known, PageRun, Part, SourceError, counted};
 #[cfg(all(feature = "access-traces", feature = "parquet"))]
 use crate::access_trace::table::parquet::{self, ParquetRows};
 #[cfg(feature = "access-traces")]
@@ -48,7 +48,9 @@ struct Table<'a> {
     columns: Vec<Columns>,
     gaps: u64,
     lost_accesses: u64,
-    others: u64,
+    tags: u64,
+    /// Accesses in rows of slices.
+    slice_accesses: u64,
 }
 
 fn known(card: Option<&Card>) -> Known {
@@ -126,10 +128,23 @@ impl Table<'_> {
                 self.flush(memory);
                 self.memories.restart(memory);
             }
+            Entry::Event(Event::Page { clock, address, reads, writes, duration }) => {
+                self.flush(memory);
+                let (clock, address) = (clock.0, address.0);
+                let (reads, writes) = (u64::from(*reads), u64::from(*writes));
+                let duration_clocks = u64::from(*duration);
+                let run =
+                    PageRun { clock, duration_clocks, address, reads, writes, burst_bytes: None };
+                self.memories.page_run(memory, run);
+            }
+            // The table does not say whether other rows have the same accesses.
+            Entry::Event(Event::Slice { reads, writes, .. }) => {
+                let accesses = u64::from(*reads) + u64::from(*writes);
+                self.slice_accesses = self.slice_accesses.saturating_add(accesses);
+            }
             Entry::Event(event) => {
-                let is_sum = matches!(event, Event::Page { .. } | Event::Slice { .. });
                 let is_tag = matches!(event, Event::Tag { .. });
-                self.others += u64::from(is_sum || is_tag);
+                self.tags += u64::from(is_tag);
                 if is_tag || matches!(event, Event::Mark { .. }) {
                     self.flush(memory);
                     self.memories.item(memory, &Item::Event(*event));
@@ -178,20 +193,23 @@ pub fn read(
     let (mut reader, described) = open(kind, file)?;
     let memories = Memories::new(add);
     let columns = Vec::new();
-    let mut table = Table { memories, described, columns, gaps: 0, lost_accesses: 0, others: 0 };
+    let (gaps, lost_accesses, tags, slice_accesses) = (0, 0, 0, 0);
+    let mut table =
+        Table { memories, described, columns, gaps, lost_accesses, tags, slice_accesses };
     let failure = table.rows(&mut *reader).err();
     (0..table.columns.len()).for_each(|memory| table.flush(memory));
-    let Table { memories, gaps, lost_accesses, others, .. } = table;
+    let Table { memories, gaps, lost_accesses, tags, slice_accesses, .. } = table;
     let mut ending = memories.finish();
+    ending.coarse.unread_accesses = slice_accesses;
     if gaps > 0 {
         let accesses = counted(lost_accesses, "access is", "accesses are");
         ending.missing.push(format!("{accesses} missing in {}", counted(gaps, "gap", "gaps")));
     }
-    if others > 0 {
+    if tags > 0 {
         ending.notes.push(counted(
-            others,
-            "row is a sum of accesses or a tag, and left out",
-            "rows are sums of accesses or tags, and left out",
+            tags,
+            "access is to the tag window, and left out",
+            "accesses are to the tag window, and left out",
         ));
     }
     Ok(Ending { failure, ..ending })

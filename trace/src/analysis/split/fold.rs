@@ -2,7 +2,7 @@
 
 use super::super::source::Part;
 use super::super::summary::{Summary, Sums};
-use super::super::{Analysis, Batch, ElementRange};
+use super::super::{Analysis, Batch, ElementRange, PageRun};
 use super::chooser::Chooser;
 use super::instances::Instances;
 use super::labels::Labels;
@@ -76,6 +76,10 @@ impl<A: Analysis + Clone> SplitFold<A> {
             Part::Known(_) => {}
             Part::Batch(batch) => self.batch(memory, &batch),
             Part::Elements(range) => self.elements(memory, &range),
+            Part::PageRun(run) => self.page_run(memory, &run),
+            // Marks and tags do not end a slice, so that it is of no group.
+            Part::FrequencySlice(slice) => self.instances.gap(memory, &slice.as_gap()),
+            Part::LeftOut(gap) => self.instances.gap(memory, &gap),
             Part::Gap(gap) => {
                 chooser.lose();
                 self.instances.gap(memory, &gap);
@@ -110,10 +114,17 @@ impl<A: Analysis + Clone> SplitFold<A> {
         });
     }
 
-    /// What was found in each group, that with most accesses first; and what limits the groups, for people.
-    pub fn finish(self) -> (Vec<GroupResult<A::Result>>, Vec<String>) {
-        let SplitFold { by, choosers, labels, instances, .. } = self;
-        let mut notes = Vec::new();
+    /// Marks and tags end a run, so that it is in the group of its first access.
+    fn page_run(&mut self, memory: usize, run: &PageRun) {
+        let SplitFold { choosers, labels, rows, instances, .. } = self;
+        let Some(Some(chooser)) = choosers.get_mut(memory) else { return };
+        let (addresses, writes, clocks) = ([run.address], [run.reads == 0], [run.clock]);
+        let first = Batch::new(&addresses, &writes).with_clocks(&clocks);
+        chooser.batch(memory, &first, labels, rows, |group, _| {
+            instances.page_run(group, memory, run);
+        });
+    }
+
     /// What is missing for the groups of a memory, for people: functions whose tags its card cannot have seen.
     pub fn missing(&self) -> Vec<(usize, String)> {
         let of = |(memory, chooser): (usize, &Option<Chooser>)| {
@@ -122,6 +133,10 @@ impl<A: Analysis + Clone> SplitFold<A> {
         self.choosers.iter().enumerate().filter_map(of).collect()
     }
 
+    /// What was found in each group, that with most accesses first; and what limits the groups, for people.
+    pub fn finish(self) -> (Vec<GroupResult<A::Result>>, Vec<String>) {
+        let SplitFold { by, choosers, labels, instances, .. } = self;
+        let mut notes = Vec::new();
         for note in choosers.iter().flatten().flat_map(|one| one.notes(by.is_inclusive())) {
             if !notes.contains(&note) {
                 notes.push(note);

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use super::super::{Analysis, Batch, ElementRange, Gap, Known};
+use super::super::{Analysis, Batch, ElementRange, Gap, Known, PageRun};
 
 /// What happened to a memory's accesses so far.
 #[derive(Clone, Copy, Debug, Default)]
@@ -112,6 +112,11 @@ impl<A: Analysis + Clone> Instances<A> {
     /// Adds elements of a string instruction as a whole to a group.
     pub fn elements(&mut self, group: usize, memory: usize, range: &ElementRange) {
         self.instance(group, memory).elements(range);
+    }
+
+    /// Adds accesses to one page to a group.
+    pub fn page_run(&mut self, group: usize, memory: usize, run: &PageRun) {
+        self.instance(group, memory).page_run(run);
     }
 
     /// The instance of a group and memory, which knows what has happened up to here.

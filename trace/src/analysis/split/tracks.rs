@@ -104,7 +104,7 @@ impl Tracks {
             Part::Known(_) => {}
             Part::Batch(batch) => self.batch(memory, &batch),
             // They have no place among the accesses.
-            Part::Elements(_) => {}
+            Part::Elements(_) | Part::PageRun(_) | Part::FrequencySlice(_) | Part::LeftOut(_) => {}
             Part::Gap(_) => of.chooser.lose(),
             Part::Restart => {
                 of.chooser.lose();

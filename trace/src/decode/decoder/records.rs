@@ -45,6 +45,7 @@ impl Decoder {
         let mut block = Block::new(body.words())?;
         let mut tally = Tally::new(block.sync());
         let mut result = Ok(());
+        sink.frame_begins(&block.sync());
         for event in &mut block {
             let event = match event {
                 Ok(event) => self.clock.extend_event(event),

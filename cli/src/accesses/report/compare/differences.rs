@@ -2,8 +2,8 @@
 
 use std::io::{self, Write};
 
-use hmtt::analysis::LINE_LOG2;
 use hmtt::analysis::rows::Outcomes;
+use hmtt::analysis::{Detail, LINE_LOG2};
 use serde::Serialize;
 
 use super::{SIDES, Side};
@@ -11,6 +11,7 @@ use crate::accesses::figures::power_of_two;
 use crate::accesses::output::optional;
 use crate::accesses::report::chart::{Part, Table, Unit};
 use crate::accesses::report::found::Found;
+use crate::accesses::report::modes::Modes;
 use crate::accesses::report::numbers::{exact, text};
 
 /// Numbers are marked if the larger one is at least so many times the smaller one.
@@ -115,6 +116,11 @@ fn row_share(found: &Found, of: impl Fn(&Outcomes) -> u64) -> Option<f64> {
     (all > 0).then(|| part as f64 / all as f64)
 }
 
+/// A number that needs this of accesses, unless all are known less well.
+fn known(found: &Found, needed: Detail, value: f64) -> Option<f64> {
+    Modes::of_sums(&found.stats).absent(needed).is_none().then_some(value)
+}
+
 /// The bytes of all accesses, if their sizes are known.
 fn access_bytes(found: &Found) -> Option<f64> {
     (found.stats.unsized_accesses == 0).then_some(found.stats.access_bytes as f64)
@@ -126,12 +132,12 @@ const NUMBERS: [(&str, &str, Shown, Number); 14] = [
     ("reads", "reads", Shown::Exact, |of| Some(of.stats.reads as f64)),
     ("writes", "writes", Shown::Exact, |of| Some(of.stats.writes as f64)),
     ("access_bytes", "bytes accessed", Shown::In(Unit::Bytes), access_bytes),
-    ("pages", "pages of 4 KiB", Shown::Exact, |of| Some(of.stats.pages as f64)),
-    ("lines", "lines of 64 bytes", Shown::Exact, |of| Some(of.stats.lines as f64)),
+    ("pages", "pages of 4 KiB", Shown::Exact, |of| known(of, Detail::Page, of.stats.pages as f64)),
+    ("lines", "lines of 64 bytes", Shown::Exact, |of| known(of, Detail::Address, of.stats.lines as f64)),
     ("duration_seconds", "time", Shown::In(Unit::Seconds), |of| of.stats.duration_seconds),
     ("accesses_per_second", "accesses in a second", Shown::In(Unit::Count), |of| of.stats.accesses_per_second),
     ("bytes_per_second", "mean bandwidth", Shown::In(Unit::BytesPerSecond), |of| of.stats.bytes_per_second),
-    ("first_touches", "first touches of lines", Shown::Exact, |of| Some(of.reuse.first_touches)),
+    ("first_touches", "first touches of lines", Shown::Exact, |of| known(of, Detail::Address, of.reuse.first_touches)),
     ("same_row_share", "to the same row", Shown::In(Unit::Share), |of| row_share(of, |of| of.same_row_accesses)),
     ("other_row_share", "to another row", Shown::In(Unit::Share), |of| row_share(of, |of| of.other_row_accesses)),
     ("gap_count", "gaps", Shown::Exact, |of| Some(of.stats.gap_count as f64)),

@@ -1,5 +1,6 @@
 //! Charts over time of two files, in the same axes.
 
+use hmtt::analysis::Detail;
 use hmtt::analysis::rows::RowSlice;
 use hmtt::analysis::timeline::TimeSlice;
 
@@ -90,12 +91,15 @@ impl<'a> Pair<'a> {
                     .then(|| Self::of_slices(of, |one| one.access_bytes as f64 / scale))
             },
         );
-        let pages =
-            format!("Distinct pages in each slice. {lengths} Longer slices have more pages.");
+        let has_pages = |of: &Memory<'_>| of.modes().absent(Detail::Page).is_none();
+        let pages = format!(
+            "Distinct pages in each slice. {lengths} Longer slices have more pages.{}",
+            self.unknown(|of| !has_pages(of))
+        );
         let working = self.lines(
             ["Working set over time", &pages],
             Axis::new("pages of 4 KiB", Unit::Count),
-            |of| Some(Self::of_slices(of, |one| one.pages as f64)),
+            |of| has_pages(of).then(|| Self::of_slices(of, |one| one.pages as f64)),
         );
         let same = format!(
             "Part of accesses to the row of their bank's last access.{}",

@@ -1,12 +1,15 @@
 //! Curves and bars of all memories of two files.
 
+use hmtt::analysis::Detail;
+
 use super::{SIDES, Side};
 use crate::accesses::report::all_memories::{
-    ABOUT_FIRST, DISTANCES, FIRST, FIRST_TOUCHES, distribution_chart, distribution_curve,
-    miss_curve, miss_part, sampled,
+    ABOUT_FIRST, BY_RANK, DISTANCES, FIRST, FIRST_TOUCHES, MISS_RATIOS, REUSE_DISTANCES,
+    RUN_LENGTHS, distribution_chart, distribution_curve, miss_curve, miss_part, sampled,
 };
 use crate::accesses::report::chart::{Axis, Chart, Content, Curve, Part, Unit};
 use crate::accesses::report::found::Found;
+use crate::accesses::report::modes::Modes;
 use crate::accesses::report::numbers::text;
 
 /// Ranges of both files, of which those of either are there: label, words and the part of all. First touches, whose range
@@ -72,14 +75,21 @@ pub fn together(sides: &[Side; 2]) -> Vec<Part> {
     );
     let reuse = ranges(sides, distances, "distances");
     let runs = ranges(sides, runs, "touches in a row");
+    // A file of which less is known has no share in a comparison.
+    let absent = |needed: Detail, title: &str| {
+        let of_side = |side: &Side| Modes::of_sums(&side.found.stats).absent(needed);
+        let found = sides.iter().zip(SIDES).find_map(|(side, name)| Some((of_side(side)?, name)));
+        found.map(|(reason, name)| Part::absent(title, format!("{reason} ({name})"), false))
+    };
+    let words = [RUN_LENGTHS, "Touches in a row of one page, as parts of all runs."];
     vec![
-        Part::Chart(distribution_chart(curves(distribution_curve))),
-        bars(
-            ["Run lengths on a page", "Touches in a row of one page, as parts of all runs."],
-            "touches in a row, from",
-            runs,
-        ),
-        bars(["Reuse distances", &about], DISTANCES, reuse),
-        miss_part(curves(miss_curve), &estimated[0]),
+        absent(Detail::Page, BY_RANK)
+            .unwrap_or_else(|| Part::Chart(distribution_chart(curves(distribution_curve)))),
+        absent(Detail::Page, RUN_LENGTHS)
+            .unwrap_or_else(|| bars(words, "touches in a row, from", runs)),
+        absent(Detail::Address, REUSE_DISTANCES)
+            .unwrap_or_else(|| bars([REUSE_DISTANCES, &about], DISTANCES, reuse)),
+        absent(Detail::Address, MISS_RATIOS)
+            .unwrap_or_else(|| miss_part(curves(miss_curve), &estimated[0])),
     ]
 }

@@ -1,0 +1,176 @@
+//! Accesses of which a card records less than each address: runs of page mode, and slices of frequency mode.
+//!
+//! A card in page mode records how many accesses in a row are to one page ([`PageRun`]). A card in frequency mode records how
+//! many accesses a slice of time has ([`FrequencySlice`]). Both count bursts, and not lines. [`Detail`] states what an
+//! analysis needs. What it cannot use is a gap in it, and [`CoarseAccesses`] counts it in the source.
+
+use serde::{Deserialize, Serialize};
+
+use super::Gap;
+
+/// What is known of an access, or what an analysis must know of it. What is greater includes what is less.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Detail {
+    /// Its time, to the length of a slice: frequency mode.
+    Time,
+    /// Its page, too: page mode.
+    Page,
+    /// Its address: line mode, programs.
+    Address,
+}
+
+/// Consecutive accesses of a card to one page.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PageRun {
+    /// Clock of the first access.
+    pub clock: u64,
+    /// Clocks from the first access to the last one.
+    pub duration_clocks: u64,
+    /// Address of the first byte of the page.
+    pub address: u64,
+    /// Accesses that read.
+    pub reads: u64,
+    /// Accesses that write.
+    pub writes: u64,
+    /// Bytes of each access, if they are known.
+    pub burst_bytes: Option<u32>,
+}
+
+/// Accesses of a card in a slice of time, of which no other record exists.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FrequencySlice {
+    /// The first clock.
+    pub clock: u64,
+    /// Length in clocks, if it is known.
+    pub length_clocks: Option<u64>,
+    /// Whether the length is another one than that for which the card is set.
+    pub is_partial: bool,
+    /// Accesses that read.
+    pub reads: u64,
+    /// Accesses that write.
+    pub writes: u64,
+    /// Bytes of each access, if they are known.
+    pub burst_bytes: Option<u32>,
+}
+
+/// Bytes of accesses, and the number of those whose size is not known.
+fn bytes_of(accesses: u64, burst_bytes: Option<u32>) -> (u64, u64) {
+    match burst_bytes {
+        Some(bytes) => (accesses.saturating_mul(bytes.into()), 0),
+        None => (0, accesses),
+    }
+}
+
+impl PageRun {
+    /// Number of accesses.
+    pub fn accesses(&self) -> u64 {
+        self.reads.saturating_add(self.writes)
+    }
+
+    /// Bytes of the accesses, and the number of accesses whose size is not known.
+    pub fn bytes(&self) -> (u64, u64) {
+        bytes_of(self.accesses(), self.burst_bytes)
+    }
+
+    /// Clock of the last access.
+    pub fn last_clock(&self) -> u64 {
+        self.clock.saturating_add(self.duration_clocks)
+    }
+
+    /// The run as a gap, for an analysis that needs addresses.
+    pub fn as_gap(&self) -> Gap {
+        Gap {
+            lost_accesses: Some(self.accesses()),
+            after_clock: Some(self.clock),
+            before_clock: Some(self.last_clock()),
+        }
+    }
+}
+
+impl FrequencySlice {
+    /// Number of accesses.
+    pub fn accesses(&self) -> u64 {
+        self.reads.saturating_add(self.writes)
+    }
+
+    /// Bytes of the accesses, and the number of accesses whose size is not known.
+    pub fn bytes(&self) -> (u64, u64) {
+        bytes_of(self.accesses(), self.burst_bytes)
+    }
+
+    /// The last clock.
+    pub fn last_clock(&self) -> u64 {
+        self.clock.saturating_add(self.length_clocks.unwrap_or(1).max(1) - 1)
+    }
+
+    /// The slice as a gap, for an analysis that needs pages.
+    pub fn as_gap(&self) -> Gap {
+        Gap {
+            lost_accesses: Some(self.accesses()),
+            after_clock: Some(self.clock),
+            before_clock: Some(self.last_clock()),
+        }
+    }
+}
+
+/// Accesses of a source whose addresses it does not state.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CoarseAccesses {
+    /// Accesses in page runs.
+    pub page_run_accesses: u64,
+    /// Accesses in slices of frequency mode.
+    pub frequency_accesses: u64,
+    /// Accesses that the source has as sums only, and does not pass on: rows of a table of which it is not known whether
+    /// other rows have the same accesses.
+    pub unread_accesses: u64,
+}
+
+impl CoarseAccesses {
+    /// Counts a run.
+    pub fn add_run(&mut self, run: &PageRun) {
+        self.page_run_accesses = self.page_run_accesses.saturating_add(run.accesses());
+    }
+
+    /// Counts a slice.
+    pub fn add_slice(&mut self, slice: &FrequencySlice) {
+        self.frequency_accesses = self.frequency_accesses.saturating_add(slice.accesses());
+    }
+
+    /// Accesses that an analysis which needs this detail cannot use, though the source passes them on.
+    pub fn unusable(&self, needed: Detail) -> u64 {
+        match needed {
+            Detail::Time => 0,
+            Detail::Page => self.frequency_accesses,
+            Detail::Address => self.page_run_accesses.saturating_add(self.frequency_accesses),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn details_include_lesser_ones() {
+        let coarse =
+            CoarseAccesses { page_run_accesses: 5, frequency_accesses: 7, unread_accesses: 0 };
+        assert_eq!(coarse.unusable(Detail::Time), 0);
+        assert_eq!(coarse.unusable(Detail::Page), 7);
+        assert_eq!(coarse.unusable(Detail::Address), 12);
+        assert!(Detail::Time < Detail::Page && Detail::Page < Detail::Address);
+    }
+
+    #[test]
+    fn forged_numbers_saturate() {
+        let run =
+            PageRun { reads: u64::MAX, writes: 1, burst_bytes: Some(64), ..PageRun::default() };
+        assert_eq!((run.accesses(), run.bytes()), (u64::MAX, (u64::MAX, 0)));
+        let slice = FrequencySlice {
+            clock: u64::MAX,
+            length_clocks: Some(0),
+            writes: 3,
+            ..FrequencySlice::default()
+        };
+        assert_eq!((slice.last_clock(), slice.bytes()), (u64::MAX, (0, 3)));
+    }
+}
