@@ -55,10 +55,10 @@ fn native_code_is_a_gap_and_a_loss() {
 }
 
 #[test]
-fn children_are_stated_and_are_no_loss() {
+fn children_are_stated_and_missing() {
     let unrecorded = Unrecorded { children: 3, ..Unrecorded::default() };
     let (found, ending) = read(&[1, 0x5000], Some(unrecorded));
-    assert_eq!((found, ending.unrecorded, ending.has_loss()), (Vec::new(), unrecorded, false));
+    assert_eq!((found, ending.unrecorded, ending.has_loss()), (Vec::new(), unrecorded, true));
     let continuation = Continuation::Natively;
     let (_, ending) = read(&[], Some(Unrecorded { continuation, ..unrecorded }));
     assert!(ending.has_loss() && !ending.is_cut);
