@@ -61,11 +61,14 @@ fn json_lines_of_version_1_have_the_same_rows() {
     assert_eq!(String::from_utf8(bytes).unwrap(), expected);
 }
 
-/// A line of CSV whose address has the prefix of today.
+/// A line of CSV whose address, or offset of a tag or register of a mark, has the prefix of today.
 fn with_prefix(line: &str) -> String {
     let mut fields: Vec<String> = line.split(',').map(str::to_owned).collect();
     if !fields[3].is_empty() && fields[3] != "address" {
         fields[3].insert_str(0, "0x");
+    }
+    if ["tag", "mark"].contains(&fields[0].as_str()) {
+        fields[7].insert_str(0, "0x");
     }
     fields.join(",") + "\n"
 }
