@@ -8,7 +8,7 @@ use hmtt_tests::hostile::{BuildError, Extent, TARGETS, Targets};
 use hmtt_tests::skip;
 
 /// Number of inputs for each target. Targets that do more work for an input get fewer.
-const INPUTS: [(&str, u64); 20] = [
+const INPUTS: [(&str, u64); 21] = [
     ("access_trace", 20_000),
     ("block_list", 50_000),
     ("frame", 200_000),
@@ -28,6 +28,7 @@ const INPUTS: [(&str, u64); 20] = [
     ("stubs", 3_000),
     ("shared", 10_000),
     ("profile", 5_000),
+    ("imported", 20_000),
     ("page_map", 20_000),
 ];
 const SEED: u64 = 1;

@@ -95,7 +95,7 @@ pub enum TableError {
 /// let mark = Event::Mark { clock: Cycles(7), register: MarkRegister(0x60) };
 /// writer.row(&Row { card: CardId(0), entry: Entry::Event(mark) })?;
 /// assert!(writer.finish()?.is_nothing());
-/// assert!(file.ends_with(b"mark,7,,,,,,60 kernel_enter\n"));
+/// assert!(file.ends_with(b"mark,7,,,,,,0x60 kernel_enter\n"));
 /// # Ok(())
 /// # }
 /// ```
