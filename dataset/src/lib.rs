@@ -58,7 +58,9 @@ pub use hour::Hour;
 pub use identity::CaptureHash;
 pub use log::LogCounts;
 pub use partition::{Partition, default_run, escape, unescape};
-pub use pieces::{Memory, Piece, PieceState, Plan, ReadRows, StateError, address_map};
+pub use pieces::{
+    Memory, PLANNED_TABLES, Piece, PieceState, Plan, ReadRows, StateError, address_map,
+};
 pub use readable_folder::ReadableFolder;
 pub use rows::Value;
 pub use schema::{Column, Kind, Table};

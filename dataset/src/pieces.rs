@@ -26,8 +26,12 @@ use serde::{Deserialize, Serialize};
 use crate::card_counts::CardCounts;
 use crate::dataset::Dataset;
 use crate::error::DatasetError;
+use crate::schema::Table;
 pub use described::address_map;
 pub use state::{PieceState, StateError};
+
+/// Tables whose parts a plan reads; tags only of data sets that have pages or slices.
+pub const PLANNED_TABLES: [Table; 4] = [Table::Runs, Table::Gaps, Table::Accesses, Table::Tags];
 
 /// All accesses of a data set.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

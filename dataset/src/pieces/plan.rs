@@ -9,7 +9,7 @@ use hmtt::analysis::Gap;
 use hmtt::analysis::source::MOST_MEMORIES;
 
 use super::sessions::{self, SessionRow};
-use super::{Memory, Piece, PlacedGap, Plan, Session, SumRows};
+use super::{Memory, PLANNED_TABLES, Piece, PlacedGap, Plan, Session, SumRows};
 use crate::card_counts::CardCounts;
 use crate::data_folder::DataFolder;
 use crate::dataset::Dataset;
@@ -35,9 +35,8 @@ struct Board {
 pub fn plan(dataset: &Dataset) -> Result<Plan, DatasetError> {
     let mut boards: BTreeMap<(String, String), Board> = BTreeMap::new();
     let set = dataset.folder()?;
-    let of_memories = [Table::Runs, Table::Gaps, Table::Accesses, Table::Tags];
     let parts = list(&set)?.parts.into_iter();
-    for (partition, path) in parts.filter(|(of, _)| of_memories.contains(&of.table)) {
+    for (partition, path) in parts.filter(|(of, _)| PLANNED_TABLES.contains(&of.table)) {
         let table = partition.table;
         let board = boards.entry((partition.run, partition.board)).or_default();
         match table {
