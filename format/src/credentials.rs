@@ -68,18 +68,16 @@ fn write_url(url: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
 }
 
 /// Length of the user and the password, without the `@` behind them; 0 if there are none. A password may have unescaped
-/// characters that end a host: then what is between `:` and them is no number of a port.
+/// characters that end a host, and `@` too: all in front of the last `@` is hidden, even if that is in a path.
 fn user_bytes(url: &str) -> usize {
-    let host = url.find(['/', '?', '#']).unwrap_or(url.len());
-    if let Some(at) = url[..host].rfind('@') {
-        return at;
-    }
-    let is_host = match url[..host].split_once(':') {
-        None => true,
-        Some(_) if url.starts_with('[') => true,
-        Some((_, port)) => port.bytes().all(|byte| byte.is_ascii_digit()),
-    };
-    if is_host { 0 } else { url.rfind('@').unwrap_or(0) }
+    let host = &url[..url.find(['/', '?', '#']).unwrap_or(url.len())];
+    let has_user = host.contains('@') || host.split_once(':').is_some_and(|(_, port)| !is_port(host, port));
+    if has_user { url.rfind('@').unwrap_or(0) } else { 0 }
+}
+
+/// Whether what follows the first `:` of a host is the number of a port, or a part of an IPv6 address.
+fn is_port(host: &str, port: &str) -> bool {
+    host.starts_with('[') || port.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 #[cfg(test)]
@@ -96,6 +94,8 @@ mod tests {
             ("https://token@h", "https://***@h"),
             ("s3://key:a/b+c@bucket/set", "s3://***@bucket/set"),
             ("http://u:p@x@h/a", "http://***@h/a"),
+            ("http://u:p@?=x@h/a", "http://***@h/a"),
+            ("http://u:p@x/y@h/a", "http://***@h/a"),
             ("http://[::1]:9000/a@b", "http://[::1]:9000/a@b"),
             ("http://[::1]/a@b", "http://[::1]/a@b"),
             (
