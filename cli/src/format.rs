@@ -125,13 +125,14 @@ impl Format {
         })
     }
 
-    /// What another program writes in this format, and is read.
+    /// What another program writes in this format, and is read. The first bytes of a file resolve it further.
     pub fn imported(self) -> Option<ImportedFormat> {
         Some(match self {
             Format::Ramulator => ImportedFormat::Ramulator,
             Format::Dramsim3 => ImportedFormat::Dramsim3,
             Format::Dramsys => ImportedFormat::Dramsys,
             Format::Libcachesim => ImportedFormat::LibCacheSim,
+            Format::Champsim => ImportedFormat::ChampSim,
             Format::Lackey => ImportedFormat::Lackey,
             Format::Drmemtrace => ImportedFormat::Drmemtrace,
             Format::Perf => ImportedFormat::Perf,

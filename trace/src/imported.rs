@@ -1,74 +1,31 @@
-//! Reads the accesses that other programs have recorded, as text: one access after the other, in the order of the file.
+//! Reads the accesses that other programs have recorded: one access after the other, in the order of the file.
 //!
 //! ```text
-//! file -> lines -> a parser for each format: lackey, drmemtrace, requests, libcachesim, perf -> ImportedAccess
+//! file -> text: a line at a time      -> a parser for each format ---.
+//!         records: a record at a time -> ChampSim, oracleGeneral -----+-> ImportedAccess
 //! ```
 //!
 //! What a format does not state is absent, and never guessed: [`Contents`] says what it states, and [`ImportedReader::notes`] what
-//! else limits results. Invariant: a line that is not understood is an error with its number; time is linear in the file and memory
-//! is that of a line.
+//! else limits results. Invariant: what is not understood is an error with its line or offset; time is linear in the file and
+//! memory is that of a line or record.
 
-mod drmemtrace;
-mod lackey;
-mod libcachesim;
-mod perf;
-mod requests;
+mod format;
+mod objects;
+mod records;
+mod text;
 
 use std::collections::VecDeque;
 use std::io::BufRead;
 
-use hmtt_format::{Direction, escape};
+use hmtt_format::Direction;
 
 use crate::table::TableError;
-use crate::table::lines::Lines;
-use drmemtrace::Drmemtrace;
-use lackey::Lackey;
-use libcachesim::LibCacheSim;
-use perf::PerfScript;
-use requests::Requests;
+pub use format::{Contents, ImportedAddresses, ImportedFormat};
+use records::{RecordParser, RecordReader};
+use text::{Parser, TextReader};
 
 /// Bytes of a file that [`ImportedFormat::of`] looks at.
 pub const BEGIN_BYTES: usize = 4096;
-/// Most bytes of a line that an error quotes.
-const QUOTED_BYTES: usize = 80;
-
-/// The format of a file that another program has written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ImportedFormat {
-    /// `valgrind --tool=lackey --trace-mem=yes`.
-    Lackey,
-    /// What the view tool of DynamoRIO's drmemtrace prints.
-    Drmemtrace,
-    /// Requests for DRAMsim3.
-    Dramsim3,
-    /// Requests for DRAMSys, with absolute times.
-    Dramsys,
-    /// Requests for Ramulator: `LoadStoreTrace` of version 2, and memory traces of version 1.
-    Ramulator,
-    /// A CSV file of libCacheSim.
-    LibCacheSim,
-    /// `perf script` of what `perf mem record` has sampled.
-    Perf,
-}
-
-/// What a format states of each access, besides its address.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Contents {
-    /// When it was made, in clocks or another unit.
-    pub clocks: bool,
-    /// The unit of times in picoseconds, if it is known.
-    pub tck_ps: Option<u32>,
-    /// Its bytes.
-    pub sizes: bool,
-    /// Its thread.
-    pub threads: bool,
-    /// The address of its instruction.
-    pub instructions: bool,
-    /// Whether addresses are virtual; otherwise it is not known.
-    pub are_virtual: bool,
-    /// Whether these are samples, so that most accesses are missing.
-    pub are_samples: bool,
-}
 
 /// An access that another program has recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,165 +52,27 @@ impl ImportedAccess {
 }
 
 impl ImportedFormat {
-    const ALL: [ImportedFormat; 7] = [
-        ImportedFormat::Lackey,
-        ImportedFormat::Dramsim3,
-        ImportedFormat::Dramsys,
-        ImportedFormat::Ramulator,
-        ImportedFormat::Drmemtrace,
-        ImportedFormat::LibCacheSim,
-        ImportedFormat::Perf,
-    ];
-
-    /// The format of a file that begins with these bytes, if it is one of these. A CSV file of libCacheSim has a heading.
+    /// The format of a file that begins with these bytes, if it is one of these. A CSV file of libCacheSim has a heading, and a
+    /// trace of instructions for Ramulator has lines with and without a write.
     pub fn of(begin: &[u8]) -> Option<ImportedFormat> {
-        let valid = begin.utf8_chunks().next()?.valid();
-        if valid.len() + 4 < begin.len() {
-            return None;
-        }
-        let is_whole = begin.len() < BEGIN_BYTES;
-        let end = if is_whole { valid.len() } else { valid.rfind('\n')? };
-        let lines = || valid[..end].lines().filter(|line| !line.trim().is_empty());
-        Self::ALL.into_iter().find(|format| {
-            let (mut parser, mut found) = (Parser::new(*format), VecDeque::new());
-            let has_heading = *format != ImportedFormat::LibCacheSim
-                || lines().next().is_some_and(libcachesim::is_heading);
-            let is_record = |line: &str| parser.line(line, &mut found) == Ok(LineKind::Record);
-            // Messages and comments alone say nothing.
-            let mut has_record = has_heading && *format == ImportedFormat::LibCacheSim;
-            has_record |= lines().any(is_record);
-            let mut parser = Parser::new(*format);
-            has_heading && has_record && lines().all(|line| parser.line(line, &mut found).is_ok())
-        })
+        text::format_of(begin).or_else(|| records::format_of(begin))
     }
 
-    /// What it is, for people.
-    pub const fn name(self) -> &'static str {
+    /// The format among those that have a name in common: requests or instructions for Ramulator, CSV or records of
+    /// libCacheSim. `begin`: the first bytes of the file.
+    pub fn resolve(self, begin: &[u8]) -> ImportedFormat {
+        let first = begin.trim_ascii_start().first();
         match self {
-            ImportedFormat::Lackey => "lackey trace",
-            ImportedFormat::Drmemtrace => "drmemtrace view",
-            ImportedFormat::Dramsim3 => "DRAMsim3 trace",
-            ImportedFormat::Dramsys => "DRAMSys trace",
-            ImportedFormat::Ramulator => "Ramulator trace",
-            ImportedFormat::LibCacheSim => "libCacheSim trace",
-            ImportedFormat::Perf => "perf samples",
-        }
-    }
-
-    /// What it states of each access.
-    pub const fn contents(self) -> Contents {
-        let none = Contents {
-            clocks: false,
-            tck_ps: None,
-            sizes: false,
-            threads: false,
-            instructions: false,
-            are_virtual: false,
-            are_samples: false,
-        };
-        match self {
-            ImportedFormat::Lackey => {
-                Contents { sizes: true, instructions: true, are_virtual: true, ..none }
+            ImportedFormat::Ramulator
+                if first.is_some_and(u8::is_ascii_digit) && !begin.starts_with(b"0x") =>
+            {
+                ImportedFormat::RamulatorInstructions
             }
-            ImportedFormat::Drmemtrace => Contents {
-                sizes: true,
-                threads: true,
-                instructions: true,
-                are_virtual: true,
-                ..none
-            },
-            ImportedFormat::Dramsim3 | ImportedFormat::Dramsys | ImportedFormat::LibCacheSim => {
-                Contents { clocks: true, ..none }
-            }
-            ImportedFormat::Ramulator => none,
-            ImportedFormat::Perf => Contents {
-                clocks: true,
-                tck_ps: Some(1000),
-                threads: true,
-                instructions: true,
-                are_virtual: true,
-                are_samples: true,
-                ..none
-            },
+            // Sizes and numbers of requests have bytes that are 0, and text has none.
+            ImportedFormat::LibCacheSim if begin.contains(&0) => ImportedFormat::OracleGeneral,
+            other => other,
         }
     }
-}
-
-/// What a line was.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum LineKind {
-    /// A record of the format.
-    Record,
-    /// A heading, comment or message.
-    Other,
-}
-
-/// What parsing a line has returned: the problem, if it was not understood.
-type Parsed = Result<LineKind, String>;
-
-/// The parser of a format.
-enum Parser {
-    Lackey(Lackey),
-    Drmemtrace(Drmemtrace),
-    Requests(Requests),
-    LibCacheSim(LibCacheSim),
-    Perf(PerfScript),
-}
-
-impl Parser {
-    fn new(format: ImportedFormat) -> Self {
-        match format {
-            ImportedFormat::Lackey => Parser::Lackey(Lackey::default()),
-            ImportedFormat::Drmemtrace => Parser::Drmemtrace(Drmemtrace::default()),
-            ImportedFormat::Dramsim3 => Parser::Requests(Requests::Dramsim3),
-            ImportedFormat::Dramsys => Parser::Requests(Requests::Dramsys),
-            ImportedFormat::Ramulator => Parser::Requests(Requests::Ramulator),
-            ImportedFormat::LibCacheSim => Parser::LibCacheSim(LibCacheSim::default()),
-            ImportedFormat::Perf => Parser::Perf(PerfScript::default()),
-        }
-    }
-
-    fn line(&mut self, line: &str, add: &mut VecDeque<ImportedAccess>) -> Parsed {
-        match self {
-            Parser::Lackey(parser) => parser.line(line, add),
-            Parser::Drmemtrace(parser) => parser.line(line, add),
-            Parser::Requests(parser) => parser.line(line, add),
-            Parser::LibCacheSim(parser) => parser.line(line, add),
-            Parser::Perf(parser) => parser.line(line, add),
-        }
-    }
-
-    fn notes(&self) -> Vec<String> {
-        match self {
-            Parser::Lackey(_) => vec![lackey::NOTE.to_owned()],
-            Parser::Drmemtrace(parser) => parser.notes(),
-            Parser::Requests(_) => Vec::new(),
-            Parser::LibCacheSim(parser) => parser.notes(),
-            Parser::Perf(parser) => parser.notes(),
-        }
-    }
-}
-
-/// Says what was expected in place of a line.
-fn wrong(expected: &str, line: &str) -> String {
-    let end = (0..=QUOTED_BYTES.min(line.len())).rev().find(|end| line.is_char_boundary(*end));
-    let quoted = &line[..end.unwrap_or(0)];
-    let more = if quoted.len() < line.len() { "..." } else { "" };
-    format!("expected {expected}, got `{}{more}`", escape::message(quoted))
-}
-
-/// A hexadecimal number, with `0x` or without.
-fn hexadecimal(text: &str) -> Option<u64> {
-    let digits = text.strip_prefix("0x").or(text.strip_prefix("0X")).unwrap_or(text);
-    digits
-        .bytes()
-        .all(|byte| byte.is_ascii_hexdigit())
-        .then(|| u64::from_str_radix(digits, 16).ok())?
-}
-
-/// A decimal number.
-fn decimal(text: &str) -> Option<u64> {
-    text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok())?
 }
 
 /// Reads the accesses of a file.
@@ -272,40 +91,51 @@ fn decimal(text: &str) -> Option<u64> {
 /// # }
 /// ```
 pub struct ImportedReader<R> {
-    lines: Lines<R>,
-    parser: Parser,
+    content: Content<R>,
     waiting: VecDeque<ImportedAccess>,
+}
+
+/// What reads a file.
+enum Content<R> {
+    Text(TextReader<R>),
+    Records(RecordReader<R>),
 }
 
 impl<R: BufRead> ImportedReader<R> {
     /// Starts to read.
     pub fn new(format: ImportedFormat, input: R) -> Self {
-        let (lines, parser) = (Lines::new(input), Parser::new(format));
-        ImportedReader { lines, parser, waiting: VecDeque::new() }
+        let content = match Parser::new(format) {
+            Some(parser) => Content::Text(TextReader::new(parser, input)),
+            None => Content::Records(RecordReader::new(RecordParser::new(format), input)),
+        };
+        ImportedReader { content, waiting: VecDeque::new() }
     }
 
     /// The next access; `None` at the end. After an error nothing more can be read.
     ///
     /// # Errors
-    /// [`TableError`]: the file cannot be read, or a line is not understood.
+    /// [`TableError`]: the file cannot be read, or a line or record is not understood.
     pub fn next_access(&mut self) -> Result<Option<ImportedAccess>, TableError> {
         loop {
             if let Some(access) = self.waiting.pop_front() {
                 return Ok(Some(access));
             }
-            if !self.lines.advance()? {
+            let has_more = match &mut self.content {
+                Content::Text(reader) => reader.advance(&mut self.waiting)?,
+                Content::Records(reader) => reader.advance(&mut self.waiting)?,
+            };
+            if !has_more {
                 return Ok(None);
             }
-            let line = str::from_utf8(self.lines.line());
-            let line = line.map_err(|_| self.lines.error("is not text in UTF-8"))?;
-            let parsed = self.parser.line(line, &mut self.waiting);
-            parsed.map_err(|problem| self.lines.error(problem))?;
         }
     }
 
     /// What limits results, for people, as far as it is known up to here.
     pub fn notes(&self) -> Vec<String> {
-        self.parser.notes()
+        match &self.content {
+            Content::Text(reader) => reader.notes(),
+            Content::Records(reader) => reader.notes(),
+        }
     }
 }
 

@@ -21,7 +21,7 @@ fn read(format: ImportedFormat, text: &[u8]) -> (Vec<ImportedAccess>, Vec<String
 /// Clock, thread, instruction, direction, address and bytes of an access.
 type Fields = (u64, u32, u64, char, u64, u32);
 
-/// A short file of each format, and its accesses.
+/// A short file of each format of text, and its accesses.
 fn samples() -> Vec<(ImportedFormat, &'static str, Vec<Fields>)> {
     vec![
         (
@@ -57,6 +57,11 @@ fn samples() -> Vec<(ImportedFormat, &'static str, Vec<Fields>)> {
             vec![(0, 0, 0, 'R', 0x1000, 0), (0, 0, 0, 'W', 64, 0), (0, 0, 0, 'W', 0x80, 0)],
         ),
         (
+            ImportedFormat::RamulatorInstructions,
+            "3 20734016\n1 0x40 128\n",
+            vec![(0, 0, 0, 'R', 20_734_016, 0), (0, 0, 0, 'R', 0x40, 0), (0, 0, 0, 'W', 128, 0)],
+        ),
+        (
             ImportedFormat::LibCacheSim,
             "# time, obj_id, obj_size, op\n5, 3, 4096, write\n6.25,288230376151711745,1,other\n",
             vec![(5, 0, 0, 'W', 192, 0), (6, 0, 0, 'R', 64, 0)],
@@ -74,12 +79,56 @@ fn samples() -> Vec<(ImportedFormat, &'static str, Vec<Fields>)> {
     ]
 }
 
+/// An instruction for ChampSim: its address, whether it is a branch and taken, what it writes, and what it reads.
+fn instruction(pc: u64, flags: [u8; 2], writes: [u64; 2], reads: [u64; 4]) -> Vec<u8> {
+    let numbers = |numbers: &[u64]| numbers.iter().flat_map(|it| it.to_le_bytes()).collect();
+    let (writes, reads): (Vec<u8>, Vec<u8>) = (numbers(&writes), numbers(&reads));
+    [&pc.to_le_bytes()[..], &flags, &[0; 6], &writes, &reads].concat()
+}
+
+/// A request for an object, in the format `oracleGeneral`.
+fn request(time: u32, object: u64, next: i64) -> Vec<u8> {
+    let size = 4096u32.to_le_bytes();
+    [&time.to_le_bytes()[..], &object.to_le_bytes(), &size, &next.to_le_bytes()].concat()
+}
+
+/// A short file of each format, and its accesses.
+fn all_samples() -> Vec<(ImportedFormat, Vec<u8>, Vec<Fields>)> {
+    let text = samples();
+    let text = text.into_iter().map(|(format, text, accesses)| (format, text.into(), accesses));
+    let champsim = [
+        instruction(0x1000, [0, 0], [0x80, 0], [0, 0x7fff_0040, 0, 0x48]),
+        instruction(0x1004, [1, 1], [0, 0], [0; 4]),
+        instruction(0x1000, [0, 0], [1, 2], [0; 4]),
+    ];
+    let oracle = [request(5, 3, 3), request(5, 1 << 40, -1), request(6, 3, i64::MAX)];
+    let binary = [
+        (
+            ImportedFormat::ChampSim,
+            champsim.concat(),
+            vec![
+                (0, 0, 0x1000, 'R', 0x7fff_0040, 0),
+                (0, 0, 0x1000, 'R', 0x48, 0),
+                (0, 0, 0x1000, 'W', 0x80, 0),
+                (0, 0, 0x1000, 'W', 1, 0),
+                (0, 0, 0x1000, 'W', 2, 0),
+            ],
+        ),
+        (
+            ImportedFormat::OracleGeneral,
+            oracle.concat(),
+            vec![(5, 0, 0, 'R', 192, 0), (5, 0, 0, 'R', 1 << 46, 0), (6, 0, 0, 'R', 192, 0)],
+        ),
+    ];
+    text.chain(binary).collect()
+}
+
 #[test]
 fn each_format_is_recognised_and_read() {
-    for (format, text, expected) in samples() {
-        assert_eq!(ImportedFormat::of(text.as_bytes()), Some(format), "{text}");
-        let (found, _, error) = read(format, text.as_bytes());
-        assert_eq!(error, None, "{text}");
+    for (format, bytes, expected) in all_samples() {
+        assert_eq!(ImportedFormat::of(&bytes), Some(format));
+        let (found, _, error) = read(format, &bytes);
+        assert_eq!(error, None, "{format:?}");
         let found: Vec<_> = found
             .iter()
             .map(|it| (it.clock, it.thread, it.pc, it.direction.letter(), it.address, it.size))
@@ -110,12 +159,67 @@ fn what_is_not_understood_is_an_error_with_its_line() {
 }
 
 #[test]
+fn what_no_record_can_be_is_an_error_with_its_offset() {
+    let binary = all_samples().into_iter().filter(|(format, ..)| Parser::new(*format).is_none());
+    for (format, bytes, expected) in binary {
+        let (found, _, error) = read(format, &[&bytes[..], &[0xfe; 64]].concat());
+        assert_eq!(found.len(), expected.len());
+        let error = error.unwrap();
+        assert!(error.starts_with(&format!("offset {}: expected ", bytes.len())), "{error}");
+        let (_, _, error) = read(format, &bytes[..bytes.len() - 1]);
+        assert!(error.unwrap().contains("the file ends within a record"), "{format:?}");
+    }
+}
+
+#[test]
+fn formats_with_a_name_in_common_are_told_apart() {
+    for (format, bytes, _) in all_samples() {
+        let named = match format {
+            ImportedFormat::OracleGeneral => ImportedFormat::LibCacheSim,
+            ImportedFormat::RamulatorInstructions => ImportedFormat::Ramulator,
+            other => other,
+        };
+        assert_eq!(named.resolve(&bytes), format);
+    }
+    // Of lines without writes alone it is not certain what they are.
+    let numbers = b"3 20734016\n1 64\n";
+    assert_eq!(ImportedFormat::of(numbers), None);
+    let resolved = ImportedFormat::Ramulator.resolve(numbers);
+    assert_eq!(resolved, ImportedFormat::RamulatorInstructions);
+    assert_eq!(ImportedFormat::Ramulator.resolve(b"0x40 R\n"), ImportedFormat::Ramulator);
+}
+
+#[test]
+fn other_records_are_not_taken_for_instructions_or_requests() {
+    let far = |pc: u64| instruction(pc, [0, 0], [0; 2], [0; 4]);
+    let cases = [
+        ("zeros", vec![0; 384]),
+        ("one instruction", far(0x1000)),
+        ("instructions that do not follow each other", [far(0x1000), far(0x2000)].concat()),
+        ("a branch that is taken and none", instruction(8, [0, 1], [0; 2], [0; 4]).repeat(2)),
+        ("a cut record", all_samples().swap_remove(8).1[..100].to_vec()),
+        (
+            "a next request for another object",
+            [request(1, 1, 2), request(1, 2, -1), request(1, 3, -1)].concat(),
+        ),
+        ("a next request before this one", [request(1, 1, 0), request(1, 1, -1)].concat()),
+        ("times that descend", [request(2, 1, -1), request(1, 2, -1)].concat()),
+    ];
+    for (name, bytes) in cases {
+        assert_eq!(ImportedFormat::of(&bytes), None, "{name}");
+    }
+}
+
+#[test]
 fn limits_are_stated() {
     let notes = |format, text: &str| read(format, text.as_bytes()).1.join("; ");
     let perf = samples().pop().unwrap().1;
     let perf = format!("{perf} ls 12 1.5: page-faults: 1000\n ls 12 1.5: mem-loads: 0\n");
     insta::assert_snapshot!(notes(ImportedFormat::Perf, &perf), @"each sample counts once, whatever its period; weights, which are latencies in cycles, are not used: 2 samples have one, 7.0 on average and 9 at most; 1 samples have no address, and are left out; of 1 samples it is not known whether they read or write, and they are left out");
     let cache = "1,2,3\n4,288230376151711744,6\n";
+    let champsim = all_samples().swap_remove(8).1;
+    insta::assert_snapshot!(read(ImportedFormat::ChampSim, &champsim).1.join("; "), @"an instruction of ChampSim has at most 4 addresses that it reads and 2 that it writes; 1 instructions have as many: what else they access is not in the trace");
+    insta::assert_snapshot!(notes(ImportedFormat::RamulatorInstructions, "3 20\n4 1 2\n"), @"7 instructions without an access, between those with accesses, are not used");
     insta::assert_snapshot!(notes(ImportedFormat::LibCacheSim, cache), @"an object is taken for a line of 64 bytes, whatever its size; of 2 requests it is not known whether they read or write: they count as reads; the numbers of 1 objects are taken modulo 2^58");
 }
 
@@ -131,6 +235,7 @@ fn own_tables_and_binary_files_are_not_taken_for_others() {
         "# only a comment\n",
         "1,2,3\n",
         "LD 0x10\nnothing else\n",
+        "3 20734016\n",
     ] {
         assert_eq!(ImportedFormat::of(text.as_bytes()), None, "{text}");
     }
@@ -155,9 +260,8 @@ proptest! {
     }
 
     #[test]
-    fn no_changed_file_panics(sample in 0usize..7, place in 0usize..400, byte: u8, cut in 0usize..400) {
-        let (format, text, _) = samples().swap_remove(sample);
-        let mut bytes = text.as_bytes().to_vec();
+    fn no_changed_file_panics(sample in 0usize..10, place in 0usize..400, byte: u8, cut in 0usize..400) {
+        let (format, mut bytes, _) = all_samples().swap_remove(sample);
         let place = place % bytes.len();
         bytes[place] = byte;
         bytes.truncate(bytes.len().saturating_sub(cut).max(1));

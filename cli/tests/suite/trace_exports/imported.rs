@@ -30,7 +30,7 @@ fn number_of(value: &Value, name: &str) -> Option<u64> {
 #[test]
 fn exported_files_are_read_back() {
     let Some(Sample { file, .. }) = &*SAMPLE else { return };
-    for to in ["lackey", "drmemtrace", "dramsim3", "dramsys", "ramulator"] {
+    for to in ["lackey", "drmemtrace", "champsim", "dramsim3", "dramsys", "ramulator"] {
         let (output, error) = converted(file, to, &COUNT);
         let line = error.lines().last().unwrap();
         let counts = if line.contains("requests: ") { "requests: " } else { "instructions with " };

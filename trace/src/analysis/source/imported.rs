@@ -9,7 +9,9 @@ use super::memories::Memories;
 use super::{Batch, Ending, Known, Part, SourceError};
 use crate::analysis::AddressSpace;
 use crate::identity::CardId;
-use crate::imported::{Contents, ImportedAccess, ImportedFormat, ImportedReader};
+use crate::imported::{
+    Contents, ImportedAccess, ImportedAddresses, ImportedFormat, ImportedReader,
+};
 
 /// Bytes that are read at a time.
 const BUFFER_BYTES: usize = 1 << 20;
@@ -20,8 +22,11 @@ const SAMPLES: &str =
     "accesses were sampled: most of them are missing, and numbers are those of the samples";
 
 fn known(contents: Contents) -> Known {
-    let Contents { clocks, tck_ps, sizes, threads, instructions, are_virtual, .. } = contents;
-    let address_space = if are_virtual { AddressSpace::Virtual } else { AddressSpace::Unknown };
+    let Contents { clocks, tck_ps, sizes, threads, instructions, addresses, .. } = contents;
+    let address_space = match addresses {
+        ImportedAddresses::Virtual => AddressSpace::Virtual,
+        ImportedAddresses::Unknown => AddressSpace::Unknown,
+    };
     Known { address_space, clocks, tck_ps, sizes, threads, instructions, ..Known::default() }
 }
 

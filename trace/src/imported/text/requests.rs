@@ -11,7 +11,8 @@ use std::collections::VecDeque;
 
 use hmtt_format::Direction;
 
-use super::{ImportedAccess, LineKind, Parsed, decimal, hexadecimal, wrong};
+use super::super::ImportedAccess;
+use super::{LineKind, Parsed, decimal, hexadecimal, number, wrong};
 
 /// Most words of a line that are looked at.
 const MOST_WORDS: usize = 6;
@@ -85,6 +86,5 @@ fn ramulator(words: &[&str]) -> Option<ImportedAccess> {
         [address, "W"] if address.starts_with("0x") => (Direction::Write, address),
         _ => return None,
     };
-    let address = if address.starts_with("0x") { hexadecimal(address) } else { decimal(address) };
-    Some(ImportedAccess::new(direction, address?))
+    Some(ImportedAccess::new(direction, number(address)?))
 }

@@ -7,7 +7,8 @@ use std::collections::VecDeque;
 
 use hmtt_format::Direction;
 
-use super::{ImportedAccess, LineKind, Parsed, decimal, hexadecimal, wrong};
+use super::super::ImportedAccess;
+use super::{LineKind, Parsed, decimal, hexadecimal, wrong};
 
 const EXPECTED: &str = "`RECORD INSTRUCTION: THREAD read|write SIZE byte(s) @ 0xADDRESS by PC 0xPC`, or another record of the view tool";
 /// The order of records of several threads.

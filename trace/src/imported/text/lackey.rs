@@ -7,7 +7,8 @@ use std::collections::VecDeque;
 
 use hmtt_format::Direction;
 
-use super::{ImportedAccess, LineKind, Parsed, decimal, hexadecimal, wrong};
+use super::super::ImportedAccess;
+use super::{LineKind, Parsed, decimal, hexadecimal, wrong};
 
 /// What a trace does not state.
 pub const NOTE: &str =

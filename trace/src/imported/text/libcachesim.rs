@@ -1,17 +1,15 @@
 //! Parses CSV files of libCacheSim: a request for an object in each line.
 //!
-//! A heading names the columns. Without one they are time, object and size, in this order. An object is taken for the line of 64 bytes with its
-//! number, so that analyses by line are analyses by object; its size is not used.
+//! A heading names the columns. Without one they are time, object and size, in this order.
 
 use std::collections::VecDeque;
 
 use hmtt_format::Direction;
 
-use super::{ImportedAccess, LineKind, Parsed, decimal, wrong};
-use crate::table::requests::LINE_BYTES;
+use super::super::ImportedAccess;
+use super::super::objects::Objects;
+use super::{LineKind, Parsed, decimal, wrong};
 
-/// Objects that have a line: numbers from 2^58 on are taken modulo 2^58.
-const OBJECTS: u64 = u64::MAX / LINE_BYTES + 1;
 /// Most columns that are looked at.
 const MOST_COLUMNS: usize = 64;
 const TIMES: [&str; 5] = ["time", "timestamp", "clock_time", "real_time", "wallclock_time"];
@@ -31,9 +29,8 @@ struct Places {
 #[derive(Default)]
 pub struct LibCacheSim {
     places: Option<Places>,
-    /// Requests whose objects were taken modulo 2^58, and without an operation that is known.
-    folded: u64,
-    undirected: u64,
+    has_heading: bool,
+    objects: Objects,
 }
 
 fn fields(line: &str) -> Vec<&str> {
@@ -55,11 +52,6 @@ fn heading(line: &str) -> Option<Places> {
     (names.len() > 1).then_some(places)
 }
 
-/// Whether a line is a heading of such a file.
-pub fn is_heading(line: &str) -> bool {
-    heading(line).is_some()
-}
-
 /// Whether an operation reads or writes, if it is known.
 fn direction(operation: &str) -> Option<Direction> {
     Some(match operation.to_ascii_lowercase().as_str() {
@@ -77,6 +69,7 @@ impl LibCacheSim {
             None => {
                 let named = heading(line);
                 let default = Places { time: Some(0), object: 1, operation: None };
+                self.has_heading = named.is_some();
                 self.places = Some(named.unwrap_or(default));
                 match named {
                     Some(_) => return Ok(LineKind::Other),
@@ -100,27 +93,17 @@ impl LibCacheSim {
             return Err(wrong(EXPECTED, line));
         };
         let direction = places.operation.and_then(|place| direction(field(place)));
-        self.undirected += u64::from(direction.is_none());
-        self.folded += u64::from(object >= OBJECTS);
-        let address = object % OBJECTS * LINE_BYTES;
-        let access = ImportedAccess::new(direction.unwrap_or(Direction::Read), address);
-        add.push_back(ImportedAccess { clock, ..access });
+        add.push_back(self.objects.access(clock, object, direction));
         Ok(LineKind::Record)
+    }
+
+    /// Whether the first line is a heading of such a file.
+    pub fn has_heading(&self) -> bool {
+        self.has_heading
     }
 
     /// What limits results.
     pub fn notes(&self) -> Vec<String> {
-        let lines = "an object is taken for a line of 64 bytes, whatever its size";
-        let mut all = vec![lines.to_owned()];
-        if self.undirected > 0 {
-            all.push(format!(
-                "of {} requests it is not known whether they read or write: they count as reads",
-                self.undirected
-            ));
-        }
-        if self.folded > 0 {
-            all.push(format!("the numbers of {} objects are taken modulo 2^58", self.folded));
-        }
-        all
+        self.objects.notes()
     }
 }

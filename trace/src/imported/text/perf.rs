@@ -12,7 +12,8 @@ use std::collections::VecDeque;
 
 use hmtt_format::Direction;
 
-use super::{ImportedAccess, LineKind, Parsed, decimal, hexadecimal, wrong};
+use super::super::ImportedAccess;
+use super::{LineKind, Parsed, decimal, hexadecimal, wrong};
 
 const EXPECTED: &str = "a sample of `perf script -F comm,tid,time,event,addr,data_src,weight,ip`";
 const OPERATION: &str = "|OP ";
