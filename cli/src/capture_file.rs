@@ -1,6 +1,7 @@
 //! Reads a capture file: passes on the accesses and other items of its cards, and prints warnings on standard error.
 
 use std::fmt;
+use std::fs::File;
 use std::path::Path;
 
 use anyhow::{Context, Result};
@@ -10,7 +11,7 @@ use hmtt::pcapng::{Interface, Packet, ReadError};
 use hmtt::{CardId, LinkId};
 
 use super::item_buffer::ItemBuffer;
-use super::standard_io::{input, is_standard, name_of_input};
+use super::standard_io::{STANDARD, input, is_standard, name_of_input};
 
 /// Most malformed frames that are listed one by one.
 const NAMED_FRAMES: u64 = 20;
@@ -86,6 +87,13 @@ impl CaptureFile {
             CaptureReader::open(path)
         };
         Ok(CaptureFile { reader: reader.with_context(|| name.clone())?, name })
+    }
+
+    /// Reads standard input, of which these bytes were read.
+    pub fn stream_after(begin: Vec<u8>, file: File) -> Result<Self> {
+        let name = name_of_input(Path::new(STANDARD));
+        let reader = CaptureReader::stream_after(begin, file).with_context(|| name.clone())?;
+        Ok(CaptureFile { reader, name })
     }
 
     /// Reads the whole file. `packets` receives each frame first, and returns whether to continue.

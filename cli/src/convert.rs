@@ -16,7 +16,7 @@ use hmtt::table::parquet::ParquetReader;
 use hmtt::table::requests::{LINE_BYTES, RequestWriter};
 use hmtt::table::{Card, Entry, Reader, Row, Writer};
 
-use self::imported::Import;
+use self::imported::{Import, Opened};
 use super::capture_file::CaptureFile;
 use super::format::{BUFFER_BYTES, EncodingOption, Format, readable, writable};
 use super::output::{Outcome, cause, is_same_file, open, write_capture};
@@ -38,15 +38,16 @@ const GIB_LOG2: u32 = 30;
 #[command(
     after_help = "Formats and their extensions: pcapng (.pcapng, .pcap, both also with .zst, .gz or .lz4, read only), parquet \
     (.parquet), csv (.csv), jsonl (.jsonl), text (.txt, written only), hmtt6 (.trace): the HMTT \
-    group's published 6-byte records. Requests for simulators of memories, written only: ramulator \
+    group's published 6-byte records. Requests for simulators of memories: ramulator \
     (Ramulator 2, LoadStoreTrace), dramsim3, dramsys (.stl), libcachesim (.oracleGeneral). What \
-    other programs have recorded is recognised by its content, or named with --from: lackey, drmemtrace, perf (text of perf \
-    script), dramsim3, dramsys, ramulator, libcachesim (CSV). What `hmtt trace` has written is recognised, and can \
-    also be written as champsim, lackey (Valgrind) and drmemtrace (DynamoRIO, text). What a \
-    format cannot hold is counted on standard error."
+    other programs have recorded is recognised by its content, compressed (gzip, zstd, lz4) or not, or named with --from: lackey, \
+    drmemtrace, champsim, perf (text of perf script), dramsim3, dramsys, ramulator (requests or instructions), libcachesim \
+    (oracleGeneral or CSV). What `hmtt trace` has written is recognised, and can also be written as champsim, lackey \
+    (Valgrind) and drmemtrace (DynamoRIO, text). What a format cannot hold is counted \
+    on standard error."
 )]
 pub struct Arguments {
-    /// The trace; - is standard input
+    /// The trace; - is standard input, of which captures and what other programs have recorded are recognised
     #[arg(value_name = "IN")]
     input: PathBuf,
     /// Where to write it; - is standard output
@@ -105,14 +106,19 @@ impl Arguments {
         has_region || *elements || *weighted || thread.is_some()
     }
 
+    /// Opens the input, if its first bytes are to decide what it is, or what another program has written in a format with a name in
+    /// common.
+    fn open(&self) -> Result<Option<Opened>> {
+        let is_needed = self.from.is_none_or(|from| from.imported().is_some());
+        let is_file = is_standard(&self.input) || self.input.is_file();
+        (is_needed && is_file).then(|| Opened::open(&self.input)).transpose()
+    }
+
     /// The conversion of what another program has recorded; `None` for other files.
-    fn import(&self) -> Result<Option<Import<'_>>> {
+    fn import(&self, opened: &Opened) -> Result<Option<Import<'_>>> {
         let Arguments { input, output, from, to, force, encoding, .. } = self;
-        let imported = match from {
-            Some(from) => from.imported(),
-            None => imported::format_of(input)?,
-        };
-        let Some(from) = imported else { return Ok(None) };
+        let format = opened.format(*from).with_context(|| name_of_input(input))?;
+        let Some(from) = format else { return Ok(None) };
         if self.is_of_program() {
             bail!("{} is no trace of hmtt: regions and threads are not cut out", input.display());
         }
@@ -196,8 +202,13 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
         };
         return conversion.run();
     }
-    if let Some(import) = arguments.import()? {
-        return import.run();
+    let mut capture = None;
+    if let Some(opened) = arguments.open()? {
+        if let Some(import) = arguments.import(&opened)? {
+            return import.run(opened);
+        }
+        // A file is opened again by its reader, which standard input cannot be.
+        capture = Some(opened).filter(|opened| is_standard(input) && opened.is_capture());
     }
     #[cfg(feature = "tag")]
     if !arguments.cache.is_empty() {
@@ -209,14 +220,21 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
             input.display()
         );
     }
-    let from = from.map_or_else(|| format_of(input, "--from"), Ok)?;
+    let from = match (from, &capture) {
+        (Some(from), _) => *from,
+        (None, Some(_)) => Format::Pcapng,
+        (None, None) => format_of(input, "--from")?,
+    };
     let to = to.map_or_else(|| format_of(output, "--to"), Ok)?;
     encoding.check(to)?;
     let hole = MmioHole { base: hole << GIB_LOG2 };
     if is_same_file(input, output) {
         bail!("{} is the trace itself; choose another output", output.display());
     }
-    let source = Source::open(input, from, hole)?;
+    let source = match capture {
+        Some(capture) => Source::Capture(Box::new(capture.into_capture()?)),
+        None => Source::open(input, from, hole)?,
+    };
     if to == Format::Pcapng {
         bail!("cannot write pcapng: a capture holds a card's frames, which no other format keeps");
     }

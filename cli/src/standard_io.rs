@@ -8,7 +8,7 @@ use std::path::Path;
 use anyhow::{Context, Result};
 
 /// The path that stands for standard input, or output.
-const STANDARD: &str = "-";
+pub const STANDARD: &str = "-";
 
 /// Whether a path stands for standard input, or output.
 pub fn is_standard(path: &Path) -> bool {

@@ -127,6 +127,14 @@ impl CaptureReader {
     pub fn stream(file: File) -> Result<Self, ReadError> {
         Ok(CaptureReader::new(PcapngReader::stream(file)?))
     }
+
+    /// Reads a file that is open already, and of which these bytes were read.
+    ///
+    /// # Errors
+    /// [`ReadError`]: the file cannot be read, or is no capture.
+    pub fn stream_after(begin: Vec<u8>, file: File) -> Result<Self, ReadError> {
+        Ok(CaptureReader::new(PcapngReader::stream_after(begin, file)?))
+    }
 }
 
 impl<R: Read> CaptureReader<R> {

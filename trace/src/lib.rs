@@ -25,6 +25,7 @@
 //! | see the packets of a capture beside what they decode to | [`capture_reader::CaptureReader`] |
 //! | decode frames that come from elsewhere | [`decode`]: a decoder, and a [`decode::Sink`] for the items |
 //! | read or write pcapng without decoding | [`pcapng`] |
+//! | decompress a file of any kind, and see how it begins | [`compression`] |
 //! | read or write tables | `table` |
 //! | read or write the accesses of a program | `access_trace` |
 //! | read what other programs have recorded: lackey, drmemtrace, perf, simulators | `imported` |
@@ -67,6 +68,7 @@ pub mod analysis;
 #[cfg(feature = "caches")]
 pub mod cache;
 pub mod capture_reader;
+pub mod compression;
 pub mod decode;
 mod identity;
 #[cfg(feature = "tables")]

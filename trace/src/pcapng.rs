@@ -8,8 +8,6 @@ mod capture_sums;
 mod classic;
 mod error;
 mod interface;
-#[cfg(feature = "compressed-captures")]
-mod lz4_frames;
 mod options;
 mod page_cache;
 mod read_ahead;
@@ -20,7 +18,7 @@ mod writer;
 pub use error::ReadError;
 pub use interface::Interface;
 pub use reader::{Packet, PcapngReader};
-pub use source::{Reading, Source, is_capture};
+pub use source::{Bytes, Reading, Source, is_capture, is_plain_capture};
 pub use writer::{Description, PcapngWriter};
 
 /// Counts of the receiver for one interface, as in an Interface Statistics Block; `None` where a count is not known.

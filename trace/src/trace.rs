@@ -103,6 +103,14 @@ impl Trace {
         Ok(Trace::new(Input::Capture(Box::new(CaptureReader::stream(file)?))))
     }
 
+    /// Reads a capture from a file that is open already, and of which these bytes were read.
+    ///
+    /// # Errors
+    /// [`ReadError`]: it cannot be read, or has no capture.
+    pub fn from_file_after(begin: Vec<u8>, file: File) -> Result<Trace, ReadError> {
+        Ok(Trace::new(Input::Capture(Box::new(CaptureReader::stream_after(begin, file)?))))
+    }
+
     /// Opens the captures of several cards and merges them: the clocks of all cards are converted to that of the first
     /// one, and accesses and items follow in the order of time. Cards are numbered over all captures.
     ///

@@ -30,7 +30,7 @@ impl Opened {
     pub fn open(path: &Path) -> Result<Opened> {
         let name = name_of_input(path);
         let content = if is_standard(path) {
-            input().map(Source::capture).map(Content::File).map_err(Into::into)
+            input().map_err(Into::into).and_then(|file| Ok(Content::File(Source::stream(file)?)))
         } else if path.is_dir() {
             data_set(path)
         } else {

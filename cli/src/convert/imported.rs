@@ -1,10 +1,11 @@
 //! Converts the accesses that other programs have recorded: to tables, and to requests for simulators.
 //!
+//! A file is recognised by its first bytes, decompressed ([`Opened`]), which standard input has too.
 //! A format with times and without instructions becomes a table like that of a card. Another one becomes a table like that of a
 //! program, which has threads, instructions and sizes, and no times.
 
 use std::fs::File;
-use std::io::{self, BufReader, BufWriter, Read, Write};
+use std::io::{self, BufReader, BufWriter, IsTerminal, Write};
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
@@ -15,7 +16,9 @@ use hmtt::access_trace::Executed;
 use hmtt::access_trace::table::{AccessWriter, csv, jsonl};
 #[cfg(feature = "tag")]
 use hmtt::cache::Hierarchy;
+use hmtt::compression::{Begin, Compression};
 use hmtt::imported::{BEGIN_BYTES, ImportedAccess, ImportedFormat, ImportedReader};
+use hmtt::pcapng::is_plain_capture;
 use hmtt::table::hmtt6::MmioHole;
 use hmtt::table::requests::{LINE_BYTES, Request, RequestOutput, RequestSums, Simulator};
 use hmtt::table::{LeftOut, Row, TableError, Writer};
@@ -23,6 +26,7 @@ use hmtt::table::{LeftOut, Row, TableError, Writer};
 use hmtt_format::access_trace::{BlockAccesses, Made};
 use hmtt_format::{Access, Cycles, PhysAddr};
 
+use crate::capture_file::CaptureFile;
 use crate::format::{BUFFER_BYTES, EncodingOption, Format};
 use crate::output::{cause, open};
 use crate::simulator::{ClockUnit, SimulatorFile};
@@ -33,25 +37,63 @@ const MOST_BYTES: u32 = 1 << 16;
 /// How a recording of perf begins.
 const PERF_DATA: &[u8] = b"PERFILE2";
 
-/// The format of a file, by its first bytes, if another program has written it.
-///
-/// # Errors
-/// It is a recording of perf, which is not read itself.
-pub fn format_of(path: &Path) -> Result<Option<ImportedFormat>> {
-    let mut begin = Vec::new();
-    let is_file = !is_standard(path) && path.is_file();
-    let Some(file) = is_file.then(|| File::open(path).ok()).flatten() else { return Ok(None) };
-    if file.take(BEGIN_BYTES as u64).read_to_end(&mut begin).is_err() {
-        return Ok(None);
+/// An open file, or standard input, whose first bytes were read.
+pub struct Opened {
+    file: File,
+    begin: Begin,
+}
+
+impl Opened {
+    /// Opens a file, or standard input.
+    ///
+    /// # Errors
+    /// It cannot be opened or read, or is a terminal.
+    pub fn open(path: &Path) -> Result<Opened> {
+        let name = name_of_input(path);
+        let file = if is_standard(path) { input() } else { File::open(path) };
+        let mut file = file.with_context(|| format!("{name}: cannot open"))?;
+        if file.is_terminal() {
+            bail!("{name}: it is a terminal; pipe or redirect a file to it");
+        }
+        let begin = Begin::read(&mut file, BEGIN_BYTES).with_context(|| name.clone())?;
+        Ok(Opened { file, begin })
     }
-    if begin.starts_with(PERF_DATA) {
-        bail!(
-            "{}: is a recording of perf; make text of it, which is read: perf script -F \
-             comm,tid,time,event,addr,data_src,weight,ip -i FILE > FILE.txt",
-            path.display()
-        );
+
+    /// What it is, if another program has written it. `from`: what it is said to be.
+    ///
+    /// # Errors
+    /// It is a recording of perf, or compressed with xz, which are not read themselves.
+    pub fn format(&self, from: Option<Format>) -> Result<Option<ImportedFormat>> {
+        let Begin { content, compression, .. } = &self.begin;
+        if *compression == Some(Compression::Xz) {
+            bail!(
+                "is compressed with xz, which is not read; decompress it into standard input: xz -dc FILE | hmtt convert - OUT"
+            );
+        }
+        if content.starts_with(PERF_DATA) {
+            bail!(
+                "is a recording of perf; make text of it, which is read: perf script -F \
+                 comm,tid,time,event,addr,data_src,weight,ip -i FILE > FILE.txt"
+            );
+        }
+        Ok(match from {
+            Some(from) => from.imported().map(|format| format.resolve(content)),
+            None => ImportedFormat::of(content),
+        })
     }
-    Ok(ImportedFormat::of(&begin))
+
+    /// Whether it is a capture, or compressed, so that the reader of captures says what is wrong with it.
+    pub fn is_capture(&self) -> bool {
+        is_plain_capture(&self.begin.content) || self.begin.compression.is_some()
+    }
+
+    /// The reader of standard input as a capture.
+    ///
+    /// # Errors
+    /// It is no capture.
+    pub fn into_capture(self) -> Result<CaptureFile> {
+        CaptureFile::stream_after(self.begin.raw, self.file)
+    }
 }
 
 /// A file that is converted.
@@ -195,17 +237,17 @@ impl<W: Write> Sink for Requests<W> {
 }
 
 impl Import<'_> {
-    /// Converts the file. Returns whether accesses are missing in it: those between samples.
+    /// Converts the open file. Returns whether accesses are missing in it: those between samples.
     ///
     /// # Errors
     /// The file cannot be read, or has a line that is not understood; or the output cannot be written.
-    pub fn run(mut self) -> Result<bool> {
+    pub fn run(mut self, opened: Opened) -> Result<bool> {
         let (name, contents) = (name_of_input(self.input), self.from.contents());
         if self.to.has_instructions() || self.to == Format::Pcapng {
             bail!("a {} has not all that {} holds", self.from.name(), self.to.name());
         }
-        let input = if is_standard(self.input) { input() } else { File::open(self.input) };
-        let input = input.with_context(|| format!("{name}: cannot open"))?;
+        let Opened { file, begin } = opened;
+        let input = begin.decompress(file).with_context(|| name.clone())?;
         let input = BufReader::with_capacity(BUFFER_BYTES, input);
         let mut reader = ImportedReader::new(self.from, input);
         // A file whose first access cannot be read leaves no output.

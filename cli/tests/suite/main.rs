@@ -19,6 +19,8 @@ mod dissector;
 mod escapes;
 mod exit_status;
 mod goes_on;
+#[cfg(all(feature = "analysis", feature = "tag"))]
+mod imported;
 mod interrupted;
 mod leaks;
 mod linear;

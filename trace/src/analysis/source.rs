@@ -4,10 +4,10 @@
 //! capture  -> Trace::next_batch ----------.
 //! program  -> access_trace::ChunkReader ---+-> Part: Known, Batch, Gap, Restart -> Fold
 //! table    -> table::Reader, Rows --------|
-//! text of other programs -> imported -----'
+//! files of other programs -> imported ----'
 //! ```
 //!
-//! The kind of a file is decided by its first bytes, and that of a table of text by its extension. Memories are numbered from 0
+//! The kind of a file is decided by its first bytes, decompressed, and that of a table of text by its extension. Memories are numbered from 0
 //! in the order in which the file has their first accesses: each card is one, and so is a program. Invariant: memory does not
 //! grow with the file, and what could be read is passed on before the error that ended the reading ([`Ending::failure`]).
 
@@ -24,6 +24,7 @@ mod program_table;
 mod table;
 
 use std::fs::File;
+use std::io::{IsTerminal, Seek};
 use std::path::{Path, PathBuf};
 
 #[cfg(feature = "access-traces")]
@@ -33,7 +34,9 @@ use serde::Serialize;
 use super::{
     Analysis, Batch, CoarseAccesses, ElementRange, Fold, FrequencySlice, Gap, Known, PageRun,
 };
+use crate::compression::{Begin, Compression};
 use crate::decode::Item;
+use kind::BEGIN_BYTES;
 pub use kind::Kind;
 pub use memories::MOST_MEMORIES;
 
@@ -54,9 +57,15 @@ pub enum SourceError {
     /// Neither its first bytes nor its extension say what it is.
     #[error(
         "is neither a capture, nor a trace of a program, nor a table: Parquet, or text with the extension \
-         csv, jsonl or trace; nor text of lackey, drmemtrace, perf script, DRAMsim3, DRAMSys, Ramulator or libCacheSim"
+         csv, jsonl or trace; nor a file of lackey, drmemtrace, perf script, DRAMsim3, DRAMSys, Ramulator, ChampSim or libCacheSim"
     )]
     Unknown,
+    /// It is compressed, and its content is not read so.
+    #[error("{}", compressed(*.0))]
+    Compressed(Compression),
+    /// It comes from a pipe, and is not read from its begin to its end.
+    #[error("is a {0}, which is not read from a pipe: name a file")]
+    NoStream(&'static str),
     /// This program was built without a reader for this kind of file.
     #[error("this program was built without the cargo feature `{0}`, which reads such files")]
     NotBuilt(&'static str),
@@ -77,6 +86,20 @@ pub enum SourceError {
     /// It has more cards than are told apart.
     #[error("has accesses of more than {MOST_MEMORIES} cards")]
     Memories,
+}
+
+/// What to do with a compressed file that is not read so.
+fn compressed(compression: Compression) -> String {
+    match compression {
+        Compression::Xz => {
+            "is compressed with xz, which is not read: decompress it, also into standard input: xz -dc FILE | hmtt stats -"
+                .to_owned()
+        }
+        other => format!(
+            "is compressed with {other}, and is neither a capture nor what another program has recorded; if it is a table or a \
+             trace of a program, decompress it"
+        ),
+    }
 }
 
 /// How the recording of perf is made readable.
@@ -153,6 +176,8 @@ pub struct Source {
     kind: Kind,
     path: PathBuf,
     file: File,
+    /// Bytes of the file that were read already; none if it was rewound.
+    begin: Begin,
     with_functions: bool,
 }
 
@@ -164,21 +189,29 @@ impl Source {
     pub fn open(path: impl AsRef<Path>) -> Result<Source, SourceError> {
         let path = path.as_ref().to_path_buf();
         let mut file = File::open(&path)?;
-        let kind = Kind::of(&path, &mut file)?;
-        if kind == Kind::TagLog {
-            return Err(SourceError::NoAccesses(
-                "is a log of tags, which has calls and no accesses; `hmtt tag report` evaluates it",
-            ));
+        if !file.metadata()?.is_file() {
+            return Source::stream(file);
         }
-        if kind == Kind::PerfData {
-            return Err(SourceError::NoAccesses(PERF_DATA));
-        }
-        Ok(Source { kind, path, file, with_functions: false })
+        let begin = Begin::read(&mut file, BEGIN_BYTES)?;
+        file.rewind()?;
+        let kind = Kind::of(&path, &begin)?.check()?;
+        let begin = Begin { compression: begin.compression, ..Begin::default() };
+        Ok(Source { kind, path, file, begin, with_functions: false })
     }
 
-    /// Reads a capture from an open file or pipe, such as standard input.
-    pub fn capture(file: File) -> Source {
-        Source { kind: Kind::Stream, path: PathBuf::new(), file, with_functions: false }
+    /// Reads from an open file that cannot be rewound, such as standard input: a capture, or what another program has written.
+    ///
+    /// # Errors
+    /// [`SourceError`]: it cannot be read, is a terminal, or is nothing that is read so.
+    pub fn stream(mut file: File) -> Result<Source, SourceError> {
+        if file.is_terminal() {
+            return Err(SourceError::NoAccesses(
+                "it is a terminal; pipe or redirect a capture to it",
+            ));
+        }
+        let begin = Begin::read(&mut file, BEGIN_BYTES)?;
+        let kind = Kind::of_stream(&begin)?.check()?;
+        Ok(Source { kind, path: PathBuf::new(), file, begin, with_functions: false })
     }
 
     /// Batches get the functions of their instructions, where the file knows them.
@@ -193,12 +226,12 @@ impl Source {
 
     /// Reads the file to its end, and passes on its parts with the numbers of their memories.
     pub fn read(self, add: &mut dyn FnMut(usize, Part<'_>)) -> Ending {
-        let Source { kind, path, file, with_functions } = self;
+        let Source { kind, path, file, begin, with_functions } = self;
         // Without readers of programs and tables, nothing has functions.
         let _ = with_functions;
         let read = match kind {
             Kind::Capture => capture::read(capture::open(&path), add),
-            Kind::Stream => capture::read(crate::Trace::from_file(file), add),
+            Kind::Stream => capture::read(crate::Trace::from_file_after(begin.raw, file), add),
             #[cfg(feature = "access-traces")]
             Kind::Program => program::read(file, with_functions, add),
             #[cfg(feature = "tables")]
@@ -206,7 +239,7 @@ impl Source {
                 table::read(kind, file, with_functions, add)
             }
             #[cfg(feature = "tables")]
-            Kind::Imported(format) => imported::read(format, file, add),
+            Kind::Imported(format) => imported::read(format, begin, file, add),
             _ => Err(SourceError::NotBuilt(kind.feature())),
         };
         read.unwrap_or_else(|error| Ending { failure: Some(error), ..Ending::default() })

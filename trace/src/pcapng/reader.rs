@@ -90,6 +90,14 @@ impl PcapngReader<Source> {
     pub fn stream(file: File) -> Result<Self, ReadError> {
         PcapngReader::new(Source::stream(file).map_err(ReadError::Open)?)
     }
+
+    /// Reads a file that is open already, and of which these bytes were read.
+    ///
+    /// # Errors
+    /// [`ReadError`]: the file cannot be read, or is no capture.
+    pub fn stream_after(begin: Vec<u8>, file: File) -> Result<Self, ReadError> {
+        PcapngReader::new(Source::stream_after(begin, file).map_err(ReadError::Open)?)
+    }
 }
 
 impl<R: Read> PcapngReader<Source<R>> {

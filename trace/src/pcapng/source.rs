@@ -1,19 +1,15 @@
 //! Opens a capture file, compressed or not, and buffers it so that whole blocks are contiguous in memory.
 
 use std::fs::{File, Metadata};
-use std::io::{self, BufReader, Chain, Cursor, IsTerminal, Read, Seek};
+use std::io::{self, Chain, Cursor, IsTerminal, Read, Seek};
 use std::path::Path;
-
-#[cfg(feature = "compressed-captures")]
-use flate2::bufread::MultiGzDecoder;
 
 use super::block::SECTION_HEADER;
 use super::classic::ClassicPcap;
 use super::error::ReadError;
-#[cfg(feature = "compressed-captures")]
-use super::lz4_frames::Lz4Frames;
 use super::page_cache::is_cached;
 use super::read_ahead::{PIECE_BYTES, ReadAhead, set_direct};
+use crate::compression::{Compression, Decompressed};
 
 /// Longest block that is accepted, in bytes: Wireshark's limit.
 pub(super) const MAX_BLOCK_BYTES: usize = 16 << 20;
@@ -22,43 +18,17 @@ const READ_BYTES: usize = 1 << 20;
 /// Size in bytes from which a file is read with direct reads, so that it is not in the page cache afterwards. A smaller
 /// file is read in a sixth of a second either way, and then stays in the cache for the next reader.
 const LARGE_BYTES: u64 = 64 << 20;
-/// Magic numbers of zstd frames (RFC 8878, 3.1.1) and of skippable frames, whose low 4 bits vary (3.1.2).
-const ZSTD: u32 = 0xfd2f_b528;
-const ZSTD_SKIPPABLE: u32 = 0x184d_2a50;
+/// Bytes by which it is decided whether a file is compressed: as many as a capture's type takes.
+const FIRST_BYTES: usize = size_of::<u32>();
 
-/// First bytes of a gzip member with its only method of compression (RFC 1952, 2.3.1).
-const GZIP: [u8; 3] = [0x1f, 0x8b, 8];
-/// Magic number of an LZ4 frame.
-const LZ4: u32 = 0x184d_2204;
-
-/// Whether a file that begins with these 4 bytes is a capture, by its format, or compressed, as only captures are.
-pub fn is_capture(first: [u8; 4]) -> bool {
-    first == SECTION_HEADER.to_be_bytes()
-        || ClassicPcap::new(&first).is_some()
-        || Compression::of(&first).is_some()
+/// Whether a file that begins with these 4 bytes is a capture by its format, or compressed, as captures may be.
+pub fn is_capture(first: [u8; FIRST_BYTES]) -> bool {
+    is_plain_capture(&first) || Compression::of(&first).is_some()
 }
 
-/// How a capture is compressed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Compression {
-    Zstd,
-    Gzip,
-    Lz4,
-}
-
-impl Compression {
-    /// The compression of a file by its first bytes, not by its name; `None` if it is not compressed.
-    fn of(first: &[u8]) -> Option<Compression> {
-        if first.starts_with(&GZIP) {
-            return Some(Compression::Gzip);
-        }
-        match first.try_into().map(u32::from_le_bytes) {
-            Ok(ZSTD) => Some(Compression::Zstd),
-            Ok(magic) if magic & !15 == ZSTD_SKIPPABLE => Some(Compression::Zstd),
-            Ok(LZ4) => Some(Compression::Lz4),
-            _ => None,
-        }
-    }
+/// Whether decompressed bytes are the begin of a capture.
+pub fn is_plain_capture(begin: &[u8]) -> bool {
+    begin.starts_with(&SECTION_HEADER.to_be_bytes()) || ClassicPcap::new(begin).is_some()
 }
 
 /// The way in which a file is read.
@@ -116,18 +86,7 @@ impl<R: Read> Read for Bytes<R> {
 
 /// The decompressed bytes of a capture, from a file or from any reader. Its first bytes, not its name, show whether it is
 /// compressed.
-pub enum Source<R: Read = File> {
-    /// Not compressed.
-    Plain(Bytes<R>),
-    /// Compressed with zstd.
-    Zstd(Box<zstd::Decoder<'static, BufReader<Bytes<R>>>>),
-    /// Compressed with gzip.
-    #[cfg(feature = "compressed-captures")]
-    Gzip(Box<MultiGzDecoder<BufReader<Bytes<R>>>>),
-    /// Compressed with LZ4, in frames.
-    #[cfg(feature = "compressed-captures")]
-    Lz4(Box<Lz4Frames<BufReader<Bytes<R>>>>),
-}
+pub type Source<R = File> = Decompressed<Bytes<R>>;
 
 impl Source {
     /// Opens a file.
@@ -141,7 +100,7 @@ impl Source {
         }
         let first = first_bytes(&mut file)?;
         file.rewind()?;
-        Source::new(&first, Bytes::new(file, reading)?)
+        Source::new(Compression::of(&first), Bytes::new(file, reading)?)
     }
 
     /// Reads a file that is open already, such as a pipe, from its current position.
@@ -154,6 +113,15 @@ impl Source {
         }
         Source::from_reader(file)
     }
+
+    /// Reads a file that is open already, and of which these bytes were read.
+    ///
+    /// # Errors
+    /// Those of [`Decompressed::new`].
+    pub fn stream_after(begin: Vec<u8>, file: File) -> io::Result<Source> {
+        let compression = Compression::of(&begin);
+        Source::new(compression, Bytes::Stream(Cursor::new(begin).chain(file)))
+    }
 }
 
 impl<R: Read> Source<R> {
@@ -163,26 +131,8 @@ impl<R: Read> Source<R> {
     /// The reader fails.
     pub fn from_reader(mut reader: R) -> io::Result<Source<R>> {
         let first = first_bytes(&mut reader)?;
-        Source::new(&first, Bytes::Stream(Cursor::new(first.clone()).chain(reader)))
-    }
-
-    fn new(first: &[u8], bytes: Bytes<R>) -> io::Result<Source<R>> {
-        #[cfg(feature = "compressed-captures")]
-        let buffered = |bytes| BufReader::with_capacity(READ_BYTES, bytes);
-        match Compression::of(first) {
-            None => Ok(Source::Plain(bytes)),
-            Some(Compression::Zstd) => Ok(Source::Zstd(Box::new(zstd::Decoder::new(bytes)?))),
-            #[cfg(feature = "compressed-captures")]
-            Some(Compression::Gzip) => {
-                Ok(Source::Gzip(Box::new(MultiGzDecoder::new(buffered(bytes)))))
-            }
-            #[cfg(feature = "compressed-captures")]
-            Some(Compression::Lz4) => Ok(Source::Lz4(Box::new(Lz4Frames::new(buffered(bytes))))),
-            #[cfg(not(feature = "compressed-captures"))]
-            Some(other) => Err(io::Error::other(format!(
-                "it is compressed ({other:?}), which needs the cargo feature `compressed-captures`"
-            ))),
-        }
+        let compression = Compression::of(&first);
+        Source::new(compression, Bytes::Stream(Cursor::new(first).chain(reader)))
     }
 }
 
@@ -190,21 +140,8 @@ impl<R: Read> Source<R> {
 /// pieces.
 fn first_bytes(reader: &mut impl Read) -> io::Result<Vec<u8>> {
     let mut first = Vec::new();
-    reader.take(size_of::<u32>() as u64).read_to_end(&mut first)?;
+    reader.take(FIRST_BYTES as u64).read_to_end(&mut first)?;
     Ok(first)
-}
-
-impl<R: Read> Read for Source<R> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        match self {
-            Source::Plain(bytes) => bytes.read(buffer),
-            Source::Zstd(decoder) => decoder.read(buffer),
-            #[cfg(feature = "compressed-captures")]
-            Source::Gzip(decoder) => decoder.read(buffer),
-            #[cfg(feature = "compressed-captures")]
-            Source::Lz4(decoder) => decoder.read(buffer),
-        }
-    }
 }
 
 /// A buffer of a source's bytes, which are appended by [`Buffer::fill`] and taken from the front.

@@ -8,6 +8,7 @@ use hmtt_format::Direction;
 use super::memories::Memories;
 use super::{Batch, Ending, Known, Part, SourceError};
 use crate::analysis::AddressSpace;
+use crate::compression::Begin;
 use crate::identity::CardId;
 use crate::imported::{
     Contents, ImportedAccess, ImportedAddresses, ImportedFormat, ImportedReader,
@@ -80,9 +81,10 @@ impl Columns<'_> {
     }
 }
 
-/// Reads a file. Of samples it is stated that accesses are missing.
+/// Reads a file. Of samples it is stated that accesses are missing. `begin`: bytes that were read already.
 pub fn read(
     format: ImportedFormat,
+    begin: Begin,
     file: File,
     add: &mut dyn FnMut(usize, Part<'_>),
 ) -> Result<Ending, SourceError> {
@@ -100,7 +102,8 @@ pub fn read(
         sizes: Vec::with_capacity(BATCH),
         instructions: Vec::with_capacity(BATCH),
     };
-    let mut reader = ImportedReader::new(format, BufReader::with_capacity(BUFFER_BYTES, file));
+    let input = BufReader::with_capacity(BUFFER_BYTES, begin.decompress(file)?);
+    let mut reader = ImportedReader::new(format, input);
     let failure = loop {
         match reader.next_access() {
             Ok(Some(access)) => columns.push(&access),

@@ -1,16 +1,15 @@
 //! Decides what a file is.
 
-use std::fs::File;
-use std::io::{Read, Seek};
 use std::path::Path;
 
 use super::SourceError;
+use crate::compression::{Begin, Compression};
 #[cfg(feature = "tables")]
 use crate::imported::ImportedFormat;
 use crate::pcapng;
 
-/// Bytes that are looked at.
-const BEGIN_BYTES: usize = 4096;
+/// Bytes that are looked at, decompressed.
+pub(super) const BEGIN_BYTES: usize = 4096;
 /// How files other than captures begin, by kind.
 const BEGINS: [(&[u8], Kind); 4] = [
     (b"HMTTACCS", Kind::Program),
@@ -38,7 +37,7 @@ pub enum Kind {
     Jsonl,
     /// A table in HMTT's 6-byte records.
     Hmtt6,
-    /// Text that another program has written.
+    /// What another program has written.
     #[cfg(feature = "tables")]
     Imported(ImportedFormat),
     /// The recording of perf, which is not read itself.
@@ -46,30 +45,88 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// What an open file is. It is read from its begin afterwards.
-    pub(super) fn of(path: &Path, file: &mut File) -> Result<Kind, SourceError> {
-        if !file.metadata()?.is_file() {
-            return Ok(Kind::Stream);
+    /// What a file is, by its begin or else its name.
+    pub(super) fn of(path: &Path, begin: &Begin) -> Result<Kind, SourceError> {
+        let by_begin = Kind::of_content(&begin.content);
+        if let Some(compression) = begin.compression {
+            return Kind::of_compressed(path, by_begin, compression);
         }
-        let mut begin = Vec::new();
-        file.by_ref().take(BEGIN_BYTES as u64).read_to_end(&mut begin)?;
-        file.rewind()?;
-        let is_capture = begin.first_chunk().is_some_and(|first| pcapng::is_capture(*first));
-        let by_begin = BEGINS.into_iter().find(|(one, _)| begin.starts_with(one));
-        let by_begin = is_capture.then_some(Kind::Capture).or(by_begin.map(|(_, kind)| kind));
+        by_begin.or_else(|| Kind::of_name(path)).ok_or(SourceError::Unknown)
+    }
+
+    /// What a stream is, which has no name. What is not recognised is taken for a capture, whose reader says what is wrong.
+    pub(super) fn of_stream(begin: &Begin) -> Result<Kind, SourceError> {
+        match Kind::of_content(&begin.content) {
+            None | Some(Kind::Capture) if begin.compression == Some(Compression::Xz) => {
+                Err(SourceError::Compressed(Compression::Xz))
+            }
+            None | Some(Kind::Capture) => Ok(Kind::Stream),
+            Some(kind) if kind.is_read_forward() => Ok(kind),
+            Some(kind) => Err(SourceError::NoStream(kind.name())),
+        }
+    }
+
+    /// What it is by its first bytes.
+    fn of_content(begin: &[u8]) -> Option<Kind> {
+        if pcapng::is_plain_capture(begin) {
+            return Some(Kind::Capture);
+        }
+        let by_magic = BEGINS.into_iter().find(|(magic, _)| begin.starts_with(magic));
+        let kind = by_magic.map(|(_, kind)| kind);
         #[cfg(feature = "tables")]
-        let by_begin = by_begin.or_else(|| ImportedFormat::of(&begin).map(Kind::Imported));
-        let extension = path.extension().map(|one| one.to_string_lossy().to_lowercase());
-        let by_extension = match extension.as_deref() {
-            Some("csv") => Some(Kind::Csv),
-            Some("jsonl" | "ndjson") => Some(Kind::Jsonl),
-            Some("trace") => Some(Kind::Hmtt6),
-            // Its reader says what is wrong with it.
-            Some("pcapng" | "pcap") => Some(Kind::Capture),
-            Some("parquet") => Some(Kind::Parquet),
-            _ => None,
+        let kind = kind.or_else(|| ImportedFormat::of(begin).map(Kind::Imported));
+        kind
+    }
+
+    /// What a compressed file is: a capture, or what another program has written. Others are not read compressed.
+    fn of_compressed(
+        path: &Path,
+        by_begin: Option<Kind>,
+        compression: Compression,
+    ) -> Result<Kind, SourceError> {
+        let is_named_capture = || {
+            let name = path.file_stem().map(|stem| stem.to_string_lossy().to_lowercase());
+            name.is_some_and(|name| name.ends_with(".pcapng") || name.ends_with(".pcap"))
         };
-        by_begin.or(by_extension).ok_or(SourceError::Unknown)
+        match by_begin {
+            Some(kind) if kind == Kind::Capture || kind.is_read_forward() => Ok(kind),
+            // Its reader says what is wrong with it.
+            None if compression != Compression::Xz && is_named_capture() => Ok(Kind::Capture),
+            _ => Err(SourceError::Compressed(compression)),
+        }
+    }
+
+    /// What it is by its extension.
+    fn of_name(path: &Path) -> Option<Kind> {
+        let extension = path.extension()?.to_string_lossy().to_lowercase();
+        Some(match &*extension {
+            "csv" => Kind::Csv,
+            "jsonl" | "ndjson" => Kind::Jsonl,
+            "trace" => Kind::Hmtt6,
+            // Its reader says what is wrong with it.
+            "pcapng" | "pcap" => Kind::Capture,
+            "parquet" => Kind::Parquet,
+            _ => return None,
+        })
+    }
+
+    /// Whether it is read from its begin to its end, so that it may be compressed, or come from a pipe.
+    fn is_read_forward(self) -> bool {
+        #[cfg(feature = "tables")]
+        return matches!(self, Kind::Imported(_));
+        #[cfg(not(feature = "tables"))]
+        false
+    }
+
+    /// The kind, if it has accesses.
+    pub(super) fn check(self) -> Result<Kind, SourceError> {
+        match self {
+            Kind::TagLog => Err(SourceError::NoAccesses(
+                "is a log of tags, which has calls and no accesses; `hmtt tag report` evaluates it",
+            )),
+            Kind::PerfData => Err(SourceError::NoAccesses(super::PERF_DATA)),
+            kind => Ok(kind),
+        }
     }
 
     /// The cargo feature that reads it.
