@@ -37,6 +37,7 @@ pub enum Format {
     Lackey,
     Drmemtrace,
     Perf,
+    Gem5,
 }
 
 /// Encodings of a Parquet file, as a value of an option.
@@ -136,13 +137,14 @@ impl Format {
             Format::Lackey => ImportedFormat::Lackey,
             Format::Drmemtrace => ImportedFormat::Drmemtrace,
             Format::Perf => ImportedFormat::Perf,
+            Format::Gem5 => ImportedFormat::Gem5,
             _ => return None,
         })
     }
 
     /// Whether it can be written.
     fn is_writable(self) -> bool {
-        !matches!(self, Format::Pcapng | Format::Perf)
+        !matches!(self, Format::Pcapng | Format::Perf | Format::Gem5)
     }
 
     /// Whether it has instructions of programs, so that captures cannot be written in it.

@@ -3,14 +3,16 @@
 //! ```text
 //! file -> text: a line at a time      -> a parser for each format ---.
 //!         records: a record at a time -> ChampSim, oracleGeneral -----+-> ImportedAccess
+//!         packets: a message at a time -> gem5 -----------------------'
 //! ```
 //!
 //! What a format does not state is absent, and never guessed: [`Contents`] says what it states, and [`ImportedReader::notes`] what
 //! else limits results. Invariant: what is not understood is an error with its line or offset; time is linear in the file and
-//! memory is that of a line or record.
+//! memory is that of a line, record or message.
 
 mod format;
 mod objects;
+mod packets;
 mod records;
 mod text;
 
@@ -21,11 +23,15 @@ use hmtt_format::Direction;
 
 use crate::table::TableError;
 pub use format::{Contents, ImportedAddresses, ImportedFormat};
+use packets::PacketReader;
 use records::{RecordParser, RecordReader};
 use text::{Parser, TextReader};
 
 /// Bytes of a file that [`ImportedFormat::of`] looks at.
 pub const BEGIN_BYTES: usize = 4096;
+/// Why nothing is complete that samples say.
+const SAMPLES: &str =
+    "accesses were sampled: most of them are missing, and numbers are those of the samples";
 
 /// An access that another program has recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,6 +61,9 @@ impl ImportedFormat {
     /// The format of a file that begins with these bytes, if it is one of these. A CSV file of libCacheSim has a heading, and a
     /// trace of instructions for Ramulator has lines with and without a write.
     pub fn of(begin: &[u8]) -> Option<ImportedFormat> {
+        if begin.starts_with(&packets::MAGIC) {
+            return Some(ImportedFormat::Gem5);
+        }
         text::format_of(begin).or_else(|| records::format_of(begin))
     }
 
@@ -91,6 +100,7 @@ impl ImportedFormat {
 /// # }
 /// ```
 pub struct ImportedReader<R> {
+    format: ImportedFormat,
     content: Content<R>,
     waiting: VecDeque<ImportedAccess>,
 }
@@ -99,16 +109,20 @@ pub struct ImportedReader<R> {
 enum Content<R> {
     Text(TextReader<R>),
     Records(RecordReader<R>),
+    Packets(PacketReader<R>),
 }
 
 impl<R: BufRead> ImportedReader<R> {
     /// Starts to read.
     pub fn new(format: ImportedFormat, input: R) -> Self {
-        let content = match Parser::new(format) {
-            Some(parser) => Content::Text(TextReader::new(parser, input)),
-            None => Content::Records(RecordReader::new(RecordParser::new(format), input)),
+        let content = if let Some(parser) = Parser::new(format) {
+            Content::Text(TextReader::new(parser, input))
+        } else if let Some(parser) = RecordParser::new(format) {
+            Content::Records(RecordReader::new(parser, input))
+        } else {
+            Content::Packets(PacketReader::new(input))
         };
-        ImportedReader { content, waiting: VecDeque::new() }
+        ImportedReader { format, content, waiting: VecDeque::new() }
     }
 
     /// The next access; `None` at the end. After an error nothing more can be read.
@@ -123,6 +137,7 @@ impl<R: BufRead> ImportedReader<R> {
             let has_more = match &mut self.content {
                 Content::Text(reader) => reader.advance(&mut self.waiting)?,
                 Content::Records(reader) => reader.advance(&mut self.waiting)?,
+                Content::Packets(reader) => reader.advance(&mut self.waiting)?,
             };
             if !has_more {
                 return Ok(None);
@@ -135,7 +150,27 @@ impl<R: BufRead> ImportedReader<R> {
         match &self.content {
             Content::Text(reader) => reader.notes(),
             Content::Records(reader) => reader.notes(),
+            Content::Packets(reader) => reader.notes(),
         }
+    }
+
+    /// What the file states of each access: known once the first access was read.
+    pub fn contents(&self) -> Contents {
+        let contents = self.format.contents();
+        match &self.content {
+            Content::Packets(reader) => Contents { tck_ps: reader.tck_ps(), ..contents },
+            _ => contents,
+        }
+    }
+
+    /// What is missing, for people, as far as it is known up to here. Empty if nothing is.
+    pub fn missing(&self) -> Vec<String> {
+        let samples = self.format.contents().are_samples.then(|| SAMPLES.to_owned());
+        let packets = match &self.content {
+            Content::Packets(reader) => reader.missing(),
+            _ => None,
+        };
+        samples.into_iter().chain(packets).collect()
     }
 }
 

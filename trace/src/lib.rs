@@ -28,7 +28,7 @@
 //! | decompress a file of any kind, and see how it begins | [`compression`] |
 //! | read or write tables | `table` |
 //! | read or write the accesses of a program | `access_trace` |
-//! | read what other programs have recorded: lackey, drmemtrace, perf, simulators | `imported` |
+//! | read what other programs have recorded: lackey, drmemtrace, gem5, perf, simulators | `imported` |
 //! | analyse accesses of any source: sums, hot pages, reuse distances, streams, phases | `analysis` |
 //! | resolve physical addresses to processes and virtual addresses | `page_map` |
 //! | simulate the caches between a program and memory | `cache` |

@@ -17,7 +17,7 @@ use hmtt::access_trace::table::{AccessWriter, csv, jsonl};
 #[cfg(feature = "tag")]
 use hmtt::cache::Hierarchy;
 use hmtt::compression::{Begin, Compression};
-use hmtt::imported::{BEGIN_BYTES, ImportedAccess, ImportedFormat, ImportedReader};
+use hmtt::imported::{BEGIN_BYTES, Contents, ImportedAccess, ImportedFormat, ImportedReader};
 use hmtt::pcapng::is_plain_capture;
 use hmtt::table::hmtt6::MmioHole;
 use hmtt::table::requests::{LINE_BYTES, Request, RequestOutput, RequestSums, Simulator};
@@ -123,18 +123,25 @@ trait Sink {
 }
 
 /// Writes rows like those of a card.
-struct CardRows(Box<dyn Writer>);
+struct CardRows {
+    writer: Box<dyn Writer>,
+    /// Sizes of accesses, which are left out.
+    sizes: u64,
+}
 
 impl Sink for CardRows {
     fn access(&mut self, access: &ImportedAccess) -> Result<(), TableError> {
-        let ImportedAccess { clock, direction, address, .. } = *access;
+        let ImportedAccess { clock, direction, address, size, .. } = *access;
+        self.sizes += u64::from(size != 0);
         let (clock, address) = (Cycles(clock), PhysAddr(address));
         let entry = Access { clock, direction, address }.into();
-        self.0.row(&Row { card: CardId(0), entry })
+        self.writer.row(&Row { card: CardId(0), entry })
     }
 
     fn finish(self: Box<Self>) -> Result<(LeftOut, Option<RequestSums>), TableError> {
-        Ok((self.0.finish()?, None))
+        let LeftOut(mut counts) = self.writer.finish()?;
+        counts.push(("sizes of accesses", self.sizes));
+        Ok((LeftOut(counts), None))
     }
 }
 
@@ -237,12 +244,12 @@ impl<W: Write> Sink for Requests<W> {
 }
 
 impl Import<'_> {
-    /// Converts the open file. Returns whether accesses are missing in it: those between samples.
+    /// Converts the open file. Returns whether accesses are missing in it, as those between samples.
     ///
     /// # Errors
     /// The file cannot be read, or has a line that is not understood; or the output cannot be written.
     pub fn run(mut self, opened: Opened) -> Result<bool> {
-        let (name, contents) = (name_of_input(self.input), self.from.contents());
+        let name = name_of_input(self.input);
         if self.to.has_instructions() || self.to == Format::Pcapng {
             bail!("a {} has not all that {} holds", self.from.name(), self.to.name());
         }
@@ -254,7 +261,7 @@ impl Import<'_> {
         let mut first = reader.next_access().with_context(|| name.clone())?;
         let (output, file) = open(Some(self.output), self.to, self.force)?;
         let cannot_write = || format!("cannot write to {}", output.name);
-        let mut sink = self.sink(file).with_context(cannot_write)?;
+        let mut sink = self.sink(file, reader.contents()).with_context(cannot_write)?;
         let mut written = Ok(());
         let read = loop {
             match first.take().map_or_else(|| reader.next_access(), |access| Ok(Some(access))) {
@@ -272,11 +279,12 @@ impl Import<'_> {
         for note in reader.notes() {
             report!("hmtt: {name}: {note}");
         }
-        if contents.are_samples {
-            report!("hmtt: warning: {name}: accesses were sampled: most of them are missing");
+        let missing = reader.missing();
+        for what in &missing {
+            report!("hmtt: warning: {name}: {what}");
         }
         self.state(sums);
-        Ok(contents.are_samples)
+        Ok(!missing.is_empty())
     }
 
     fn state(&self, sums: Option<RequestSums>) {
@@ -299,21 +307,24 @@ impl Import<'_> {
         false
     }
 
-    fn sink(&mut self, file: Box<dyn Write + Send>) -> Result<Box<dyn Sink>> {
-        let contents = self.from.contents();
+    fn sink(&mut self, file: Box<dyn Write + Send>, contents: Contents) -> Result<Box<dyn Sink>> {
         if let Some(simulator) = self.to.simulator() {
-            return Ok(self.requests(file, simulator));
+            return Ok(self.requests(file, simulator, contents));
         }
         if contents.clocks && !contents.instructions {
             let writer = self.to.writer(file, MmioHole { base: 0 }, self.encoding);
-            return Ok(Box::new(CardRows(writer.map_err(cause)?)));
+            return Ok(Box::new(CardRows { writer: writer.map_err(cause)?, sizes: 0 }));
         }
         self.program_rows(file)
     }
 
-    fn requests(&mut self, file: Box<dyn Write + Send>, simulator: Simulator) -> Box<dyn Sink> {
+    fn requests(
+        &mut self,
+        file: Box<dyn Write + Send>,
+        simulator: Simulator,
+        contents: Contents,
+    ) -> Box<dyn Sink> {
         let file = BufWriter::with_capacity(BUFFER_BYTES, file);
-        let contents = self.from.contents();
         Box::new(Requests {
             output: RequestOutput::new(file, simulator),
             has_clocks: contents.clocks,

@@ -52,6 +52,12 @@ fn oracle() -> Vec<u8> {
     [request(5, 3, 3), request(5, 9, -1), request(6, 3, -1)].concat()
 }
 
+/// Three packets of gem5, in ticks of a picosecond: a read, a clean eviction and a write-back. The bytes are those that
+/// Python's `google.protobuf` writes.
+const GEM5: &[u8] = b"gem5,\x0a\x0esystem.monitor\x18\x80\xa0\x94\xa5\x8d\x1d\x22\x13\x08\x01\x12\x0fsystem.cpu.data\
+    \x12\x08\xdc\x0b\x10\x01\x18\xc0\x80\x80\x80\x08 @(\x80\x020\x07\
+    \x0e\x08\xd0\x0f\x10\x0a\x18@ @(\x80\x020\x07\x12\x08\xc4\x13\x10\x07\x18\x80\x81\x80\x80\x08 @(\x80\x020\x07";
+
 fn gzip(content: &[u8]) -> Vec<u8> {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
     encoder.write_all(content).unwrap();
@@ -80,6 +86,8 @@ fn binary_files_of_other_programs_are_analysed() {
     check("imported-champsim", &transcript(&hmtt(&["stats", text(&champsim)])));
     let oracle = file("imported.oracleGeneral", &oracle());
     check("imported-oracle", &transcript(&hmtt(&["stats", text(&oracle)])));
+    let gem5 = file("imported-packets.ptrc.gz", &gzip(GEM5));
+    check("imported-gem5", &transcript(&hmtt(&["stats", text(&gem5)])));
     let instructions = file("imported-ramulator.txt", b"3 20734016\n1 20734080 128\n");
     check("imported-ramulator", &transcript(&hmtt(&["stats", text(&instructions)])));
 }
@@ -92,6 +100,8 @@ fn binary_files_of_other_programs_are_converted() {
     let oracle = file("imported-convert.oracleGeneral", &oracle());
     let run = hmtt(&["convert", text(&oracle), "--to", "csv", "-"]);
     check("imported-oracle-csv", &transcript(&run));
+    let gem5 = file("imported-convert.ptrc", GEM5);
+    check("imported-gem5-csv", &transcript(&hmtt(&["convert", text(&gem5), "--to", "csv", "-"])));
     // A name that CSV has in common with it.
     let named = hmtt(&["convert", "--from", "libcachesim", text(&oracle), "--to", "csv", "-"]);
     assert_eq!(named.stdout, run.stdout);

@@ -14,7 +14,10 @@ pub fn check(bytes: &[u8]) {
         accesses += 1;
         assert!(accesses <= rest.len(), "an access takes a byte at least");
     }
-    assert!(reader.notes().iter().all(|note| !note.contains(char::is_control)));
+    let _ = reader.contents();
+    assert!(
+        reader.notes().iter().chain(&reader.missing()).all(|note| !note.contains(char::is_control))
+    );
 }
 
 /// A short file of each format, in the order of [`ImportedFormat::ALL`].
@@ -34,6 +37,7 @@ pub fn seeds() -> Vec<Vec<u8>> {
         b"3 20734016\n1 0x40 128\n",
         &champsim,
         &oracle,
+        b"gem5\x0a\x0a\x01m\x18\x80\xa0\x94\xa5\x8d\x1d\x08\x08\x05\x10\x01\x18@ @",
     ];
     (0..).zip(files).map(|(kind, file)| [&[kind][..], file].concat()).collect()
 }

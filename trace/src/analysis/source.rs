@@ -57,7 +57,7 @@ pub enum SourceError {
     /// Neither its first bytes nor its extension say what it is.
     #[error(
         "is neither a capture, nor a trace of a program, nor a table: Parquet, or text with the extension \
-         csv, jsonl or trace; nor a file of lackey, drmemtrace, perf script, DRAMsim3, DRAMSys, Ramulator, ChampSim or libCacheSim"
+         csv, jsonl or trace; nor a file of lackey, drmemtrace, gem5, perf script, DRAMsim3, DRAMSys, Ramulator, ChampSim or libCacheSim"
     )]
     Unknown,
     /// It is compressed, and its content is not read so.

@@ -21,6 +21,8 @@ pub enum ImportedFormat {
     OracleGeneral,
     /// Instructions for ChampSim.
     ChampSim,
+    /// Packets that gem5's `MemTraceProbe` has recorded.
+    Gem5,
     /// `perf script` of what `perf mem record` has sampled.
     Perf,
 }
@@ -33,6 +35,8 @@ pub enum ImportedAddresses {
     Unknown,
     /// Those of a program.
     Virtual,
+    /// Those of memory.
+    Physical,
 }
 
 /// What a format states of each access, besides its address.
@@ -56,7 +60,7 @@ pub struct Contents {
 
 impl ImportedFormat {
     /// All formats. One that recognises more files comes behind others.
-    pub const ALL: [ImportedFormat; 10] = [
+    pub const ALL: [ImportedFormat; 11] = [
         ImportedFormat::Lackey,
         ImportedFormat::Dramsim3,
         ImportedFormat::Dramsys,
@@ -67,6 +71,7 @@ impl ImportedFormat {
         ImportedFormat::RamulatorInstructions,
         ImportedFormat::ChampSim,
         ImportedFormat::OracleGeneral,
+        ImportedFormat::Gem5,
     ];
 
     /// What it is, for people.
@@ -80,11 +85,14 @@ impl ImportedFormat {
             ImportedFormat::RamulatorInstructions => "Ramulator instruction trace",
             ImportedFormat::LibCacheSim | ImportedFormat::OracleGeneral => "libCacheSim trace",
             ImportedFormat::ChampSim => "ChampSim trace",
+            ImportedFormat::Gem5 => "gem5 packet trace",
             ImportedFormat::Perf => "perf samples",
         }
     }
 
-    /// What it states of each access.
+    /// What it states of each access. A file may state more: [`ImportedReader::contents`].
+    ///
+    /// [`ImportedReader::contents`]: super::ImportedReader::contents
     pub const fn contents(self) -> Contents {
         let none = Contents {
             clocks: false,
@@ -106,6 +114,12 @@ impl ImportedFormat {
             | ImportedFormat::OracleGeneral => Contents { clocks: true, ..none },
             ImportedFormat::Ramulator | ImportedFormat::RamulatorInstructions => none,
             ImportedFormat::ChampSim => of_program,
+            ImportedFormat::Gem5 => Contents {
+                clocks: true,
+                sizes: true,
+                addresses: ImportedAddresses::Physical,
+                ..none
+            },
             ImportedFormat::Perf => Contents {
                 clocks: true,
                 tck_ps: Some(1000),

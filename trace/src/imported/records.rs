@@ -24,11 +24,14 @@ pub enum RecordParser {
 }
 
 impl RecordParser {
-    /// The parser of a format, which is one of records: `oracleGeneral`, or else ChampSim's.
-    pub fn new(format: ImportedFormat) -> Self {
+    /// The parser of a format; `None` if it has no such records.
+    pub fn new(format: ImportedFormat) -> Option<Self> {
         match format {
-            ImportedFormat::OracleGeneral => RecordParser::OracleGeneral(OracleGeneral::default()),
-            _ => RecordParser::ChampSim(ChampSim::default()),
+            ImportedFormat::ChampSim => Some(RecordParser::ChampSim(ChampSim::default())),
+            ImportedFormat::OracleGeneral => {
+                Some(RecordParser::OracleGeneral(OracleGeneral::default()))
+            }
+            _ => None,
         }
     }
 

@@ -18,14 +18,11 @@ use crate::imported::{
 const BUFFER_BYTES: usize = 1 << 20;
 /// Accesses that are passed on at once.
 const BATCH: usize = 4096;
-/// Why nothing is complete that samples say.
-const SAMPLES: &str =
-    "accesses were sampled: most of them are missing, and numbers are those of the samples";
-
 fn known(contents: Contents) -> Known {
     let Contents { clocks, tck_ps, sizes, threads, instructions, addresses, .. } = contents;
     let address_space = match addresses {
         ImportedAddresses::Virtual => AddressSpace::Virtual,
+        ImportedAddresses::Physical => AddressSpace::Physical,
         ImportedAddresses::Unknown => AddressSpace::Unknown,
     };
     Known { address_space, clocks, tck_ps, sizes, threads, instructions, ..Known::default() }
@@ -88,7 +85,11 @@ pub fn read(
     file: File,
     add: &mut dyn FnMut(usize, Part<'_>),
 ) -> Result<Ending, SourceError> {
-    let contents = format.contents();
+    let input = BufReader::with_capacity(BUFFER_BYTES, begin.decompress(file)?);
+    let mut reader = ImportedReader::new(format, input);
+    // What the file states is known once its first access was read.
+    let mut next = reader.next_access();
+    let contents = reader.contents();
     let mut memories = Memories::new(add);
     let memory = memories.of(CardId(0), || known(contents))?;
     let mut columns = Columns {
@@ -102,20 +103,17 @@ pub fn read(
         sizes: Vec::with_capacity(BATCH),
         instructions: Vec::with_capacity(BATCH),
     };
-    let input = BufReader::with_capacity(BUFFER_BYTES, begin.decompress(file)?);
-    let mut reader = ImportedReader::new(format, input);
     let failure = loop {
-        match reader.next_access() {
+        match next {
             Ok(Some(access)) => columns.push(&access),
             Ok(None) => break None,
             Err(error) => break Some(SourceError::Table(error)),
         }
+        next = reader.next_access();
     };
     columns.pass_on();
     let mut ending = columns.memories.finish();
     ending.notes.extend(reader.notes());
-    if contents.are_samples {
-        ending.missing.push(SAMPLES.to_owned());
-    }
+    ending.missing.extend(reader.missing());
     Ok(Ending { failure, ..ending })
 }
