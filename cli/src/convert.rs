@@ -41,7 +41,7 @@ const GIB_LOG2: u32 = 30;
     group's published 6-byte records. Requests for simulators of memories: ramulator \
     (Ramulator 2, LoadStoreTrace), dramsim3, dramsys (.stl), libcachesim (.oracleGeneral). What \
     other programs have recorded is recognised by its content, compressed (gzip, zstd, lz4) or not, or named with --from: lackey, \
-    drmemtrace, champsim, gem5 (packets), perf (text of perf script), dramsim3, dramsys, ramulator (requests or instructions), libcachesim \
+    drmemtrace, champsim, gem5 (packets), perf (perf.data or text of perf script), dramsim3, dramsys, ramulator (requests or instructions), libcachesim \
     (oracleGeneral or CSV). What `hmtt trace` has written is recognised, and can also be written as champsim, lackey \
     (Valgrind) and drmemtrace (DynamoRIO, text). What a format cannot hold is counted \
     on standard error."

@@ -3,17 +3,21 @@
 //! ```text
 //! file -> text: a line at a time      -> a parser for each format ---.
 //!         records: a record at a time -> ChampSim, oracleGeneral -----+-> ImportedAccess
-//!         packets: a message at a time -> gem5 -----------------------'
+//!         packets: a message at a time -> gem5 -----------------------+
+//!         perf_data: all records -> samples, sorted ------------------'
 //! ```
 //!
 //! What a format does not state is absent, and never guessed: [`Contents`] says what it states, and [`ImportedReader::notes`] what
 //! else limits results. Invariant: what is not understood is an error with its line or offset; time is linear in the file and
-//! memory is that of a line, record or message.
+//! memory is that of a line, record or message, and
+//! of perf's recording that of its samples.
 
 mod format;
 mod objects;
 mod packets;
+mod perf_data;
 mod records;
+mod samples;
 mod text;
 
 use std::collections::VecDeque;
@@ -24,6 +28,7 @@ use hmtt_format::Direction;
 use crate::table::TableError;
 pub use format::{Contents, ImportedAddresses, ImportedFormat};
 use packets::PacketReader;
+use perf_data::PerfDataReader;
 use records::{RecordParser, RecordReader};
 use text::{Parser, TextReader};
 
@@ -64,11 +69,14 @@ impl ImportedFormat {
         if begin.starts_with(&packets::MAGIC) {
             return Some(ImportedFormat::Gem5);
         }
+        if begin.starts_with(&perf_data::MAGIC) {
+            return Some(ImportedFormat::PerfData);
+        }
         text::format_of(begin).or_else(|| records::format_of(begin))
     }
 
     /// The format among those that have a name in common: requests or instructions for Ramulator, CSV or records of
-    /// libCacheSim. `begin`: the first bytes of the file.
+    /// libCacheSim, text or the recording of perf. `begin`: the first bytes of the file.
     pub fn resolve(self, begin: &[u8]) -> ImportedFormat {
         let first = begin.trim_ascii_start().first();
         match self {
@@ -76,6 +84,9 @@ impl ImportedFormat {
                 if first.is_some_and(u8::is_ascii_digit) && !begin.starts_with(b"0x") =>
             {
                 ImportedFormat::RamulatorInstructions
+            }
+            ImportedFormat::Perf if begin.starts_with(&perf_data::MAGIC) => {
+                ImportedFormat::PerfData
             }
             // Sizes and numbers of requests have bytes that are 0, and text has none.
             ImportedFormat::LibCacheSim if begin.contains(&0) => ImportedFormat::OracleGeneral,
@@ -110,6 +121,7 @@ enum Content<R> {
     Text(TextReader<R>),
     Records(RecordReader<R>),
     Packets(PacketReader<R>),
+    PerfData(PerfDataReader<R>),
 }
 
 impl<R: BufRead> ImportedReader<R> {
@@ -119,6 +131,8 @@ impl<R: BufRead> ImportedReader<R> {
             Content::Text(TextReader::new(parser, input))
         } else if let Some(parser) = RecordParser::new(format) {
             Content::Records(RecordReader::new(parser, input))
+        } else if format == ImportedFormat::PerfData {
+            Content::PerfData(PerfDataReader::new(input))
         } else {
             Content::Packets(PacketReader::new(input))
         };
@@ -138,6 +152,7 @@ impl<R: BufRead> ImportedReader<R> {
                 Content::Text(reader) => reader.advance(&mut self.waiting)?,
                 Content::Records(reader) => reader.advance(&mut self.waiting)?,
                 Content::Packets(reader) => reader.advance(&mut self.waiting)?,
+                Content::PerfData(reader) => reader.advance(&mut self.waiting)?,
             };
             if !has_more {
                 return Ok(None);
@@ -151,6 +166,7 @@ impl<R: BufRead> ImportedReader<R> {
             Content::Text(reader) => reader.notes(),
             Content::Records(reader) => reader.notes(),
             Content::Packets(reader) => reader.notes(),
+            Content::PerfData(reader) => reader.notes(),
         }
     }
 

@@ -34,9 +34,6 @@ use crate::standard_io::{input, is_standard, name_of_input};
 
 /// Most bytes of an access, or it is not believed: instructions have no larger ones.
 const MOST_BYTES: u32 = 1 << 16;
-/// How a recording of perf begins.
-const PERF_DATA: &[u8] = b"PERFILE2";
-
 /// An open file, or standard input, whose first bytes were read.
 pub struct Opened {
     file: File,
@@ -62,18 +59,12 @@ impl Opened {
     /// What it is, if another program has written it. `from`: what it is said to be.
     ///
     /// # Errors
-    /// It is a recording of perf, or compressed with xz, which are not read themselves.
+    /// It is compressed with xz, which is not read.
     pub fn format(&self, from: Option<Format>) -> Result<Option<ImportedFormat>> {
         let Begin { content, compression, .. } = &self.begin;
         if *compression == Some(Compression::Xz) {
             bail!(
                 "is compressed with xz, which is not read; decompress it into standard input: xz -dc FILE | hmtt convert - OUT"
-            );
-        }
-        if content.starts_with(PERF_DATA) {
-            bail!(
-                "is a recording of perf; make text of it, which is read: perf script -F \
-                 comm,tid,time,event,addr,data_src,weight,ip -i FILE > FILE.txt"
             );
         }
         Ok(match from {

@@ -9,7 +9,7 @@ use flate2::{Compression, write::GzEncoder};
 use hmtt_test_support::programs::transcript;
 
 use crate::command_line::check;
-use crate::{capture, hmtt, scratch};
+use crate::{capture, hmtt, scratch, skipped};
 
 fn text(path: &Path) -> &str {
     path.to_str().unwrap()
@@ -196,4 +196,46 @@ fn compressed_files_that_are_not_read_are_refused() {
     let run = hmtt(&["stats", text(&path)]);
     assert_eq!(run.status.code(), Some(1), "{}", transcript(&run));
     assert!(String::from_utf8_lossy(&run.stdout).starts_with("INCOMPLETE"), "{run:?}");
+}
+
+/// Source of data of a sample that is no memory access, as perf writes it, and bits that make it a load or a store.
+const NO_SOURCE: [u8; 8] = [0x21, 0, 8, 5, 0x1e, 0, 0, 0];
+const OPERATIONS: [u8; 2] = [0x22, 0x24];
+
+#[test]
+fn a_recording_of_perf_is_read_as_its_text() {
+    let recording = scratch("imported-recorded.data");
+    let options =
+        ["record", "-q", "-e", "page-faults", "-e", "minor-faults", "-c", "1", "-d", "-W"];
+    let path = text(&recording);
+    let run = Command::new("perf").args(options).args(["-o", path, "--", "true"]).output();
+    if !run.is_ok_and(|run| run.status.success()) {
+        return skipped("perf record does not work");
+    }
+    // Page faults have addresses, and are no loads or stores. Some are made ones.
+    let mut bytes = fs::read(&recording).unwrap();
+    let places = (0..bytes.len() - 8).filter(|place| bytes[*place..][..8] == NO_SOURCE);
+    let places: Vec<usize> = places.collect();
+    for (place, operation) in places.iter().skip(1).zip(OPERATIONS.iter().cycle()) {
+        bytes[*place] = *operation;
+    }
+    fs::write(&recording, bytes).unwrap();
+    let fields = "comm,tid,time,event,addr,data_src,weight,ip";
+    let script = Command::new("perf").args(["script", "--ns", "-F", fields, "-i", path]).output();
+    let script = script.unwrap().stdout;
+    if places.len() < 3 || script.is_empty() {
+        return skipped("perf has no sources of data");
+    }
+    let script = file("imported-recorded.txt", &script);
+    let convert = |path: &Path| hmtt(&["convert", text(path), "--to", "csv", "-"]);
+    let (own, expected) = (convert(&recording), convert(&script));
+    assert_eq!((own.status.code(), expected.status.code()), (Some(3), Some(3)), "{own:?}");
+    let lines = |output: &Output| {
+        let mut lines: Vec<_> =
+            String::from_utf8_lossy(&output.stdout).lines().map(str::to_owned).collect();
+        lines.sort_unstable();
+        lines
+    };
+    assert!(lines(&expected).len() >= places.len());
+    assert_eq!(lines(&own), lines(&expected));
 }

@@ -26,6 +26,15 @@ pub fn seeds() -> Vec<Vec<u8>> {
         |numbers: &[u64]| -> Vec<u8> { numbers.iter().flat_map(|it| it.to_le_bytes()).collect() };
     let champsim = record(&[0x1000, 0x0101, 0x80, 0, 0x40, 0, 0, 0x48]).repeat(2);
     let oracle = record(&[3 << 32 | 5, 64 << 32, 2, 3 << 32 | 6, 64 << 32, u64::MAX]);
+    // Perf's header, an event with instructions, threads, times, addresses and sources of data, and a sample.
+    let perf_data = record(
+        &[
+            &[u64::from_le_bytes(*b"PERFILE2"), 104, 80, 104, 80, 184, 48, 0, 0, 0, 0, 0, 0][..],
+            &[4, 64 << 32, 1, 0x800f, 0, 0, 0, 0, 0, 0],
+            &[48 << 48 | 9, 0x401136, 2 << 32 | 1, 7, 0x7ffe0, 0x22],
+        ]
+        .concat(),
+    );
     let files: [&[u8]; ImportedFormat::ALL.len()] = [
         b"I  04016b80,3\n S 1ffefffe50,8\n M 0421c7cc,4\n",
         b"0x1000 READ 5\n0x2000 WRITE 9\n",
@@ -38,6 +47,7 @@ pub fn seeds() -> Vec<Vec<u8>> {
         &champsim,
         &oracle,
         b"gem5\x0a\x0a\x01m\x18\x80\xa0\x94\xa5\x8d\x1d\x08\x08\x05\x10\x01\x18@ @",
+        &perf_data,
     ];
     (0..).zip(files).map(|(kind, file)| [&[kind][..], file].concat()).collect()
 }

@@ -57,7 +57,7 @@ pub enum SourceError {
     /// Neither its first bytes nor its extension say what it is.
     #[error(
         "is neither a capture, nor a trace of a program, nor a table: Parquet, or text with the extension \
-         csv, jsonl or trace; nor a file of lackey, drmemtrace, gem5, perf script, DRAMsim3, DRAMSys, Ramulator, ChampSim or libCacheSim"
+         csv, jsonl or trace; nor a file of lackey, drmemtrace, gem5, perf, DRAMsim3, DRAMSys, Ramulator, ChampSim or libCacheSim"
     )]
     Unknown,
     /// It is compressed, and its content is not read so.
@@ -101,10 +101,6 @@ fn compressed(compression: Compression) -> String {
         ),
     }
 }
-
-/// How the recording of perf is made readable.
-pub const PERF_DATA: &str = "is a recording of perf; make text of it, which is read: perf script -F \
-     comm,tid,time,event,addr,data_src,weight,ip -i FILE > FILE.txt";
 
 /// A part of what a source has, of one memory.
 #[derive(Clone, Copy, Debug)]

@@ -25,6 +25,8 @@ pub enum ImportedFormat {
     Gem5,
     /// `perf script` of what `perf mem record` has sampled.
     Perf,
+    /// The recording of `perf mem record` itself.
+    PerfData,
 }
 
 /// Which addresses a format has.
@@ -60,7 +62,7 @@ pub struct Contents {
 
 impl ImportedFormat {
     /// All formats. One that recognises more files comes behind others.
-    pub const ALL: [ImportedFormat; 11] = [
+    pub const ALL: [ImportedFormat; 12] = [
         ImportedFormat::Lackey,
         ImportedFormat::Dramsim3,
         ImportedFormat::Dramsys,
@@ -72,6 +74,7 @@ impl ImportedFormat {
         ImportedFormat::ChampSim,
         ImportedFormat::OracleGeneral,
         ImportedFormat::Gem5,
+        ImportedFormat::PerfData,
     ];
 
     /// What it is, for people.
@@ -86,7 +89,7 @@ impl ImportedFormat {
             ImportedFormat::LibCacheSim | ImportedFormat::OracleGeneral => "libCacheSim trace",
             ImportedFormat::ChampSim => "ChampSim trace",
             ImportedFormat::Gem5 => "gem5 packet trace",
-            ImportedFormat::Perf => "perf samples",
+            ImportedFormat::Perf | ImportedFormat::PerfData => "perf samples",
         }
     }
 
@@ -120,7 +123,7 @@ impl ImportedFormat {
                 addresses: ImportedAddresses::Physical,
                 ..none
             },
-            ImportedFormat::Perf => Contents {
+            ImportedFormat::Perf | ImportedFormat::PerfData => Contents {
                 clocks: true,
                 tck_ps: Some(1000),
                 threads: true,

@@ -126,6 +126,39 @@ fn packets(packets: &[[u64; 4]]) -> Vec<u8> {
     b"gem5".iter().copied().chain(header).chain(packets).collect()
 }
 
+/// Bytes of numbers, little-endian.
+fn words(words: &[u64]) -> Vec<u8> {
+    words.iter().flat_map(|word| word.to_le_bytes()).collect()
+}
+
+/// A record of `perf.data`.
+fn record(kind: u64, words: &[u64]) -> Vec<u8> {
+    self::words(&[&[kind | (8 + 8 * words.len() as u64) << 48], words].concat())
+}
+
+/// A recording of one event, whose samples have process and thread, a time, an address, an instruction, a source of data and a
+/// weight; and a call chain.
+fn recording(samples: &[[u64; 6]]) -> Vec<u8> {
+    const ATTRIBUTE_BYTES: u64 = 128;
+    // IP, TID, TIME, ADDR, CALLCHAIN, PERIOD, WEIGHT, DATA_SRC
+    let fields = 0b1111 | 1 << 5 | 1 << 8 | 1 << 14 | 1 << 15;
+    let other = record(3, &[1, 2]);
+    let samples = samples.iter().flat_map(|[tid, time, address, pc, source, weight]| {
+        record(9, &[*pc, *tid, *time, *address, 1, 2, 0x10, 0x20, *weight, *source])
+    });
+    let data: Vec<u8> = other.into_iter().chain(samples).collect();
+    let attribute = [&[4, ATTRIBUTE_BYTES << 32, 1, fields][..], &[0; 12], &[104, 8]].concat();
+    let attributes = [112, 8 * attribute.len() as u64];
+    let header = [
+        &[u64::from_le_bytes(*b"PERFILE2"), 104, 8 * attribute.len() as u64][..],
+        &attributes,
+        &[attributes[0] + attributes[1], data.len() as u64],
+        &[0; 6],
+        &[77],
+    ];
+    [words(&[&header.concat()[..], &attribute].concat()), data].concat()
+}
+
 /// A short file of each format, and its accesses.
 fn all_samples() -> Vec<(ImportedFormat, Vec<u8>, Vec<Fields>)> {
     let text = samples();
@@ -159,7 +192,14 @@ fn all_samples() -> Vec<(ImportedFormat, Vec<u8>, Vec<Fields>)> {
         packets(&[[1500, 1, 0x8000_0040, 64], [2000, 10, 0x40, 64], [2500, 7, 0x8000_0080, 64]]),
         vec![(1500, 0, 0, 'R', 0x8000_0040, 64), (2500, 0, 0, 'W', 0x8000_0080, 64)],
     );
-    text.chain(binary).chain([gem5]).collect()
+    let load = [2 << 32 | 1, 7, 0x7ffe0, 0x40_1136, 0x22, 9];
+    let store = [2 << 32 | 1, 5, 0x7fff0, 0x40_1140, 0x24, 3];
+    let perf_data = (
+        ImportedFormat::PerfData,
+        recording(&[load, store]),
+        vec![(5, 2, 0x40_1140, 'W', 0x7fff0, 0), (7, 2, 0x40_1136, 'R', 0x7ffe0, 0)],
+    );
+    text.chain(binary).chain([gem5, perf_data]).collect()
 }
 
 #[test]
@@ -201,10 +241,13 @@ fn what_is_not_understood_is_an_error_with_its_line() {
 fn what_no_record_can_be_is_an_error_with_its_offset() {
     let binary = all_samples().into_iter().filter(|(format, ..)| Parser::new(*format).is_none());
     for (format, bytes, expected) in binary {
-        let (found, _, error) = read(format, &[&bytes[..], &[0xfe; 64]].concat());
-        assert_eq!(found.len(), expected.len());
-        let error = error.unwrap();
-        assert!(error.starts_with(&format!("offset {}: expected ", bytes.len())), "{error}");
+        // What follows the samples of perf is not read.
+        if format != ImportedFormat::PerfData {
+            let (found, _, error) = read(format, &[&bytes[..], &[0xfe; 64]].concat());
+            assert_eq!(found.len(), expected.len());
+            let error = error.unwrap();
+            assert!(error.starts_with(&format!("offset {}: expected ", bytes.len())), "{error}");
+        }
         let (_, _, error) = read(format, &bytes[..bytes.len() - 1]);
         assert!(error.unwrap().contains("the file ends within a "), "{format:?}");
     }
@@ -216,6 +259,7 @@ fn formats_with_a_name_in_common_are_told_apart() {
         let named = match format {
             ImportedFormat::OracleGeneral => ImportedFormat::LibCacheSim,
             ImportedFormat::RamulatorInstructions => ImportedFormat::Ramulator,
+            ImportedFormat::PerfData => ImportedFormat::Perf,
             other => other,
         };
         assert_eq!(named.resolve(&bytes), format);
@@ -299,6 +343,36 @@ fn messages_of_gem5_that_are_no_packets_are_errors() {
 }
 
 #[test]
+fn samples_of_perf_before_damage_are_read_in_the_order_of_time() {
+    let whole = all_samples().pop().unwrap().1;
+    let (accesses, notes, error) = read(ImportedFormat::PerfData, &whole);
+    assert_eq!((accesses.len(), error), (2, None));
+    assert!(notes[1].contains("2 samples have one, 6.0 on average and 9 at most"), "{notes:?}");
+    let data = whole.len() - 2 * 88 - 24;
+    let changed = |offset: usize, bytes: &[u8]| {
+        let mut file = whole.clone();
+        file[offset..][..bytes.len()].copy_from_slice(bytes);
+        read(ImportedFormat::PerfData, &file)
+    };
+    // The second sample has a call chain that is longer than it, a record is shorter than its header, another is compressed.
+    let second = whole.len() - 88;
+    let fails = [
+        (second + 8 + 5 * 8, 0xff, 1, "expected a sample with an instruction"),
+        (second + 6, 7, 1, "a record is shorter than its header"),
+        (second, 81, 1, "the recording is compressed (perf record -z)"),
+        (data + 6, 0, 0, "a record is shorter than its header"),
+        (48, 0, 0, "perf has not completed the recording"),
+        (8, 16, 0, "to a pipe"),
+        (16, 0, 0, "the events are damaged"),
+    ];
+    for (offset, byte, count, expected) in fails {
+        let (accesses, _, error) = changed(offset, &[byte, 0][..]);
+        let error = error.unwrap();
+        assert!(accesses.len() == count && error.contains(expected), "{expected}: {error}");
+    }
+}
+
+#[test]
 fn limits_are_stated() {
     let notes = |format, text: &str| read(format, text.as_bytes()).1.join("; ");
     let perf = samples().pop().unwrap().1;
@@ -348,7 +422,7 @@ proptest! {
     }
 
     #[test]
-    fn no_changed_file_panics(sample in 0usize..11, place in 0usize..400, byte: u8, cut in 0usize..400) {
+    fn no_changed_file_panics(sample in 0usize..12, place in 0usize..500, byte: u8, cut in 0usize..400) {
         let (format, mut bytes, _) = all_samples().swap_remove(sample);
         let place = place % bytes.len();
         bytes[place] = byte;

@@ -61,9 +61,10 @@ impl Parser {
             ImportedFormat::RamulatorInstructions => Parser::SimpleO3(SimpleO3::default()),
             ImportedFormat::LibCacheSim => Parser::LibCacheSim(LibCacheSim::default()),
             ImportedFormat::Perf => Parser::Perf(PerfScript::default()),
-            ImportedFormat::ChampSim | ImportedFormat::OracleGeneral | ImportedFormat::Gem5 => {
-                return None;
-            }
+            ImportedFormat::ChampSim
+            | ImportedFormat::OracleGeneral
+            | ImportedFormat::Gem5
+            | ImportedFormat::PerfData => return None,
         })
     }
 

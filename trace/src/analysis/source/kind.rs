@@ -11,12 +11,8 @@ use crate::pcapng;
 /// Bytes that are looked at, decompressed.
 pub(super) const BEGIN_BYTES: usize = 4096;
 /// How files other than captures begin, by kind.
-const BEGINS: [(&[u8], Kind); 4] = [
-    (b"HMTTACCS", Kind::Program),
-    (b"hmtt-tag", Kind::TagLog),
-    (b"PAR1", Kind::Parquet),
-    (b"PERFILE2", Kind::PerfData),
-];
+const BEGINS: [(&[u8], Kind); 3] =
+    [(b"HMTTACCS", Kind::Program), (b"hmtt-tag", Kind::TagLog), (b"PAR1", Kind::Parquet)];
 
 /// What a file is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,8 +36,6 @@ pub enum Kind {
     /// What another program has written.
     #[cfg(feature = "tables")]
     Imported(ImportedFormat),
-    /// The recording of perf, which is not read itself.
-    PerfData,
 }
 
 impl Kind {
@@ -124,7 +118,6 @@ impl Kind {
             Kind::TagLog => Err(SourceError::NoAccesses(
                 "is a log of tags, which has calls and no accesses; `hmtt tag report` evaluates it",
             )),
-            Kind::PerfData => Err(SourceError::NoAccesses(super::PERF_DATA)),
             kind => Ok(kind),
         }
     }
@@ -147,7 +140,6 @@ impl Kind {
             Kind::Parquet | Kind::Csv | Kind::Jsonl | Kind::Hmtt6 => "table",
             #[cfg(feature = "tables")]
             Kind::Imported(format) => format.name(),
-            Kind::PerfData => "recording of perf",
         }
     }
 }

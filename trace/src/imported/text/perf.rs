@@ -13,6 +13,7 @@ use std::collections::VecDeque;
 use hmtt_format::Direction;
 
 use super::super::ImportedAccess;
+use super::super::samples::{Sample, Samples};
 use super::{LineKind, Parsed, decimal, hexadecimal, wrong};
 
 const EXPECTED: &str = "a sample of `perf script -F comm,tid,time,event,addr,data_src,weight,ip`";
@@ -21,16 +22,10 @@ const OPERATION: &str = "|OP ";
 const NANOSECOND_DIGITS: usize = 9;
 const ADDRESS_DIGITS: usize = 6;
 
-/// The parser, with the sums of weights.
+/// The parser, with the sums of samples.
 #[derive(Default)]
 pub struct PerfScript {
-    samples: u64,
-    weighted: u64,
-    weights: u64,
-    highest_weight: u64,
-    /// Samples without an address, and of which it is not known whether they read or write.
-    unaddressed: u64,
-    undirected: u64,
+    samples: Samples,
 }
 
 /// Nanoseconds of `SECONDS.FRACTION:`.
@@ -72,15 +67,15 @@ fn weight_and_instruction(rest: &str) -> Option<(u64, u64)> {
     Some((weight, pc))
 }
 
-/// What a line says of a sample.
-struct Sample<'l> {
+/// What the begin of a line says of a sample.
+struct Begin<'l> {
     clock: u64,
     thread: u32,
     event: &'l str,
     address: u64,
 }
 
-fn sample(line: &str) -> Option<Sample<'_>> {
+fn begin(line: &str) -> Option<Begin<'_>> {
     let mut before = None;
     let mut words = line.split_whitespace();
     let clock = loop {
@@ -98,7 +93,7 @@ fn sample(line: &str) -> Option<Sample<'_>> {
     }
     let event = event.strip_suffix(':')?;
     let address = hexadecimal(words.next()?)?;
-    Some(Sample { clock, thread, event, address })
+    Some(Begin { clock, thread, event, address })
 }
 
 impl PerfScript {
@@ -107,52 +102,21 @@ impl PerfScript {
         if line.starts_with('\t') || line.starts_with('#') {
             return Ok(LineKind::Other);
         }
-        let Sample { clock, thread, event, address } =
-            sample(line).ok_or_else(|| wrong(EXPECTED, line))?;
+        let Begin { clock, thread, event, address } =
+            begin(line).ok_or_else(|| wrong(EXPECTED, line))?;
         let operation = line.split_once(OPERATION).map(|(_, rest)| rest);
         let name = operation.map(|rest| rest.split('|').next().unwrap_or_default());
         let rest = operation.and_then(|rest| rest.rsplit_once('|')).map_or("", |(_, rest)| rest);
-        self.samples += 1;
         let direction = direction(name, event);
-        self.unaddressed += u64::from(address == 0);
-        self.undirected += u64::from(address != 0 && direction.is_none());
-        let (Some(direction), true) = (direction, address != 0) else {
-            return Ok(LineKind::Record);
-        };
-        let mut pc = 0;
-        if let Some((weight, instruction)) = weight_and_instruction(rest) {
-            pc = instruction;
-            self.weighted += 1;
-            self.weights = self.weights.saturating_add(weight);
-            self.highest_weight = self.highest_weight.max(weight);
-        }
-        add.push_back(ImportedAccess {
-            clock,
-            thread,
-            pc,
-            ..ImportedAccess::new(direction, address)
-        });
+        let (weight, pc) = weight_and_instruction(rest).unzip();
+        let pc = pc.unwrap_or(0);
+        let sample = Sample { clock, thread, pc, address, direction, weight };
+        add.extend(self.samples.access(&sample));
         Ok(LineKind::Record)
     }
 
     /// What limits results.
     pub fn notes(&self) -> Vec<String> {
-        let PerfScript { weighted, weights, highest_weight, unaddressed, undirected, .. } = *self;
-        let mut all = vec!["each sample counts once, whatever its period".to_owned()];
-        if weighted > 0 {
-            let mean = weights as f64 / weighted as f64;
-            all.push(format!(
-                "weights, which are latencies in cycles, are not used: {weighted} samples have one, {mean:.1} on average and {highest_weight} at most"
-            ));
-        }
-        if unaddressed > 0 {
-            all.push(format!("{unaddressed} samples have no address, and are left out"));
-        }
-        if undirected > 0 {
-            all.push(format!(
-                "of {undirected} samples it is not known whether they read or write, and they are left out"
-            ));
-        }
-        all
+        self.samples.notes()
     }
 }

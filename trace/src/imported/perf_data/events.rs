@@ -1,0 +1,66 @@
+//! Parses the events of a recording: which fields their samples have, and which counters are theirs.
+
+use std::collections::HashMap;
+use std::ops::Range;
+
+use super::sample::{Event, Fields};
+use super::u64_at;
+
+/// Offsets in an attribute, in bytes, and its fewest bytes.
+const SAMPLE_TYPE: usize = 24;
+const READ_FORMAT: usize = 32;
+const BRANCH_TYPE: usize = 72;
+const USER_REGISTERS: usize = 80;
+const FEWEST_BYTES: usize = 64;
+/// Bytes of a section's offset and length, which follow an attribute.
+const SECTION_BYTES: usize = 16;
+/// Most events and counters that are told apart.
+const MOST_EVENTS: usize = 4096;
+
+/// All events.
+pub struct Events {
+    events: Vec<Event>,
+    /// The event of each counter.
+    counters: HashMap<u64, usize>,
+}
+
+impl Events {
+    /// Parses the events. `begin`: the file up to its data; `place`: where the attributes are in it; `bytes`: of an attribute.
+    pub fn parse(begin: &[u8], place: Range<u64>, bytes: u64) -> Option<Events> {
+        let within = |place: Range<u64>| {
+            begin.get(usize::try_from(place.start).ok()?..usize::try_from(place.end).ok()?)
+        };
+        let bytes =
+            usize::try_from(bytes).ok().filter(|bytes| *bytes >= FEWEST_BYTES + SECTION_BYTES)?;
+        let (mut events, mut counters) = (Vec::new(), HashMap::new());
+        for attribute in within(place)?.chunks_exact(bytes).take(MOST_EVENTS) {
+            let (attribute, section) = attribute.split_at(bytes - SECTION_BYTES);
+            let (start, length) = (u64_at(section, 0)?, u64_at(section, 8)?);
+            let (identifiers, _) = within(start..start.checked_add(length)?)?.as_chunks();
+            counters.extend(identifiers.iter().map(|id| (u64::from_le_bytes(*id), events.len())));
+            events.push(Event {
+                fields: Fields(u64_at(attribute, SAMPLE_TYPE)?),
+                read_format: u64_at(attribute, READ_FORMAT)?,
+                // Old versions of perf have shorter attributes.
+                branch_type: u64_at(attribute, BRANCH_TYPE).unwrap_or(0),
+                user_registers: u64_at(attribute, USER_REGISTERS).unwrap_or(0),
+            });
+        }
+        (!events.is_empty()).then_some(Events { events, counters })
+    }
+
+    /// The event of a sample. Of several events the sample states the counter, in a place that all have in common.
+    pub fn of(&self, sample: &[u8]) -> Option<&Event> {
+        let first = self.events.first()?;
+        if self.events.len() == 1 {
+            return Some(first);
+        }
+        let place = first.fields.place_of_counter()?;
+        let is_common = |event: &Event| event.fields.place_of_counter() == Some(place);
+        if !self.events.iter().all(is_common) {
+            return None;
+        }
+        let counter = u64_at(sample, place)?;
+        self.events.get(*self.counters.get(&counter)?)
+    }
+}

@@ -1,0 +1,177 @@
+//! Parses a sample, whose fields its event states.
+//!
+//! Fields are in the order that `perf_event_open(2)` documents, each of whole 8 bytes. Only those up to the source of the data are read.
+
+use hmtt_format::Direction;
+
+use super::super::samples::Sample;
+
+/// The fields of samples: a set of bits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Fields(pub u64);
+
+impl Fields {
+    const IP: Fields = Fields(1);
+    const TID: Fields = Fields(1 << 1);
+    const TIME: Fields = Fields(1 << 2);
+    const ADDR: Fields = Fields(1 << 3);
+    const READ: Fields = Fields(1 << 4);
+    const CALLCHAIN: Fields = Fields(1 << 5);
+    const ID: Fields = Fields(1 << 6);
+    const CPU: Fields = Fields(1 << 7);
+    const PERIOD: Fields = Fields(1 << 8);
+    const STREAM_ID: Fields = Fields(1 << 9);
+    const RAW: Fields = Fields(1 << 10);
+    const BRANCH_STACK: Fields = Fields(1 << 11);
+    const REGS_USER: Fields = Fields(1 << 12);
+    const STACK_USER: Fields = Fields(1 << 13);
+    const WEIGHT: Fields = Fields(1 << 14);
+    const DATA_SRC: Fields = Fields(1 << 15);
+    const IDENTIFIER: Fields = Fields(1 << 16);
+    const WEIGHT_STRUCT: Fields = Fields(1 << 24);
+
+    /// Fields that each sample of an access has.
+    const NEEDED: u64 = Self::IP.0 | Self::TID.0 | Self::TIME.0 | Self::ADDR.0;
+
+    fn has(self, field: Fields) -> bool {
+        self.0 & field.0 != 0
+    }
+
+    /// Offset of the counter's identifier in a sample, in bytes.
+    pub fn place_of_counter(self) -> Option<usize> {
+        if self.has(Fields::IDENTIFIER) {
+            return Some(0);
+        }
+        let before = [Fields::IP, Fields::TID, Fields::TIME, Fields::ADDR];
+        let fields = before.into_iter().filter(|field| self.has(*field)).count();
+        self.has(Fields::ID).then_some(fields * WORD_BYTES)
+    }
+}
+
+/// An event: what a sample of it has.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Event {
+    /// The fields that its samples have.
+    pub fields: Fields,
+    /// How counts, branches and registers are written in a sample.
+    pub read_format: u64,
+    pub branch_type: u64,
+    pub user_registers: u64,
+}
+
+const WORD_BYTES: usize = 8;
+/// Bytes of an entry of a stack of branches, and the bits of its type that add words.
+const BRANCH_BYTES: u64 = 24;
+const WITH_INDEX: u64 = 1 << 17;
+const WITH_COUNTERS: u64 = 1 << 19;
+/// Bits of the format of counts: they are a group, and have times, identifiers and lost samples.
+const TIME_ENABLED: u64 = 1;
+const TIME_RUNNING: u64 = 1 << 1;
+const WITH_ID: u64 = 1 << 2;
+const GROUP: u64 = 1 << 3;
+const WITH_LOST: u64 = 1 << 4;
+/// Bits of the source of data: the access loads, and stores.
+const LOAD: u64 = 1 << 1;
+const STORE: u64 = 1 << 2;
+
+/// The rest of a sample.
+pub struct Cursor<'s>(pub &'s [u8]);
+
+impl Cursor<'_> {
+    fn word(&mut self) -> Option<u64> {
+        let (word, rest) = self.0.split_first_chunk()?;
+        self.0 = rest;
+        Some(u64::from_le_bytes(*word))
+    }
+
+    fn skip(&mut self, bytes: u64) -> Option<()> {
+        self.0 = self.0.get(usize::try_from(bytes).ok()?..)?;
+        Some(())
+    }
+
+    fn skip_words(&mut self, words: u64) -> Option<()> {
+        self.skip(words.checked_mul(WORD_BYTES as u64)?)
+    }
+
+    /// Skips the counts of an event, or of its group.
+    fn skip_counts(&mut self, format: u64) -> Option<()> {
+        let bits = |mask: u64| u64::from((format & mask).count_ones());
+        let times = bits(TIME_ENABLED | TIME_RUNNING);
+        let of_count = 1 + bits(WITH_ID | WITH_LOST);
+        if format & GROUP == 0 {
+            return self.skip_words(times + of_count);
+        }
+        let counts = self.word()?;
+        self.skip_words(counts.checked_mul(of_count)?.checked_add(times)?)
+    }
+
+    /// Skips what is between the period and the weight.
+    fn skip_middle(&mut self, event: &Event) -> Option<()> {
+        let fields = event.fields;
+        if fields.has(Fields::READ) {
+            self.skip_counts(event.read_format)?;
+        }
+        if fields.has(Fields::CALLCHAIN) {
+            let calls = self.word()?;
+            self.skip_words(calls)?;
+        }
+        if fields.has(Fields::RAW) {
+            // Its length of 4 bytes and itself fill whole words.
+            let bytes = u64::from(u32::from_le_bytes(*self.0.first_chunk()?));
+            self.skip((bytes + 4).next_multiple_of(WORD_BYTES as u64))?;
+        }
+        if fields.has(Fields::BRANCH_STACK) {
+            let branches = self.word()?;
+            self.skip_words(u64::from(event.branch_type & WITH_INDEX != 0))?;
+            let of_counters =
+                if event.branch_type & WITH_COUNTERS != 0 { WORD_BYTES as u64 } else { 0 };
+            self.skip(branches.checked_mul(BRANCH_BYTES + of_counters)?)?;
+        }
+        if fields.has(Fields::REGS_USER) {
+            let is_known = self.word()? != 0;
+            self.skip_words(if is_known { event.user_registers.count_ones().into() } else { 0 })?;
+        }
+        if fields.has(Fields::STACK_USER) {
+            let bytes = self.word()?;
+            self.skip(bytes)?;
+            self.skip_words(u64::from(bytes != 0))?;
+        }
+        Some(())
+    }
+}
+
+/// Whether an access reads or writes, by the source of its data.
+fn direction(source: u64) -> Option<Direction> {
+    match (source & LOAD != 0, source & STORE != 0) {
+        (true, false) => Some(Direction::Read),
+        (false, true) => Some(Direction::Write),
+        _ => None,
+    }
+}
+
+/// The sample of an event; `None` if it is too short for its fields, or they are not those of an access.
+pub fn parse(event: &Event, mut cursor: Cursor<'_>) -> Option<Sample> {
+    let fields = event.fields;
+    if fields.0 & Fields::NEEDED != Fields::NEEDED {
+        return None;
+    }
+    if fields.has(Fields::IDENTIFIER) {
+        cursor.word()?;
+    }
+    let pc = cursor.word()?;
+    let thread = (cursor.word()? >> 32) as u32;
+    let (clock, address) = (cursor.word()?, cursor.word()?);
+    let others = [Fields::ID, Fields::STREAM_ID, Fields::CPU, Fields::PERIOD];
+    cursor.skip_words(others.into_iter().filter(|field| fields.has(*field)).count() as u64)?;
+    cursor.skip_middle(event)?;
+    let mut weight = None;
+    if fields.has(Fields::WEIGHT) {
+        weight = Some(cursor.word()?);
+    } else if fields.has(Fields::WEIGHT_STRUCT) {
+        // Its low half is the latency of the access, and the rest is of its parts.
+        weight = Some(cursor.word()? & u64::from(u32::MAX));
+    }
+    let source = fields.has(Fields::DATA_SRC).then(|| cursor.word());
+    let direction = source.flatten().and_then(direction);
+    Some(Sample { clock, thread, pc, address, direction, weight })
+}

@@ -1,0 +1,73 @@
+//! Makes accesses of samples, and sums up what is not used of them.
+
+use hmtt_format::Direction;
+
+use super::ImportedAccess;
+
+/// What is known of a sample.
+#[derive(Clone, Copy, Debug)]
+pub struct Sample {
+    /// When it was taken, in nanoseconds.
+    pub clock: u64,
+    /// The thread.
+    pub thread: u32,
+    /// Address of the instruction; 0 if it is not known.
+    pub pc: u64,
+    /// The address of the access; 0 if there is none.
+    pub address: u64,
+    /// Whether it reads or writes, if that is known.
+    pub direction: Option<Direction>,
+    /// Its latency in cycles, if that is known.
+    pub weight: Option<u64>,
+}
+
+/// Sums of samples.
+#[derive(Default)]
+pub struct Samples {
+    weighted: u64,
+    weights: u64,
+    highest_weight: u64,
+    /// Samples without an address, and of which it is not known whether they read or write.
+    unaddressed: u64,
+    undirected: u64,
+}
+
+impl Samples {
+    /// The access of a sample, if its address and direction are known.
+    pub fn access(&mut self, sample: &Sample) -> Option<ImportedAccess> {
+        let Sample { clock, thread, pc, address, direction, weight } = *sample;
+        if address == 0 {
+            self.unaddressed += 1;
+            return None;
+        }
+        self.undirected += u64::from(direction.is_none());
+        let direction = direction?;
+        if let Some(weight) = weight {
+            self.weighted += 1;
+            self.weights = self.weights.saturating_add(weight);
+            self.highest_weight = self.highest_weight.max(weight);
+        }
+        Some(ImportedAccess { clock, thread, pc, ..ImportedAccess::new(direction, address) })
+    }
+
+    /// What limits results.
+    pub fn notes(&self) -> Vec<String> {
+        let Samples { weighted, weights, highest_weight, unaddressed, undirected } = *self;
+        let mut notes = vec!["each sample counts once, whatever its period".to_owned()];
+        if weighted > 0 {
+            let mean = weights as f64 / weighted as f64;
+            notes.push(format!(
+                "weights, which are latencies in cycles, are not used: {weighted} samples have one, {mean:.1} on average and {highest_weight} at most"
+            ));
+        }
+        if unaddressed > 0 {
+            notes.push(format!("{unaddressed} samples have no address, and are left out"));
+        }
+        if undirected > 0 {
+            notes.push(format!(
+                "of {undirected} samples it is not known whether they read or write, and they are left out"
+            ));
+        }
+        notes
+    }
+}
