@@ -17,6 +17,7 @@ mod objects;
 mod packets;
 mod perf_data;
 mod records;
+mod refused;
 mod samples;
 mod text;
 
@@ -30,6 +31,7 @@ pub use format::{Contents, ImportedAddresses, ImportedFormat};
 use packets::PacketReader;
 use perf_data::PerfDataReader;
 use records::{RecordParser, RecordReader};
+pub use refused::{DAMON, is_damon};
 use text::{Parser, TextReader};
 
 /// Bytes of a file that [`ImportedFormat::of`] looks at.

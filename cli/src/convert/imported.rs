@@ -17,7 +17,9 @@ use hmtt::access_trace::table::{AccessWriter, csv, jsonl};
 #[cfg(feature = "tag")]
 use hmtt::cache::Hierarchy;
 use hmtt::compression::{Begin, Compression};
-use hmtt::imported::{BEGIN_BYTES, Contents, ImportedAccess, ImportedFormat, ImportedReader};
+use hmtt::imported::{
+    BEGIN_BYTES, Contents, DAMON, ImportedAccess, ImportedFormat, ImportedReader, is_damon,
+};
 use hmtt::pcapng::is_plain_capture;
 use hmtt::table::hmtt6::MmioHole;
 use hmtt::table::requests::{LINE_BYTES, Request, RequestOutput, RequestSums, Simulator};
@@ -59,13 +61,16 @@ impl Opened {
     /// What it is, if another program has written it. `from`: what it is said to be.
     ///
     /// # Errors
-    /// It is compressed with xz, which is not read.
+    /// It is compressed with xz, which is not read, or a record of DAMON, which has no accesses.
     pub fn format(&self, from: Option<Format>) -> Result<Option<ImportedFormat>> {
         let Begin { content, compression, .. } = &self.begin;
         if *compression == Some(Compression::Xz) {
             bail!(
                 "is compressed with xz, which is not read; decompress it into standard input: xz -dc FILE | hmtt convert - OUT"
             );
+        }
+        if is_damon(content) {
+            bail!(DAMON);
         }
         Ok(match from {
             Some(from) => from.imported().map(|format| format.resolve(content)),

@@ -198,6 +198,19 @@ fn compressed_files_that_are_not_read_are_refused() {
     assert!(String::from_utf8_lossy(&run.stdout).starts_with("INCOMPLETE"), "{run:?}");
 }
 
+#[test]
+fn records_of_damon_are_refused_by_name() {
+    let record = b"[\n {\n  \"kdamond_idx\": 0,\n  \"target_id\": 0,\n  \"snapshots\": []\n }\n]\n";
+    let damon = file("imported-damon.json", record);
+    for arguments in [&["stats", text(&damon)][..], &["convert", text(&damon), "--to", "csv", "-"]]
+    {
+        let run = hmtt(arguments);
+        let error = String::from_utf8_lossy(&run.stderr);
+        assert_eq!(run.status.code(), Some(1), "{error}");
+        assert!(error.contains("is a record of DAMON"), "{error}");
+    }
+}
+
 /// Source of data of a sample that is no memory access, as perf writes it, and bits that make it a load or a store.
 const NO_SOURCE: [u8; 8] = [0x21, 0, 8, 5, 0x1e, 0, 0, 0];
 const OPERATIONS: [u8; 2] = [0x22, 0x24];

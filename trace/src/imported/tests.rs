@@ -373,6 +373,21 @@ fn samples_of_perf_before_damage_are_read_in_the_order_of_time() {
 }
 
 #[test]
+fn records_of_damon_are_recognised_and_no_format() {
+    for text in [
+        "[\n    {\n        \"kdamond_idx\": 0,\n        \"target_id\": 0,\n        \"snapshots\": [\n",
+        "base_time_absolute: 8 m 59.809 s\n\nmonitoring_start:                0 ns\n",
+        "kdamond.0  4452 [000] 82877.315633: damon:damon_aggregated: target_id=0 nr_regions=17 4096-8192: 0 3\n",
+    ] {
+        assert!(is_damon(text.as_bytes()), "{text}");
+        assert_eq!(ImportedFormat::of(text.as_bytes()), None, "{text}");
+    }
+    for (format, bytes, _) in all_samples() {
+        assert!(!is_damon(&bytes), "{format:?}");
+    }
+}
+
+#[test]
 fn limits_are_stated() {
     let notes = |format, text: &str| read(format, text.as_bytes()).1.join("; ");
     let perf = samples().pop().unwrap().1;

@@ -5,7 +5,7 @@ use std::path::Path;
 use super::SourceError;
 use crate::compression::{Begin, Compression};
 #[cfg(feature = "tables")]
-use crate::imported::ImportedFormat;
+use crate::imported::{self, ImportedFormat};
 use crate::pcapng;
 
 /// Bytes that are looked at, decompressed.
@@ -44,6 +44,10 @@ impl Kind {
         let by_begin = Kind::of_content(&begin.content);
         if let Some(compression) = begin.compression {
             return Kind::of_compressed(path, by_begin, compression);
+        }
+        #[cfg(feature = "tables")]
+        if by_begin.is_none() && imported::is_damon(&begin.content) {
+            return Err(SourceError::NoAccesses(imported::DAMON));
         }
         by_begin.or_else(|| Kind::of_name(path)).ok_or(SourceError::Unknown)
     }
