@@ -3,7 +3,7 @@
 mod imported;
 
 use std::fs::File;
-use std::io::{BufReader, BufWriter};
+use std::io::BufReader;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
@@ -13,14 +13,14 @@ use hmtt::table::hmtt6::{Hmtt6Reader, MmioHole};
 use hmtt::table::jsonl::JsonlReader;
 #[cfg(feature = "parquet")]
 use hmtt::table::parquet::ParquetReader;
-use hmtt::table::requests::{LINE_BYTES, RequestWriter};
+use hmtt::table::requests::LINE_BYTES;
 use hmtt::table::{Card, Entry, Reader, Row, Writer};
 
 use self::imported::{Import, Opened};
 use super::capture_file::CaptureFile;
-use super::format::{BUFFER_BYTES, EncodingOption, Format, readable, writable};
-use super::output::{Outcome, cause, is_same_file, open, write_capture};
-use super::simulator::{ClockUnit, SimulatorFile};
+use super::card_output::{CardOutput, RowOptions};
+use super::format::{BUFFER_BYTES, EncodingOption, Format, NO_CAPTURES, readable, writable};
+use super::output::{Outcome, is_same_file, write_capture};
 use super::standard_io::{input, is_standard, name_of_input};
 #[cfg(feature = "tag")]
 use super::trace::{
@@ -236,37 +236,15 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
         None => Source::open(input, from, hole)?,
     };
     if to == Format::Pcapng {
-        bail!("cannot write pcapng: a capture holds a card's frames, which no other format keeps");
+        bail!(NO_CAPTURES);
     }
     if to.has_instructions() {
         bail!("{} has instructions, which only traces of programs have", to.name());
     }
-    let path = (!is_standard(output)).then(|| output.to_string_lossy());
-    let (output, file) = open(Some(output), to, *force)?;
-    let cannot_write = || format!("cannot write to {}", output.name);
-    let mut sums = None;
-    let writer: Box<dyn Writer> = match to.simulator() {
-        Some(simulator) => {
-            let file = BufWriter::with_capacity(BUFFER_BYTES, file);
-            let unit = (from == Format::Hmtt6).then_some(LINE_BYTES as u32);
-            let writer = RequestWriter::new(file, simulator).with_unit(unit);
-            sums = Some(writer.sums());
-            Box::new(writer)
-        }
-        None => to.writer(file, hole, *encoding).map_err(cause).with_context(cannot_write)?,
-    };
-    let Outcome { read, written } = source.convert(writer);
-    let left_out = written.map_err(cause).with_context(cannot_write)?;
-    if !left_out.is_nothing() {
-        report!("hmtt: warning: {} does not hold: {left_out}", output.name);
-    }
-    let has_loss = output.end(read)?;
-    if let Some(sums) = sums {
-        let (sums, path) = (sums.get(), path.as_deref());
-        let (clock, has_caches) = (ClockUnit::Bus, false);
-        SimulatorFile { format: to, path, sums, clock, has_caches }.report();
-    }
-    Ok(has_loss)
+    let unit_bytes = (from == Format::Hmtt6).then_some(LINE_BYTES as u32);
+    let options = RowOptions { hole, encoding: *encoding, unit_bytes };
+    let (output, writer) = CardOutput::open(Some(output), to, *force, options)?;
+    output.end(source.convert(writer))
 }
 
 /// The opened trace that is converted.

@@ -1,29 +1,32 @@
-//! `hmtt decode`: decodes a capture and writes its accesses as text, CSV, JSON lines or Parquet.
+//! `hmtt decode`: decodes a capture and writes its accesses as text, a table, or requests for simulators.
 
 #[cfg(feature = "tag")]
 use std::fs::File;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use anyhow::{Context, Result, bail};
-use clap::ValueEnum;
+use anyhow::{Result, bail};
 use hmtt::CardId;
-use hmtt::table::hmtt6::MmioHole;
 
 use super::capture_file::{CaptureFile, Ending, NoCard};
-use super::format::{EncodingOption, Format};
-use super::output::{Outcome, cause, is_same_file, open, write_capture};
+use super::card_output::CardOutput;
+use super::format::{EncodingOption, Format, writable_for_cards};
+use super::output::{Outcome, is_same_file, write_capture};
 #[cfg(feature = "tag")]
 use super::trace::{self, convert::Conversion};
 
 /// Decode a capture, or a trace of a program, to its accesses, and state every gap
 #[derive(clap::Args)]
+#[command(
+    after_help = "text has a line `clock R|W address` for each access, and everything else as # comments. `hmtt convert --help` \
+    says what the other formats are."
+)]
 pub struct Arguments {
     /// The capture, or what `hmtt trace` has written; - is standard input, for captures
     #[arg(value_name = "FILE.pcapng")]
     file: PathBuf,
     /// Format of the output; by default that of the output's extension, or text
-    #[arg(long, value_enum)]
-    format: Option<FormatName>,
+    #[arg(long, value_parser = writable_for_cards())]
+    format: Option<Format>,
     /// Write only what this card sent, if there are several; `hmtt info` lists them
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     card: Option<u16>,
@@ -43,37 +46,6 @@ pub struct Arguments {
     encoding: EncodingOption,
 }
 
-#[derive(Clone, Copy, ValueEnum)]
-enum FormatName {
-    /// One `clock R|W address` line per access; everything else as # comments
-    Text,
-    /// Comma-separated, with a header line
-    Csv,
-    /// One JSON object per line
-    Jsonl,
-    /// A table for databases
-    Parquet,
-}
-
-impl FormatName {
-    fn format(self) -> Format {
-        match self {
-            FormatName::Text => Format::Text,
-            FormatName::Csv => Format::Csv,
-            FormatName::Jsonl => Format::Jsonl,
-            FormatName::Parquet => Format::Parquet,
-        }
-    }
-
-    /// The format of a file by its extension, if it is one of these.
-    fn from_path(path: &Path) -> Option<Self> {
-        Self::value_variants()
-            .iter()
-            .copied()
-            .find(|name| Format::from_path(path) == Some(name.format()))
-    }
-}
-
 /// Writes the accesses of a program. Returns whether some are missing.
 #[cfg(feature = "tag")]
 fn write_accesses(trace: File, arguments: &Arguments) -> Result<bool> {
@@ -81,8 +53,7 @@ fn write_accesses(trace: File, arguments: &Arguments) -> Result<bool> {
     if arguments.card.is_some() {
         bail!("{} is a trace of a program, and not of a card", arguments.file.display());
     }
-    let format = arguments.format.or_else(|| path.and_then(FormatName::from_path));
-    let to = format.unwrap_or(FormatName::Text).format();
+    let to = Format::of_rows(arguments.format, path)?;
     let (trace, force) = ((trace, arguments.file.as_path()), arguments.force);
     let Arguments { thread, weighted, encoding, .. } = *arguments;
     encoding.check(to)?;
@@ -117,23 +88,18 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
         bail!("{file} is no trace of a program, to which --thread and --weighted apply");
     }
     let capture = CaptureFile::open(&arguments.file)?;
-    let from_path = || arguments.output.as_deref().and_then(FormatName::from_path);
-    let format = arguments.format.or_else(from_path).unwrap_or(FormatName::Text).format();
-    arguments.encoding.check(format)?;
     let path = arguments.output.as_deref();
     if let Some(path) = path.filter(|path| is_same_file(&arguments.file, path)) {
         bail!("{} is the capture itself; choose another output", path.display());
     }
-    let (output, file) = open(path, format, arguments.force)?;
-    let cannot_write = || format!("cannot write to {}", output.name);
-    let writer = format
-        .writer(file, MmioHole { base: 0 }, arguments.encoding)
-        .map_err(cause)
-        .with_context(cannot_write)?;
+    let format = Format::of_rows(arguments.format, path)?;
+    arguments.encoding.check(format)?;
+    let options = arguments.encoding.into();
+    let (output, writer) = CardOutput::open(path, format, arguments.force, options)?;
     let chosen = arguments.card.map(|number| CardId(usize::from(number) - 1));
     let Outcome { read, written } = write_capture(capture, chosen, writer);
-    written.map_err(cause).with_context(cannot_write)?;
-    output.end(read.and_then(|ending| has_loss(&ending, arguments.card)))
+    let read = read.and_then(|ending| has_loss(&ending, arguments.card));
+    output.end(Outcome { read, written })
 }
 
 /// Whether a capture, or what a card has sent, has losses.

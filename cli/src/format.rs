@@ -12,13 +12,15 @@ use hmtt::table::hmtt6::{Hmtt6Writer, MmioHole};
 use hmtt::table::jsonl::JsonlWriter;
 #[cfg(feature = "parquet")]
 use hmtt::table::parquet::{Encodings, ParquetWriter};
-use hmtt::table::requests::{RequestWriter, Simulator};
+use hmtt::table::requests::Simulator;
 use hmtt::table::text::TextWriter;
 use hmtt::table::{TableError, Writer};
 
 pub const BUFFER_BYTES: usize = 1 << 20;
 pub const NO_PARQUET: &str =
     "this hmtt was built without Parquet; build it with the cargo feature `parquet`";
+pub const NO_CAPTURES: &str =
+    "cannot write pcapng: a capture holds a card's frames, which no other format keeps";
 
 /// A file format of traces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -152,7 +154,20 @@ impl Format {
         matches!(self, Format::Champsim | Format::Lackey | Format::Drmemtrace)
     }
 
-    /// Creates the format's writer. Captures and instructions cannot be written; text is written instead.
+    /// The format in which rows of cards are written: the one that is named, the one that the output's extension selects,
+    /// or text.
+    ///
+    /// # Errors
+    /// The extension selects captures.
+    pub fn of_rows(named: Option<Format>, output: Option<&Path>) -> Result<Format> {
+        let format = named.or_else(|| Format::from_path(output?)).unwrap_or(Format::Text);
+        if format == Format::Pcapng {
+            bail!(NO_CAPTURES);
+        }
+        Ok(format)
+    }
+
+    /// Creates the writer of a table. Captures, requests and instructions are no tables; text is written instead.
     pub fn writer(
         self,
         output: impl Write + Send + 'static,
@@ -164,9 +179,6 @@ impl Format {
             return Ok(Box::new(ParquetWriter::with_encodings(output, encoding.encodings())?));
         }
         let output = BufWriter::with_capacity(BUFFER_BYTES, output);
-        if let Some(simulator) = self.simulator() {
-            return Ok(Box::new(RequestWriter::new(output, simulator)));
-        }
         Ok(match self {
             Format::Csv => Box::new(CsvWriter::new(output)?),
             Format::Jsonl => Box::new(JsonlWriter::new(output)?),

@@ -17,6 +17,7 @@ macro_rules! report {
 mod accesses;
 mod analysis;
 mod capture_file;
+mod card_output;
 mod completions;
 mod convert;
 #[cfg(feature = "tag")]

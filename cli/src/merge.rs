@@ -8,12 +8,12 @@ use hmtt::CardId;
 use hmtt::decode::Item;
 use hmtt::merge::{CardSession, ClockBasis, Merge, Options, TimeBase};
 use hmtt::table::Items;
-use hmtt::table::hmtt6::MmioHole;
 use hmtt_format::escape;
 use serde_json::json;
 
+use super::card_output::CardOutput;
 use super::format::{EncodingOption, Format, writable_for_cards};
-use super::output::{cause, is_same_file, open};
+use super::output::{Outcome, is_same_file};
 use super::standard_io::is_standard;
 
 /// Merge the traces of several cards on one time base, and state the error
@@ -110,18 +110,11 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
 }
 
 fn write(merge: &Merge, arguments: &Arguments) -> Result<bool> {
-    let from_path = || arguments.output.as_deref().and_then(Format::from_path);
-    let format = arguments.format.or_else(from_path).unwrap_or(Format::Text);
-    if format == Format::Pcapng {
-        bail!("cannot write pcapng: a capture holds the frames of cards as they came");
-    }
+    let path = arguments.output.as_deref();
+    let format = Format::of_rows(arguments.format, path)?;
     arguments.encoding.check(format)?;
-    let (output, file) = open(arguments.output.as_deref(), format, arguments.force)?;
-    let cannot_write = || format!("cannot write to {}", output.name);
-    let writer = format
-        .writer(file, MmioHole { base: 0 }, arguments.encoding)
-        .map_err(cause)
-        .with_context(cannot_write)?;
+    let options = arguments.encoding.into();
+    let (output, writer) = CardOutput::open(path, format, arguments.force, options)?;
     let mut items = Items::new(writer);
     for (number, (session, _)) in merge.sessions().enumerate() {
         items.interface(CardId(number), &session.to_string());
@@ -140,13 +133,8 @@ fn write(merge: &Merge, arguments: &Arguments) -> Result<bool> {
         written.is_ok()
     });
     // Everything that could be read is written, also if reading failed later.
-    let left_out =
-        written.and_then(|()| items.finish()).map_err(cause).with_context(cannot_write)?;
-    let name = output.name.clone();
-    output.end(read.map_err(anyhow::Error::from))?;
-    if !left_out.is_nothing() {
-        report!("hmtt: warning: {name} does not hold: {left_out}");
-    }
+    let written = written.and_then(|()| items.finish());
+    output.end(Outcome { read: read.map_err(anyhow::Error::from), written })?;
     Ok(has_loss)
 }
 

@@ -1,9 +1,13 @@
 //! States what was written for a simulator, and how to run it: one paragraph on standard error.
 
+use std::borrow::Cow;
+use std::path::Path;
+
 use hmtt::table::requests::{LINE_BYTES, RequestSums};
 use hmtt_format::escape;
 
 use super::format::Format;
+use super::standard_io::is_standard;
 
 /// Picoseconds of a clock of 1 MHz.
 const MHZ_PS: u32 = 1_000_000;
@@ -26,8 +30,8 @@ pub enum ClockUnit {
 pub struct SimulatorFile<'f> {
     /// Its format.
     pub format: Format,
-    /// Path of the file; `None` for standard output.
-    pub path: Option<&'f str>,
+    /// Path of the file; `None` or `-` for standard output.
+    pub path: Option<&'f Path>,
     /// Sums of what is in it.
     pub sums: RequestSums,
     /// What cycles are.
@@ -47,11 +51,17 @@ fn shell_word(path: &str) -> String {
 }
 
 impl SimulatorFile<'_> {
+    /// Path of the file; `None` for standard output.
+    fn path(&self) -> Option<Cow<'_, str>> {
+        self.path.filter(|path| !is_standard(path)).map(Path::to_string_lossy)
+    }
+
     /// Prints the paragraph.
     pub fn report(&self) {
-        let name = self
-            .path
-            .map_or_else(|| "standard output".to_owned(), |path| escape::message(path).to_string());
+        let name = self.path().map_or_else(
+            || "standard output".to_owned(),
+            |path| escape::message(&path).to_string(),
+        );
         report!("hmtt: {name}: {}", self.paragraph());
     }
 
@@ -112,7 +122,7 @@ impl SimulatorFile<'_> {
 
     /// How to run the simulator.
     fn command_line(&self) -> Option<String> {
-        let file = self.path.map_or_else(|| "FILE".to_owned(), shell_word);
+        let file = self.path().map_or_else(|| "FILE".to_owned(), |path| shell_word(&path));
         let RequestSums { reads, writes, instructions, drained_clock, tck_ps, .. } = self.sums;
         Some(match self.format {
             Format::Dramsim3 => {
@@ -127,20 +137,22 @@ impl SimulatorFile<'_> {
             }
             Format::Ramulator => format!(
                 "Run: ramulator2 -f CONFIG.yaml, which has `Frontend: {{impl: LoadStoreTrace, path: {file}, clock_ratio: \
-                 1}}` and `clock_ratio: 1` of the memory system (in Ramulator 2.1 the same parameters in its Python script): a request is sent in each cycle in which a queue takes it, \
-                 and the run ends when the last one is queued."
+                 1}}` and `clock_ratio: 1` of the memory system (in Ramulator 2.1 the same parameters in its Python script): \
+                 a request is sent in each cycle in which a queue takes it, and the run ends when the last one is queued: \
+                 with {reads} total_num_read_requests and {writes} total_num_write_requests."
             ),
             Format::Dramsys => {
                 let frequency = tck_ps.map_or_else(
                     || "MHZ".to_owned(),
-                    |tck_ps| format!("{}", f64::from(MHZ_PS) / f64::from(tck_ps)),
+                    |tck_ps| format!("{:.0}", f64::from(MHZ_PS) / f64::from(tck_ps)),
                 );
                 format!(
                     "Run: DRAMSys CONFIG.json, in which `tracesetup` is [{{\"type\": \"player\", \"clkMhz\": {frequency}, \
-                     \"name\": \"{}\"}}], with a memory of {LINE_BYTES} bytes a burst. The name of the file must end in .stl.",
-                    self.path.map_or_else(
+                     \"dataLength\": {LINE_BYTES}, \"name\": \"{}\"}}] (clkMhz is a whole number), with a memory of \
+                     {LINE_BYTES} bytes a burst and `StoreMode` NoStorage. The name of the file must end in .stl.",
+                    self.path().map_or_else(
                         || "FILE".to_owned(),
-                        |path| escape::message(path).to_string()
+                        |path| escape::message(&path).to_string()
                     )
                 )
             }
@@ -150,8 +162,9 @@ impl SimulatorFile<'_> {
             ),
             Format::Champsim => format!(
                 "Run: champsim --warmup-instructions 0 --simulation-instructions {instructions} {file}; behind the last \
-                 instruction ChampSim begins again with the first one. It takes a name that ends in gz or xz for a \
-                 compressed file."
+                 instruction ChampSim begins again with the first one. It ends with the cycle in which it has retired so \
+                 many, which can be a few more. Without --simulation-instructions it ends before it has retired the last \
+                 ones. It takes a name that ends in gz or xz for a compressed file."
             ),
             _ => return None,
         })
@@ -172,7 +185,7 @@ mod tests {
 
     #[test]
     fn an_empty_file_has_no_command_line() {
-        let (path, clock, has_caches) = (Some("a.ds3"), ClockUnit::Instructions, false);
+        let (path, clock, has_caches) = (Some(Path::new("a.ds3")), ClockUnit::Instructions, false);
         let sums = RequestSums::default();
         let file = SimulatorFile { format: Format::Dramsim3, path, sums, clock, has_caches };
         let expected =

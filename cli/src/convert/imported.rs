@@ -285,8 +285,7 @@ impl Import<'_> {
 
     fn state(&self, sums: Option<RequestSums>) {
         let Some(sums) = sums else { return };
-        let path = (!is_standard(self.output)).then(|| self.output.to_string_lossy());
-        let path = path.as_deref();
+        let path = Some(self.output);
         let has_caches = self.has_caches();
         let has_clocks = self.from.contents().clocks;
         let clock = if has_clocks { ClockUnit::Imported } else { ClockUnit::Accesses };

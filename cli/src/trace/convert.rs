@@ -27,7 +27,6 @@ use super::text;
 use crate::format::{BUFFER_BYTES, EncodingOption, Format};
 use crate::output::{cause, is_same_file, open};
 use crate::simulator::{ClockUnit, SimulatorFile};
-use crate::standard_io::is_standard;
 
 /// Why caches are refused.
 pub const CACHE_IS_FOR_REQUESTS: &str =
@@ -200,11 +199,9 @@ impl Conversion<'_> {
 
     /// Prints what was written, and how to run what reads it.
     fn state(&self, output: Option<&Path>, sums: RequestSums) {
-        let path = output.filter(|path| !is_standard(path)).map(Path::to_string_lossy);
         let (format, has_caches) = (self.to, self.caches.is_some());
-        let path = path.as_deref();
         let clock = ClockUnit::Instructions;
-        SimulatorFile { format, path, sums, clock, has_caches }.report();
+        SimulatorFile { format, path: output, sums, clock, has_caches }.report();
     }
 
     /// Writes a table. Returns how reading went.

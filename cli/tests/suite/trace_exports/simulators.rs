@@ -8,10 +8,9 @@ use hmtt::table::{Card, Row, Writer};
 use hmtt_format::{Access, Cycles, Direction, PhysAddr};
 
 use super::*;
-use crate::skipped;
 
 /// As many instructions as the tests need.
-const COUNT: [&str; 2] = ["--count", "50000"];
+pub const COUNT: [&str; 2] = ["--count", "50000"];
 
 /// The requests of a file for DRAMsim3: direction, address and clock.
 fn dramsim3(text: &str) -> Vec<(char, u64, u64)> {
@@ -25,14 +24,14 @@ fn dramsim3(text: &str) -> Vec<(char, u64, u64)> {
 }
 
 /// The paragraph about a file; nothing follows it.
-fn paragraph(error: &str) -> &str {
+pub fn paragraph(error: &str) -> &str {
     let line = error.lines().last().unwrap();
     assert!(line.starts_with("hmtt: ") && !line.contains("warning"), "{error}");
     line
 }
 
 /// The number behind some words.
-fn number_behind(text: &str, words: &str) -> u64 {
+pub fn number_behind(text: &str, words: &str) -> u64 {
     let (_, rest) = text.split_once(words).unwrap_or_else(|| panic!("no `{words}` in {text}"));
     let digits = rest.split(|letter: char| !letter.is_ascii_digit()).next().unwrap();
     digits.parse().unwrap_or_else(|_| panic!("no number behind `{words}` in {text}"))
@@ -167,12 +166,47 @@ fn bursts_of_a_line_are_one_request_and_unknown_bytes_are_stated() {
     let text = paragraph(&error);
     assert!(text.contains("50 reads and 0 writes, last cycle 980 "), "{text}");
     assert!(text.contains("50 bursts of fewer than 64 bytes are merged"), "{text}");
-    assert!(text.contains("\"clkMhz\": 400,"), "{text}");
+    assert!(text.contains("\"clkMhz\": 400, \"dataLength\": 64,"), "{text}");
     // A table as text states no bytes.
     convert(&table, &csv);
     let (written, error) = convert(&csv, &requests);
     assert_eq!(written.lines().count(), 100);
     assert!(paragraph(&error).contains("Of 100 accesses the bytes are not known"), "{error}");
+}
+
+#[test]
+fn decode_and_merge_state_how_to_run_simulators() {
+    let capture = capture_file("exports-commands.pcapng", &everything());
+    let capture = capture.to_str().unwrap();
+    for (format, extension) in
+        [("dramsys", "stl"), ("libcachesim", "oracleGeneral"), ("ramulator", "ld")]
+    {
+        let output = scratch(&format!("exports-commands.{extension}"));
+        let path = output.to_str().unwrap();
+        let run = |arguments: &[&str]| {
+            let run = hmtt(arguments);
+            let error = String::from_utf8(run.stderr).unwrap();
+            (run.status.code(), paragraph(&error).to_owned(), std::fs::read(&*output).unwrap())
+        };
+        let expected = run(&["convert", "-f", "--to", format, capture, path]);
+        assert!(expected.1.contains("requests: ") && expected.1.contains(path), "{expected:?}");
+        assert_eq!(run(&["decode", "-f", "--format", format, capture, "-o", path]), expected);
+        // Of a capture with restarts, merge takes each session for a card.
+        let (_, merged, _) = run(&["merge", "-f", "--format", format, capture, "-o", path]);
+        assert!(merged.starts_with(&format!("hmtt: {path}: requests: ")), "{merged}");
+        assert!(merged.contains(" Run: "), "{merged}");
+        if extension != "ld" {
+            assert_eq!(run(&["decode", "-f", capture, "-o", path]), expected);
+        }
+        let printed = hmtt(&["decode", "--format", format, capture]);
+        assert_eq!(printed.stdout, expected.2);
+        let error = String::from_utf8(printed.stderr).unwrap();
+        assert!(paragraph(&error).starts_with("hmtt: standard output: requests: "), "{error}");
+    }
+    let refused =
+        hmtt(&["decode", capture, "-o", scratch("exports-commands.pcap").to_str().unwrap()]);
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(String::from_utf8(refused.stderr).unwrap().contains("cannot write pcapng"));
 }
 
 #[test]
@@ -193,54 +227,4 @@ fn caches_are_refused_where_there_is_nothing_for_them() {
     refused(&[&cache[..], &["champsim", file, output]].concat(), "--cache is for requests");
     let short = ["--cache", "l1=4K,1,64,lru", "--cache", "desktop", "--to", "dramsys"];
     refused(&[&short[..], &[file, output]].concat(), "desktop cannot be given with other caches");
-}
-
-/// Builds DRAMsim3. Its thermal model needs a library of its own, and is left out.
-fn build_dramsim3(source: &Path) -> PathBuf {
-    let files = std::fs::read_dir(source.join("src")).unwrap();
-    let files = files.map(|file| file.unwrap().path()).filter(|file| {
-        let name = file.file_name().unwrap().to_string_lossy();
-        name.ends_with(".cc") && !name.contains("thermal")
-    });
-    let program = scratch("dramsim3main");
-    let mut compiler = std::process::Command::new("g++");
-    compiler.args(["-O1", "-w", "-std=c++11", "-DFMT_HEADER_ONLY=1", "-o"]).arg(&program);
-    for folder in ["src", "ext/headers", "ext/fmt/include"] {
-        compiler.arg("-I").arg(source.join(folder));
-    }
-    assert!(compiler.args(files).status().unwrap().success());
-    program
-}
-
-/// `HMTT_DRAMSIM3` names the source of DRAMsim3.
-#[test]
-fn dramsim3_does_all_requests() {
-    let Some(source) = std::env::var_os("HMTT_DRAMSIM3").map(PathBuf::from) else {
-        return skipped("HMTT_DRAMSIM3 does not name the source of DRAMsim3");
-    };
-    let Some(Sample { file, .. }) = &*SAMPLE else { return };
-    let program = build_dramsim3(&source);
-    let configuration = std::fs::read_to_string(source.join("configs/DDR4_8Gb_x8_3200.ini"));
-    let configuration =
-        configuration.unwrap().replace("[system]", "[system]\nunified_queue = true");
-    let path = scratch("dramsim3.ini");
-    std::fs::write(&path, configuration).unwrap();
-    for options in [&COUNT[..], &[&COUNT[..], &["--cache", "l1=4K,1,64,lru"]].concat()] {
-        let (output, error) = converted(file, "dramsim3", options);
-        let text = paragraph(&error);
-        let folder = scratch("dramsim3-results");
-        std::fs::create_dir_all(&folder).unwrap();
-        let mut simulator = std::process::Command::new(&program);
-        simulator.arg(&path).arg("-c").arg(number_behind(text, " -c ").to_string());
-        simulator.arg("-t").arg(&*output).arg("-o").arg(&folder);
-        assert!(simulator.status().unwrap().success());
-        let results = std::fs::read_to_string(folder.join("dramsim3.txt")).unwrap();
-        let result = |name: &str| {
-            let line = results.lines().find(|line| line.starts_with(name)).unwrap();
-            line.split_whitespace().nth(2).unwrap().parse::<u64>().unwrap()
-        };
-        assert_eq!(result("num_reads_done"), number_behind(text, "has counted "));
-        assert_eq!(result("num_writes_done"), number_behind(text, " reads and "));
-        std::fs::remove_dir_all(&folder).unwrap();
-    }
 }
