@@ -21,7 +21,7 @@ pub const RUN_LENGTHS: &str = "Run lengths on a page";
 pub const REUSE_DISTANCES: &str = "Reuse distances";
 pub const MISS_RATIOS: &str = "Miss-ratio curve";
 const MISSES: &str = "Misses of caches";
-const BY_NUMBER: &str = "Distribution of touches by page number";
+pub const BY_NUMBER: &str = "Distribution of touches by page number";
 /// Most memories whose charts over time are on the page.
 pub const MOST_MEMORIES: usize = 6;
 

@@ -251,7 +251,7 @@ impl Part {
 pub struct Parts {
     /// What is first: the sums.
     pub first: Vec<Part>,
-    /// The name of each memory, and its parts. One of them is shown at a time.
+    /// The name of each memory, and its parts. The screen shows one of them at a time, and paper all.
     pub memories: Vec<(String, Vec<Part>)>,
     /// What is of all memories.
     pub last: Vec<Part>,

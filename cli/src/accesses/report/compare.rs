@@ -1,5 +1,6 @@
 //! Compares two files: their numbers with differences, and their charts in the same axes.
 
+mod by_number;
 pub mod differences;
 mod pair;
 mod together;

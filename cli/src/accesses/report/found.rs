@@ -34,7 +34,7 @@ use crate::accesses::stats::{slice_length, write_sums};
 /// The distribution has a point for each further hundredth of its pages.
 const STEPS: u64 = 100;
 /// Most blocks of addresses in the distribution by page number.
-const MOST_BLOCKS: usize = 128;
+pub const MOST_BLOCKS: usize = 128;
 /// Parts of the page that need more state that they are absent.
 pub const NEED: Need =
     Need { analysis: "hmtt report", detail: Detail::Time, shows_card_results: true };

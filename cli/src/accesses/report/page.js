@@ -1,11 +1,11 @@
 // Draws all charts, and lets the user choose a memory.
 
-// Width of charts in print: that of paper of A4 size without margins, in pixels of which an inch has 96.
+// Width of charts in print: that of paper of A4 size without margins and the border of a section, in pixels of which an inch has 96.
 const PAPER = 660;
 
 // Shows the charts and tables of one memory, which is chosen from a list.
 function chooseMemory(memories) {
-  const made = html("section", "wide"),
+  const made = html("section", "wide choice"),
     list = html("select");
   made.append(html("h2", "", "Memory"));
   made.append(html("p", "about", "The charts over time are those of one memory; all others are of all memories."));

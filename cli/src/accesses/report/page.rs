@@ -26,8 +26,8 @@ const SCRIPT: [&str; 8] = [
 
 /// Hashes of the script and the style with the line ends around them, as a content security policy states them: base64 of
 /// SHA-256. A test computes them.
-const SCRIPT_HASH: &str = "sha256-dE/9oRfSKWO0J4jYuoUl/gYsdoHGQmlSlwIPH2A9O5w=";
-const STYLE_HASH: &str = "sha256-W2N+0VkghkW0RMuKuvhsW7t3o2cX8BXcv93nfo4lhFs=";
+const SCRIPT_HASH: &str = "sha256-5Fbtzc5k+m/MbmRNLsJi70BXmLx+fqZW85gf6a0i1Xw=";
+const STYLE_HASH: &str = "sha256-ClNth5qBD0Wf1XIJ6j98UcKOzGJmh/v2oVPLQFuXBSw=";
 
 /// Text in which nothing has a meaning in HTML, or controls a terminal.
 fn text(raw: &str) -> String {

@@ -11,7 +11,7 @@ use crate::card::Card;
 use crate::{capture_file, hmtt, scratch, skipped};
 
 /// Charts of a comparison of two captures.
-const CHARTS: [&str; 12] = [
+const CHARTS: [&str; 13] = [
     "Accesses over time",
     "Bandwidth over time",
     "Working set over time",
@@ -21,6 +21,7 @@ const CHARTS: [&str; 12] = [
     "Banks over time, A",
     "Banks over time, B",
     "Distribution of touches over pages",
+    "Distribution of touches by page number",
     "Run lengths on a page",
     "Reuse distances",
     "Miss-ratio curve",

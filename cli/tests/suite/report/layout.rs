@@ -128,6 +128,40 @@ fn the_page_is_printed_light_and_whole() {
     assert!(seen.dom.contains(";wrong: ;</h1>"), "{}", &seen.dom[..seen.dom.len().min(9000)]);
 }
 
+/// Lists what is printed of memories: the name and the charts of each, and whether they are seen. Headings are those of the
+/// page's parts.
+const PRINTED_MEMORIES: &str = "<script>\
+    for (const sheet of document.styleSheets) for (const rule of sheet.cssRules)\
+      if (rule.media && rule.media.mediaText === 'print') {\
+        rule.media.mediaText = 'screen';\
+        const page = [...rule.cssRules].find((one) => one instanceof CSSPageRule);\
+        document.querySelector('h1').append(`;${page.style.size};`);\
+      }\
+    for (const memory of document.querySelectorAll('.memory')) {\
+      const shown = (part) => part.getBoundingClientRect().height > 0;\
+      const [name] = memory.children, charts = [...memory.querySelectorAll('section.chart')];\
+      document.querySelector('h1').append(`;${name.localName} ${shown(name)} ${charts.length > 1 && charts.every(shown)};`);\
+    }\
+    document.querySelector('h1').append(`;${getComputedStyle(document.querySelector('.choice')).display};`);\
+    </script></body>";
+
+#[test]
+fn all_memories_are_printed_below_their_names_on_a4() {
+    let Some(browser) = browser::Browser::find() else { return skipped("chromium") };
+    let files = ["report-print-a.csv", "report-print-b.csv"].map(table);
+    let page = new_page("report-print-memories.html");
+    let output = hmtt(&["report", text(&files[0]), text(&files[1]), "-o", text(&page)]);
+    assert!(output.status.success(), "{output:?}");
+    let html = std::fs::read_to_string(&page).unwrap();
+    std::fs::write(&page, browser::with_script(&html, PRINTED_MEMORIES)).unwrap();
+    let seen = browser.open(&page, 1280);
+    // Charts become visible while they are measured.
+    assert!(seen.errors.iter().all(|error| error.contains("ResizeObserver loop")));
+    let heading = seen.dom.split("</h1>").next().unwrap();
+    let expected = ";a4;;h2 true true;;h2 true true;;none;";
+    assert!(heading.to_lowercase().ends_with(expected), "{heading}");
+}
+
 #[test]
 fn sums_and_tables_are_in_the_page_without_its_script() {
     let page = page_of(&table("report-static.csv"), "report-static.html");

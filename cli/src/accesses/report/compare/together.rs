@@ -2,13 +2,13 @@
 
 use hmtt::analysis::Detail;
 
-use super::{SIDES, Side};
+use super::{SIDES, Side, by_number};
 use crate::accesses::report::all_memories::{
-    ABOUT_FIRST, BY_RANK, DISTANCES, FIRST, FIRST_TOUCHES, MISS_RATIOS, REUSE_DISTANCES,
+    ABOUT_FIRST, BY_NUMBER, BY_RANK, DISTANCES, FIRST, FIRST_TOUCHES, MISS_RATIOS, REUSE_DISTANCES,
     RUN_LENGTHS, distribution_chart, distribution_curve, miss_curve, miss_part, sampled,
 };
 use crate::accesses::report::chart::{Axis, Chart, Content, Curve, Part, Unit};
-use crate::accesses::report::found::Found;
+use crate::accesses::report::found::{Found, MOST_BLOCKS};
 use crate::accesses::report::modes::Modes;
 use crate::accesses::report::numbers::text;
 
@@ -42,6 +42,21 @@ fn ranges(sides: &[Side; 2], of: impl Fn(&Found) -> Vec<(u64, f64)>, noun: &str)
     let words = starts.iter().enumerate().map(words).collect();
     let apart = (starts.last() == Some(&u64::MAX)).then_some(FIRST_TOUCHES);
     Content::bars(words, apart, SIDES.map(str::to_owned).to_vec(), values)
+}
+
+/// Touches by page number.
+fn touches_by_number(sides: &[Side; 2]) -> Part {
+    let [one, other] = sides.each_ref().map(|side| &side.found);
+    let files = [&one.address_distribution, &other.address_distribution];
+    let touches = [one.hot.touches, other.hot.touches];
+    let (content, block) = by_number::bars(files, touches, MOST_BLOCKS);
+    let about = format!(
+        "Touches of the pages in the order of their numbers, in blocks of {block}, as parts of all touches of each file; blocks \
+         without touches are left out."
+    );
+    let x = Axis::new("address", Unit::Count);
+    let y = Axis::new("of all touches", Unit::Share);
+    Part::Chart(Chart::new([BY_NUMBER, &about], content.bars_extent(), x, y, content))
 }
 
 fn bars(words: [&str; 2], x: &str, content: Content) -> Part {
@@ -85,6 +100,7 @@ pub fn together(sides: &[Side; 2]) -> Vec<Part> {
     vec![
         absent(Detail::Page, BY_RANK)
             .unwrap_or_else(|| Part::Chart(distribution_chart(curves(distribution_curve)))),
+        absent(Detail::Page, BY_NUMBER).unwrap_or_else(|| touches_by_number(sides)),
         absent(Detail::Page, RUN_LENGTHS)
             .unwrap_or_else(|| bars(words, "touches in a row, from", runs)),
         absent(Detail::Address, REUSE_DISTANCES)
