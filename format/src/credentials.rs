@@ -71,7 +71,8 @@ fn write_url(url: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
 /// characters that end a host, and `@` too: all in front of the last `@` is hidden, even if that is in a path.
 fn user_bytes(url: &str) -> usize {
     let host = &url[..url.find(['/', '?', '#']).unwrap_or(url.len())];
-    let has_user = host.contains('@') || host.split_once(':').is_some_and(|(_, port)| !is_port(host, port));
+    let has_user =
+        host.contains('@') || host.split_once(':').is_some_and(|(_, port)| !is_port(host, port));
     if has_user { url.rfind('@').unwrap_or(0) } else { 0 }
 }
 
