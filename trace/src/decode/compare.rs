@@ -145,7 +145,7 @@ impl CardTrace {
     pub(super) fn compare(&self, arrival: &Arrival<'_>) -> Comparison {
         let position = self.position(arrival);
         let Position { place, counter } = position;
-        let (kind, sync) = (self.kind(&arrival.frame), arrival.frame.sync());
+        let (kind, sync) = (self.kind(&arrival.frame, place), arrival.frame.sync());
         let latest = sync.map(|_| self.bases(self.sequencer.newest() + 1)).unwrap_or_default();
         let next = sync.map_or(Next::No, |sync| self.next(&arrival.frame, sync, counter, &latest));
         // The counter at which the frame could be put in order.
@@ -197,12 +197,14 @@ impl CardTrace {
         Position { place, counter }
     }
 
-    fn kind(&self, frame: &Frame<'_>) -> Kind {
+    /// The content of a frame. `place`: where it belongs by its counter.
+    fn kind(&self, frame: &Frame<'_>, place: Place) -> Kind {
         let Ok(body) = frame.body else { return Kind::Unreadable };
         match (body.kind, body.sync()) {
             (FrameKind::Info, Some(sync)) => {
-                let reported = self.quarantine.has_heartbeat();
-                match self.decoder.restarts_counts(body.kind, sync, reported) {
+                let reports_loss =
+                    || self.quarantine.has_heartbeat() || self.holds_heartbeat(place);
+                match self.decoder.restarts_counts(body.kind, sync, reports_loss) {
                     true => Kind::FirstReport,
                     false => Kind::Report,
                 }
@@ -211,6 +213,14 @@ impl CardTrace {
             (FrameKind::Heartbeat, _) => Kind::Heartbeat,
             (FrameKind::Data, _) => Kind::Data,
         }
+    }
+
+    /// Whether a heartbeat waits before this place, because a frame before it is missing. It may report that the DDR clock was
+    /// lost.
+    fn holds_heartbeat(&self, place: Place) -> bool {
+        let Place::Ahead(at) = place else { return false };
+        let mut held = self.sequencer.held_before(at);
+        held.any(|(_, summary)| matches!(summary, FrameSummary::Heartbeat))
     }
 
     /// Compares the counts and the clock of a sync with those of the frames before the counter `at`. `latest`: the counts

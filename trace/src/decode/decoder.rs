@@ -183,11 +183,16 @@ impl Decoder {
     }
 
     /// Whether a frame is the first that the card sent after its DDR clock was found: its counts and its clock start
-    /// from 0 then. `reported`: a loss was reported in a frame that was not read yet.
-    pub fn restarts_counts(&self, kind: FrameKind, sync: Sync, reported: bool) -> bool {
-        (self.clock_lost || reported)
-            && kind == FrameKind::Info
+    /// from 0 then. `reported`: whether a frame that was not read yet may report a loss.
+    pub fn restarts_counts(
+        &self,
+        kind: FrameKind,
+        sync: Sync,
+        reported: impl FnOnce() -> bool,
+    ) -> bool {
+        kind == FrameKind::Info
             && (sync.accesses, sync.lost) == (0, 0)
+            && (self.clock_lost || reported())
             && self.reached.is_some_and(|reached| {
                 (reached.accesses, reached.lost) != (0, 0) || sync.clock < reached.entered.clock
             })
@@ -231,7 +236,7 @@ impl Decoder {
             return Ok(());
         }
         let sync = Block::new(body.words())?.sync();
-        if self.restarts_counts(body.kind, sync, false) {
+        if self.restarts_counts(body.kind, sync, || false) {
             self.restart_unended(sink);
         }
         let mut data_clock = self.clock_before(sync);

@@ -150,8 +150,9 @@ impl Quarantine {
     /// Whether a frame is the first that the card sent after its DDR clock was found.
     fn restarts_counts(&self, arrival: &Arrival<'_>, decoder: &Decoder) -> bool {
         let body = arrival.frame.body.ok();
-        body.and_then(|body| Some((body.kind, body.sync()?)))
-            .is_some_and(|(kind, sync)| decoder.restarts_counts(kind, sync, self.has_heartbeat()))
+        body.and_then(|body| Some((body.kind, body.sync()?))).is_some_and(|(kind, sync)| {
+            decoder.restarts_counts(kind, sync, || self.has_heartbeat())
+        })
     }
 
     /// Decides about all waiting steps: no frame follows.
