@@ -264,8 +264,11 @@ impl CardTrace {
         };
         let before = self.decoder.heartbeat.transmit_clocks;
         let clocks = now.transmit_clocks.wrapping_sub(before) & CLOCK_MASK;
-        let missing = self.sequencer.missing_before(at);
-        let before = if missing == 0 { Before::Exact } else { Before::Possible };
+        let (before, missing) = match self.sequencer.missing_before(at) {
+            None => (Before::First, WINDOW),
+            Some(0) => (Before::Exact, 0),
+            Some(missing) => (Before::Possible, missing),
+        };
         match clocks > CLOCK_MASK / 2 {
             true => (before, Clock::Behind, Distance { frames: WINDOW, clocks }),
             false => (before, Clock::Possible, Distance { frames: missing, clocks }),
