@@ -262,6 +262,13 @@ impl PendingRun {
         self.frames.len() == 1
     }
 
+    /// Whether the run has only one frame and copies of it.
+    fn is_single(&self) -> bool {
+        let Some((first, others)) = self.frames.split_first() else { return false };
+        let is_copy = |other: &PendingFrame| are_alike(first.stored.bytes(), other.stored.bytes());
+        self.links == 0 && others.iter().all(is_copy)
+    }
+
     /// Whether the run begins with one of the first frames of a session, with counts that a card has soon after it was
     /// switched on.
     pub fn is_session_start(&self) -> bool {
@@ -344,10 +351,11 @@ impl PendingRun {
     }
 
     /// The card that has sent at least `frames` frames since this single frame, whose counter or counts it could have used:
-    /// the frame is a damaged one of that card. `None` if there is no such card, or for a run of several frames.
+    /// the frame is a damaged one of that card. `None` if there is no such card, or for a run of several frames that are no
+    /// copies.
     pub fn left_behind(&self, frames: u32) -> Option<usize> {
         let used = |activity: &CardActivity| activity.is_near() && activity.frames >= frames;
-        self.cards.iter().position(used).filter(|_| self.is_alone())
+        self.cards.iter().position(used).filter(|_| self.is_single())
     }
 
     /// The card of which this single frame is a damaged one, because the card has since used its counter and counts. `all`:
@@ -361,13 +369,13 @@ impl PendingRun {
             let flipped = |activity: &CardActivity| activity.damage == Damage::CounterBit;
             let kind = self.frames.first()?.stored.arrival().frame.kind();
             let is_report = matches!(kind, Some(FrameKind::Info | FrameKind::End));
-            self.cards.iter().position(flipped).filter(|_| self.is_alone() && is_report)
+            self.cards.iter().position(flipped).filter(|_| self.is_single() && is_report)
         })
     }
 
     /// Whether this is a single frame that could be a damaged one of a card.
     pub fn is_suspect(&self, card: usize) -> bool {
-        self.is_alone() && self.cards.get(card).is_some_and(CardActivity::is_near)
+        self.is_single() && self.cards.get(card).is_some_and(CardActivity::is_near)
     }
 
     /// Whether the sender of this run, and not the card, may have sent a heartbeat with this counter: it has no counts that would
@@ -379,7 +387,7 @@ impl PendingRun {
 
     /// Whether this is a single frame that could be a card's if its counter were another.
     pub fn is_misplaced(&self, card: usize) -> bool {
-        self.is_alone() && self.cards.get(card).is_some_and(CardActivity::is_misplaced)
+        self.is_single() && self.cards.get(card).is_some_and(CardActivity::is_misplaced)
     }
 
     /// Counts a frame of a card, with this counter. Returns whether the run may be decided now.
@@ -473,7 +481,7 @@ impl PendingRun {
             .filter(|(at, _)| silent(at))
             .min_by_key(|(_, card)| (card.reach != Reach::Soon, card.frames))
             .map(|(at, _)| at)
-            .or(self.cards.iter().position(|card| self.is_alone() && card.is_near()))
+            .or(self.cards.iter().position(|card| self.is_single() && card.is_near()))
             .or(Some(last).filter(silent))
             .or((0..self.cards.len()).find(silent))
     }
