@@ -308,6 +308,14 @@ pub(super) enum Damage {
 pub(super) const DAMAGE: Table<Evidence, Damage> = Table {
     rules: &[
         Rule {
+            because: "the counts are exactly the next, and contradict the frames around the counter",
+            when: |e| {
+                let contradicts = e.before == Before::Contradict || e.after == After::Contradict;
+                e.counter == Counter::Free && e.next == Next::Exact && contradicts
+            },
+            then: Damage::Counter,
+        },
+        Rule {
             because: "the card is about to use the counter, and not more than one other field is wrong",
             when: |e| e.counter == Counter::Free && !e.is_random_or_worse(),
             then: Damage::Counts,
