@@ -1,7 +1,9 @@
 //! Drops, copies and moves frames of one card at random, several at a time, also where the card restarts, and checks that exactly
-//! what arrives is decoded, and that all else is counted as lost.
+//! what arrives is decoded, and that all else is counted as lost. `damage` also flips bits and cuts frames short.
 //!
 //! The number of trials is twice `PROPTEST_CASES`: `make fuzz` makes 10,000.
+
+mod damage;
 
 use std::collections::HashMap;
 
@@ -17,6 +19,8 @@ use crate::wire::cards;
 const FARTHEST: usize = 60;
 /// Frames of a session: more than a receiver waits for.
 const FRAMES: std::ops::Range<usize> = 80..160;
+/// Most accesses of a frame.
+const FRAME_ACCESSES: u64 = 90;
 
 /// What happens to a frame on the wire.
 #[derive(Clone, Copy, Debug)]
@@ -40,11 +44,11 @@ struct Sent {
 }
 
 impl Sent {
-    /// `sessions`: numbers of data frames; between two sessions, the card's DDR clock is lost. `losses`: whether the card
-    /// loses records before some frames.
-    fn new(sessions: &[usize], accesses: u64, losses: bool) -> Self {
+    /// `sessions`: for each, its number of data frames, and a number on which the accesses of each frame depend. Between two
+    /// sessions, the card's DDR clock is lost. `losses`: whether the card loses records before some frames.
+    fn new(sessions: impl IntoIterator<Item = (usize, u64)>, losses: bool) -> Self {
         let (mut card, mut sent) = (Card::new(), Sent::default());
-        for (number, frames) in sessions.iter().enumerate() {
+        for (number, (frames, accesses)) in sessions.into_iter().enumerate() {
             if number != 0 {
                 let beat =
                     |running| Heartbeat { running, losses: number as u16, transmit_clocks: 7 };
@@ -54,13 +58,13 @@ impl Sent {
                 card = Card { counter: card.counter, ..Card::new() };
             }
             sent.push(card.info(), Vec::new(), false);
-            for at in 0..*frames {
+            for at in 0..frames {
                 if losses && at % 37 == 19 {
                     card.lost += 40;
                     card.accesses += 40;
                     sent.lost_on_card += 40;
                 }
-                let (frame, truth) = card.data(1 + (accesses + at as u64 * 7) % 90);
+                let (frame, truth) = card.data(1 + (accesses + at as u64 * 7) % FRAME_ACCESSES);
                 sent.push(frame, truth, at != 0);
             }
         }
@@ -76,8 +80,8 @@ impl Sent {
         self.may_drop.push(may_drop);
     }
 
-    /// The frames as they arrive, and for each sent frame whether it arrived.
-    fn arrive(&self, faults: &[(usize, Fault)]) -> (Vec<&Vec<u8>>, Vec<bool>) {
+    /// Indices of the frames as they arrive, and for each sent frame whether it arrived.
+    fn arrive(&self, faults: &[(usize, Fault)]) -> (Vec<usize>, Vec<bool>) {
         let mut arrives = vec![true; self.frames.len()];
         // Frames are sent at even times.
         let mut times: Vec<usize> = (0..self.frames.len()).map(|at| 2 * at).collect();
@@ -97,8 +101,8 @@ impl Sent {
         let mut order: Vec<(usize, usize)> = times.into_iter().zip(0..).collect();
         order.extend(copies);
         order.sort_unstable();
-        let arrived = order.into_iter().filter(|(_, at)| arrives[*at]);
-        (arrived.map(|(_, at)| &self.frames[at]).collect(), arrives)
+        let arrived = order.into_iter().map(|(_, at)| at).filter(|at| arrives[*at]);
+        (arrived.collect(), arrives)
     }
 }
 
@@ -142,12 +146,14 @@ proptest! {
     #[test]
     fn exactly_what_arrives_is_decoded(
         sessions in sessions(),
-        accesses in 1u64..90,
+        accesses in 1..FRAME_ACCESSES,
         losses in any::<bool>(),
         faults in faults(),
     ) {
-        let sent = Sent::new(&sessions, accesses, losses);
+        // The card repeats after a restart what it did before.
+        let sent = Sent::new(sessions.iter().map(|frames| (*frames, accesses)), losses);
         let (arrived, arrives) = sent.arrive(&faults);
+        let arrived: Vec<_> = arrived.into_iter().map(|at| &sent.frames[at]).collect();
         let found = cards(&arrived);
         prop_assert_eq!(found.len(), 1);
         let (items, counts) = &found[0];
