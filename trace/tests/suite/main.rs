@@ -1,5 +1,6 @@
 //! Tests the public interface of the library: reads frames, captures, tables and logs, and checks traces and reports.
 
+mod blocks;
 mod campaign;
 mod codecs;
 mod damage;

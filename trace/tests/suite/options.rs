@@ -4,78 +4,7 @@ use std::time::Duration;
 
 use hmtt::pcapng::{Interface, InterfaceStatistics, PcapngReader, ReadError};
 
-/// A byte order.
-#[derive(Clone, Copy, Debug)]
-enum Order {
-    Little,
-    Big,
-}
-
-const ORDERS: [Order; 2] = [Order::Little, Order::Big];
-
-impl Order {
-    fn u16(self, value: u16) -> [u8; 2] {
-        match self {
-            Order::Little => value.to_le_bytes(),
-            Order::Big => value.to_be_bytes(),
-        }
-    }
-
-    fn u32(self, value: u32) -> [u8; 4] {
-        match self {
-            Order::Little => value.to_le_bytes(),
-            Order::Big => value.to_be_bytes(),
-        }
-    }
-
-    fn u64(self, value: u64) -> [u8; 8] {
-        match self {
-            Order::Little => value.to_le_bytes(),
-            Order::Big => value.to_be_bytes(),
-        }
-    }
-
-    fn words(self, values: &[u32]) -> Vec<u8> {
-        values.iter().flat_map(|value| self.u32(*value)).collect()
-    }
-
-    fn option(self, code: u16, value: &[u8]) -> Vec<u8> {
-        let padding = value.len().next_multiple_of(4) - value.len();
-        let length = self.u16(value.len() as u16);
-        [&self.u16(code)[..], &length, value, &[0; 3][..padding]].concat()
-    }
-
-    fn block(self, kind: u32, fields: &[u8], options: &[u8]) -> Vec<u8> {
-        let length = self.u32((12 + fields.len() + options.len()) as u32);
-        [&self.u32(kind)[..], &length, fields, options, &length].concat()
-    }
-
-    fn section(self, options: &[u8]) -> Vec<u8> {
-        self.block(0x0a0d_0d0a, &self.words(&[0x1a2b_3c4d, self.version(), !0, !0]), options)
-    }
-
-    /// The version 1.0 as a word.
-    fn version(self) -> u32 {
-        match self {
-            Order::Little => 1,
-            Order::Big => 1 << 16,
-        }
-    }
-
-    fn interface(self, options: &[u8]) -> Vec<u8> {
-        let link = [self.u16(1), self.u16(0)].concat();
-        self.block(1, &[link, self.words(&[0])].concat(), options)
-    }
-
-    /// A packet of 4 bytes after 7 ticks.
-    fn packet(self, options: &[u8]) -> Vec<u8> {
-        self.block(6, &self.words(&[0, 0, 7, 4, 4, !0]), options)
-    }
-
-    fn statistics(self, options: &[u8]) -> Vec<u8> {
-        self.block(5, &self.words(&[0, 0, 7]), options)
-    }
-}
+use crate::blocks::{ORDERS, Order};
 
 /// A capture whose only interface and statistics have these options.
 fn capture(order: Order, interface: &[u8], statistics: &[u8]) -> Vec<u8> {
