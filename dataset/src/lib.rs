@@ -59,7 +59,8 @@ pub use identity::CaptureHash;
 pub use log::LogCounts;
 pub use partition::{Partition, default_run, escape, unescape};
 pub use pieces::{
-    Memory, PLANNED_TABLES, Piece, PieceState, Plan, ReadRows, StateError, address_map,
+    ANALYSED_TABLES, Memory, PLANNED_TABLES, Piece, PieceState, Plan, ReadRows, StateError,
+    address_map,
 };
 pub use readable_folder::ReadableFolder;
 pub use rows::Value;

@@ -3,7 +3,7 @@
 //! ```text
 //! parts of `runs`            -> sessions   when each began, whether it continues the one before, what is known of it
 //! parts of these tables      -> plan       a memory for each board of each run, a piece for each of its hours
-//! a piece                    -> reader     batches of accesses, with gaps and restarts in their places
+//! a piece                    -> reader     accesses, page runs and slices, with gaps and restarts in their places
 //!                            -> state      what all analyses find in it, as bytes
 //! ```
 //!
@@ -30,8 +30,10 @@ use crate::schema::Table;
 pub use described::address_map;
 pub use state::{PieceState, StateError};
 
-/// Tables whose parts a plan reads; tags only of data sets that have pages or slices.
-pub const PLANNED_TABLES: [Table; 4] = [Table::Runs, Table::Gaps, Table::Accesses, Table::Tags];
+/// Tables whose parts a plan reads.
+pub const PLANNED_TABLES: [Table; 2] = [Table::Runs, Table::Gaps];
+/// Tables whose parts have the accesses that are analysed. A plan reads only their footers.
+pub const ANALYSED_TABLES: [Table; 3] = [Table::Accesses, Table::Pages, Table::Slices];
 
 /// All accesses of a data set.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -53,42 +55,12 @@ pub struct Memory {
     pub known: Known,
     /// What its card counted in all captures.
     counts: CardCounts,
-    /// Rows that pieces do not have.
-    sum_rows: SumRows,
+    /// Whether its card was in analysis mode, in which it records no accesses.
+    has_analysis_mode: bool,
     /// Whether the trace of the card is known to its end.
     complete_tail: bool,
     /// What is missing beside what was counted, for people.
     missing: Vec<String>,
-}
-
-/// Numbers of rows in the tables of pages, slices and tags, which pieces do not have.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-struct SumRows {
-    page_rows: u64,
-    slice_rows: u64,
-    /// Of accesses to the tag window, and of marks.
-    tag_rows: u64,
-    /// Those of accesses to the tag window, where there are pages or slices, too.
-    window_rows: u64,
-}
-
-impl SumRows {
-    fn add(&mut self, other: SumRows) {
-        self.page_rows = self.page_rows.saturating_add(other.page_rows);
-        self.slice_rows = self.slice_rows.saturating_add(other.slice_rows);
-        self.tag_rows = self.tag_rows.saturating_add(other.tag_rows);
-        self.window_rows = self.window_rows.saturating_add(other.window_rows);
-    }
-
-    /// Whether accesses may be in pages and slices only.
-    fn has_sums(&self) -> bool {
-        self.page_rows > 0 || self.slice_rows > 0
-    }
-
-    /// How many of the accesses that are not in the table of accesses are in pages and slices only.
-    fn accesses_in_sums(&self, others: u64) -> u64 {
-        if self.has_sums() { others.saturating_sub(self.window_rows) } else { 0 }
-    }
 }
 
 /// The accesses of a board in an hour.
@@ -112,6 +84,8 @@ struct Session {
     /// Whether the clock begins again with it.
     restarts: bool,
     known: Known,
+    /// Bytes of a burst, of which page runs and slices count.
+    burst_bytes: Option<u32>,
     /// Losses, in the order of time.
     gaps: Vec<PlacedGap>,
 }
@@ -133,8 +107,10 @@ impl PlacedGap {
 /// What was read of pieces.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReadRows {
-    /// Accesses that were passed on.
+    /// Accesses that were passed on, those of page runs and slices included.
     pub accesses: u64,
+    /// Accesses whose addresses are not known.
+    pub coarse: CoarseAccesses,
     /// Accesses of captures that are not whole: `runs` does not have them yet.
     pub unpublished: u64,
 }
@@ -143,6 +119,7 @@ impl ReadRows {
     /// Adds what was read of other pieces.
     pub fn add(&mut self, other: ReadRows) {
         self.accesses = self.accesses.saturating_add(other.accesses);
+        self.coarse.add(other.coarse);
         self.unpublished = self.unpublished.saturating_add(other.unpublished);
     }
 }
@@ -175,11 +152,7 @@ impl Plan {
         for memory in &self.memories {
             counts.add(&memory.counts.decoded(memory.complete_tail));
         }
-        let mut sum_rows = SumRows::default();
-        self.memories.iter().for_each(|memory| sum_rows.add(memory.sum_rows));
-        let in_rows = rows.accesses.saturating_add(rows.unpublished);
-        let in_sums = sum_rows.accesses_in_sums(counts.accesses.saturating_sub(in_rows));
-        let all = in_rows.saturating_add(in_sums);
+        let all = rows.accesses.saturating_add(rows.unpublished);
         let (mut missing, mut notes) = losses_and_notes(&counts, all);
         for memory in &self.memories {
             let Memory { run, board, .. } = memory;
@@ -194,8 +167,17 @@ impl Plan {
             ));
         }
         let memories = self.memories.iter().map(|memory| memory.known).collect();
-        let coarse = CoarseAccesses { unread_accesses: in_sums, ..CoarseAccesses::default() };
-        Ending { accesses: rows.accesses, coarse, memories, missing, notes, ..Ending::default() }
+        let has_analysis_mode = self.memories.iter().any(|memory| memory.has_analysis_mode);
+        let ReadRows { accesses, coarse, .. } = rows;
+        Ending {
+            accesses,
+            coarse,
+            has_analysis_mode,
+            memories,
+            missing,
+            notes,
+            ..Ending::default()
+        }
     }
 }
 
@@ -203,8 +185,8 @@ impl Dataset {
     /// The pieces of all accesses.
     ///
     /// # Errors
-    /// A folder, a footer of a part of `accesses`, or a part of `runs`, `gaps` or `tags` cannot be read, or there are too many
-    /// boards.
+    /// A folder, a footer of a part of `accesses`, `pages` or `slices`, or a part of `runs` or `gaps` cannot be read, or there
+    /// are too many boards.
     pub fn plan_pieces(&self) -> Result<Plan, DatasetError> {
         plan::plan(self)
     }

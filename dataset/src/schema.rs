@@ -106,6 +106,8 @@ const SLICES: &[Column] = &[
     optional("duration_clocks", Number),
     required("reads", Number),
     required("writes", Number),
+    required("partial", Flag),
+    required("in_other_rows", Flag),
 ];
 
 const GAPS: &[Column] = &[

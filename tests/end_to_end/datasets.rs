@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use hmtt_tests::{accesses, run, skip, succeed};
+use serde_json::Value;
 
 use crate::captures::{path, replay};
 use crate::loss::{join, split};
@@ -59,6 +60,39 @@ fn a_database_reads_the_truth_of_recordings_from_a_data_set() {
     let captures = VECTORS.map(|name| folder.path().join(format!("{name}.pcapng")));
     let captures: Vec<&str> = captures.iter().map(|capture| path(capture)).collect();
     succeed("hmtt", &[&["dataset", "check", path(&data)], &captures[..]].concat());
+}
+
+/// What a command prints as JSON, without what its source is.
+fn results(words: &[&str], file: &Path) -> Value {
+    let printed = succeed("hmtt", &[words, &["--json", path(file)]].concat());
+    let mut printed: Value = serde_json::from_str(&printed).unwrap();
+    printed.as_object_mut().unwrap().remove("sources");
+    printed
+}
+
+#[test]
+fn pages_and_slices_of_a_data_set_have_the_results_of_their_capture() {
+    let folder = tempfile::tempdir().unwrap();
+    for (mode, commands) in [
+        (
+            "page",
+            &["stats", "phases", "hot", "reuse --pages", "mrc --pages", "check", "report"][..],
+        ),
+        ("frequency", &["stats", "stats --slice 1s", "phases", "report"][..]),
+    ] {
+        for name in VECTORS {
+            let capture = folder.path().join(format!("{mode}-{name}.pcapng"));
+            let data = capture.with_extension("data");
+            replay(name, &["--mode", mode], &capture);
+            succeed("hmtt", &["dataset", "add", path(&data), path(&capture)]);
+            for command in commands {
+                let words: Vec<&str> = command.split(' ').collect();
+                let [of_set, of_capture] = [&data, &capture].map(|file| results(&words, file));
+                assert_eq!(of_set, of_capture, "{name}: {command} in {mode} mode");
+            }
+            succeed("hmtt", &["dataset", "check", path(&data), path(&capture)]);
+        }
+    }
 }
 
 #[test]

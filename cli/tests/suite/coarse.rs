@@ -201,9 +201,9 @@ fn analyses_of_pages_refuse_frequency_mode_by_name() {
     }
 }
 
-#[test]
-fn slices_beside_lines_count_once() {
-    let file = session("coarse-beside.pcapng", Mode::Line, |card| {
+/// 100 accesses in line mode, and a slice that has them, too.
+fn line_capture_with_slices(name: &str) -> PathBuf {
+    session(name, Mode::Line, |card| {
         let data = card.data(100).0;
         card.unit_log2 = 6;
         let slice = WordRecord::Slice {
@@ -214,7 +214,12 @@ fn slices_beside_lines_count_once() {
             writes: 40,
         };
         vec![data, card.records(&[slice], 0, 0)]
-    });
+    })
+}
+
+#[test]
+fn slices_beside_lines_count_once() {
+    let file = line_capture_with_slices("coarse-beside.pcapng");
     let stats = json(&["stats"], &file, 0);
     assert_eq!(
         (&stats["stats"]["accesses"], &stats["stats"]["frequency_accesses"]),
@@ -276,29 +281,78 @@ fn tables_of_page_runs_have_the_results_of_their_capture() {
     }
 }
 
+/// A data set of captures.
+#[cfg(feature = "dataset")]
+fn data_set(name: &str, captures: &[&Path]) -> PathBuf {
+    let folder = scratch(&format!("{name}.file")).with_extension("data");
+    let _ = std::fs::remove_dir_all(&folder);
+    let files: Vec<&str> = captures.iter().map(|path| text(path)).collect();
+    let output = hmtt(&[&["dataset", "add", text(&folder)], &files[..]].concat());
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    folder
+}
+
 #[cfg(feature = "dataset")]
 #[test]
-fn data_sets_are_not_complete_without_their_sums() {
-    let add = |name: &str, captures: &[&Path]| {
-        let folder = scratch(&format!("{name}.file")).with_extension("data");
-        let _ = std::fs::remove_dir_all(&folder);
-        let files: Vec<&str> = captures.iter().map(|path| text(path)).collect();
-        let output = hmtt(&[&["dataset", "add", text(&folder)], &files[..]].concat());
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        folder
-    };
+fn data_sets_have_the_results_of_their_captures() {
     let pages = page_capture("coarse-set-page.pcapng");
+    let slices = frequency_capture("coarse-set-slices.pcapng");
     let mixed = mixed_capture("coarse-set-mixed.pcapng");
-    let folder = add("coarse-set", &[&pages]);
-    for words in [&["stats"][..], &["hot"], &["streams"]] {
-        let name = format!("hmtt {}", words[0]);
-        refused(words, &folder, &[&name, "page runs or slices", "hmtt sql"]);
+    let commands = [
+        &["stats"][..],
+        &["stats", "--slice", "1ms"],
+        &["phases"],
+        &["hot"],
+        &["reuse", "--pages"],
+        &["mrc", "--pages"],
+        &["check"],
+        &["report"],
+        &["streams"],
+    ];
+    for (name, capture) in [("page", &pages), ("slices", &slices), ("mixed", &mixed)] {
+        let folder = data_set(&format!("coarse-set-{name}"), &[capture]);
+        for words in commands {
+            let [of_capture, of_set] = [capture, &folder].map(|file| {
+                let output = hmtt(&[words, &["--json", text(file)]].concat());
+                let printed: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+                let error = String::from_utf8(output.stderr).unwrap().replace(text(file), "");
+                (output.status.code(), error, without_sources(printed))
+            });
+            assert_eq!(of_set, of_capture, "{name} {words:?}");
+        }
     }
-    let folder = add("coarse-set-both", &[&mixed]);
-    let object = json(&["stats"], &folder, 3);
-    assert_eq!(object["stats"]["accesses"], 100);
-    let missing = object["missing"][0].as_str().unwrap();
-    assert!(missing.contains("27 accesses in rows of page runs"), "{missing}");
+}
+
+/// The results of a command, without what its sources are.
+#[cfg(feature = "dataset")]
+fn without_sources(mut printed: Value) -> Value {
+    let object = printed.as_object_mut();
+    object.map(|object| object.remove("sources"));
+    printed
+}
+
+#[cfg(feature = "dataset")]
+#[test]
+fn slices_of_data_sets_count_once() {
+    let file = line_capture_with_slices("coarse-set-beside.pcapng");
+    let folder = data_set("coarse-set-beside", &[&file]);
+    let stats = json(&["stats"], &folder, 0);
+    assert_eq!(stats["stats"]["accesses"], 100);
+    assert_eq!(stats["notes"], Value::Array(Vec::new()));
+}
+
+#[cfg(feature = "dataset")]
+#[test]
+fn data_sets_refuse_analyses_by_name() {
+    let pages = page_capture("coarse-set-refused-page.pcapng");
+    let folder = data_set("coarse-set-refused-page", &[&pages]);
+    refused(&["streams"], &folder, &["hmtt streams", "page mode", "address", "hmtt hot"]);
+    let analysis = session("coarse-set-analysis.pcapng", Mode::Analysis, |card| {
+        card.unit_log2 = UNIT_NONE;
+        vec![card.records(&[WordRecord::Interval { part: 0, clock: 5 }], 0, 0)]
+    });
+    let folder = data_set("coarse-set-refused-analysis", &[&analysis]);
+    refused(&["hot"], &folder, &["hmtt hot", "analysis mode"]);
 }
 
 #[test]

@@ -19,6 +19,8 @@ pub struct Head {
     pub session: usize,
     /// Arrival of the item's frame.
     pub arrival: Duration,
+    /// Whether no other row has the accesses of a slice.
+    pub has_slices_only: bool,
 }
 
 impl Head {
@@ -64,6 +66,7 @@ pub fn row(head: &Head, item: &Item, report: Option<&Report>) -> Option<(Table, 
         Entry::Event(Event::Slice { length, reads, writes, .. }) => {
             row.push(length.clocks().map(|clocks| signed(clocks.0)).into());
             row.extend([reads, writes].map(|count| signed(count).into()));
+            row.extend([length.is_partial(), !head.has_slices_only].map(Value::from));
             Table::Slices
         }
         Entry::Event(Event::Tag { direction, offset, address, .. }) => {

@@ -9,6 +9,7 @@ use std::time::Duration;
 use hmtt::CardId;
 use hmtt::decode::{Accesses, Columns, Item, Origin, Sink};
 use hmtt_format::Report;
+use hmtt_format::frame::Sync;
 use parquet::data_type::ByteArray;
 
 use super::item_rows::{self, Head};
@@ -62,6 +63,8 @@ pub struct CardAccesses {
     reached: Option<u64>,
     /// Arrival of the card's last frame.
     arrival: Option<Duration>,
+    /// Whether the frame that is being read has no records of accesses.
+    has_slices_only: bool,
 }
 
 impl CardAccesses {
@@ -101,6 +104,8 @@ pub struct Placed {
     pub item: Item,
     /// Arrival of the item's frame; `None` while the frame is being read.
     pub arrival: Option<Duration>,
+    /// Whether the item's frame has no records of accesses, so that no other row has those of a slice.
+    pub has_slices_only: bool,
 }
 
 /// A sink that collects accesses and items.
@@ -155,8 +160,9 @@ impl CaptureSink {
         let capture = ByteArray::from(capture);
         for placed in self.items.drain(..dated) {
             let Some(arrival) = placed.arrival else { continue };
-            let session = &mut self.sessions[placed.session];
-            let head = Head { capture: capture.clone(), session: placed.session, arrival };
+            let Placed { session: number, has_slices_only, .. } = placed;
+            let session = &mut self.sessions[number];
+            let head = Head { capture: capture.clone(), session: number, arrival, has_slices_only };
             let row = item_rows::row(&head, &placed.item, session.report.as_deref());
             let Some((table, row)) = row else { continue };
             session.rows[table as usize] += 1;
@@ -240,7 +246,13 @@ impl Sink for CaptureSink {
             *reached = Some(reached.map_or(clock.0, |reached| reached.max(clock.0)));
         }
         self.sessions[number].is_used = true;
-        self.items.push(Placed { session: number, item, arrival: None });
+        let has_slices_only = self.cards[card.0].has_slices_only;
+        self.items.push(Placed { session: number, item, arrival: None, has_slices_only });
+    }
+
+    fn frame_begins(&mut self, card: CardId, sync: &Sync) {
+        self.session(card);
+        self.cards[card.0].has_slices_only = sync.has_no_numbers();
     }
 
     fn frame_read(&mut self, card: CardId, origin: Origin) {

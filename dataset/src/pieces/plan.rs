@@ -9,7 +9,7 @@ use hmtt::analysis::Gap;
 use hmtt::analysis::source::MOST_MEMORIES;
 
 use super::sessions::{self, SessionRow};
-use super::{Memory, PLANNED_TABLES, Piece, PlacedGap, Plan, Session, SumRows};
+use super::{ANALYSED_TABLES, Memory, PLANNED_TABLES, Piece, PlacedGap, Plan, Session};
 use crate::card_counts::CardCounts;
 use crate::data_folder::DataFolder;
 use crate::dataset::Dataset;
@@ -23,10 +23,8 @@ use crate::schema::Table;
 #[derive(Default)]
 struct Board {
     sessions: Vec<SessionRow>,
-    /// Parts of accesses, each with its first arrival.
+    /// Parts of accesses, pages and slices, each with its first arrival.
     parts: BTreeMap<Hour, Vec<(i64, PathBuf)>>,
-    /// Parts of tags.
-    tag_parts: Vec<PathBuf>,
     /// Losses, each with its capture and session.
     gaps: BTreeMap<Hour, Vec<(String, i64, PlacedGap)>>,
 }
@@ -36,13 +34,14 @@ pub fn plan(dataset: &Dataset) -> Result<Plan, DatasetError> {
     let mut boards: BTreeMap<(String, String), Board> = BTreeMap::new();
     let set = dataset.folder()?;
     let parts = list(&set)?.parts.into_iter();
-    for (partition, path) in parts.filter(|(of, _)| PLANNED_TABLES.contains(&of.table)) {
+    let is_read =
+        |table: Table| PLANNED_TABLES.contains(&table) || ANALYSED_TABLES.contains(&table);
+    for (partition, path) in parts.filter(|(of, _)| is_read(of.table)) {
         let table = partition.table;
         let board = boards.entry((partition.run, partition.board)).or_default();
         match table {
             Table::Runs => board.sessions.extend(sessions::read(&set, &path)?),
             Table::Gaps => board.gaps.entry(partition.hour).or_default().extend(gaps(&set, &path)?),
-            Table::Tags => board.tag_parts.push(path),
             _ => {
                 let part = PartReader::open(&set, &path, table)?;
                 let begin = part.least(table.time()).unwrap_or(0);
@@ -57,8 +56,7 @@ pub fn plan(dataset: &Dataset) -> Result<Plan, DatasetError> {
         let number = *numbers.entry(board.clone()).or_insert(next);
         found.sessions.iter_mut().for_each(|session| session.known.board = Some(number));
         if !found.sessions.is_empty() || !found.parts.is_empty() {
-            let window_rows = found.window_rows(&set)?;
-            found.pieces(run, board, window_rows, &mut plan);
+            found.pieces(run, board, &mut plan);
         }
     }
     if plan.memories.len() > MOST_MEMORIES {
@@ -100,28 +98,11 @@ fn gaps(set: &DataFolder, path: &Path) -> Result<Vec<(String, i64, PlacedGap)>, 
 }
 
 impl Board {
-    /// Rows of accesses to the tag window, which are counted only where other accesses may be in sums: marks are in the same
-    /// table.
-    fn window_rows(&self, set: &DataFolder) -> Result<u64, DatasetError> {
-        let mut sums = SumRows::default();
-        self.sessions.iter().for_each(|session| sums.add(session.sum_rows));
-        let mut rows = 0;
-        for path in self.tag_parts.iter().filter(|_| sums.has_sums()) {
-            let reader = PartReader::open(set, path, Table::Tags)?;
-            for number in 0..reader.group_count() {
-                let registers = reader.group(number)?.numbers("register")?;
-                rows += registers.iter().filter(|register| register.is_none()).count() as u64;
-            }
-        }
-        Ok(rows)
-    }
-
     /// Adds a memory and its pieces.
-    fn pieces(mut self, run: String, board: String, window_rows: u64, plan: &mut Plan) {
+    fn pieces(mut self, run: String, board: String, plan: &mut Plan) {
         sessions::sort(&mut self.sessions);
         let restarts = self.restarts();
         let mut memory = self.memory(run, board, &restarts);
-        memory.sum_rows.window_rows = window_rows;
         let lost = self.lost_between(&restarts, &mut memory);
         let hours: BTreeSet<Hour> = self.parts.keys().chain(self.gaps.keys()).copied().collect();
         let first = plan.pieces.len();
@@ -175,12 +156,10 @@ impl Board {
     /// What the captures of the board have together.
     fn memory(&self, run: String, board: String, restarts: &[bool]) -> Memory {
         let mut counts = CardCounts::default();
-        let mut sum_rows = SumRows::default();
         let mut complete_tail = true;
         let mut missing = Vec::new();
         let mut captures = HashSet::new();
         for (at, session) in self.sessions.iter().enumerate() {
-            sum_rows.add(session.sum_rows);
             // Each session states the counts of its capture.
             if !captures.insert(&session.capture) {
                 continue;
@@ -197,7 +176,8 @@ impl Board {
             }
         }
         let known = self.sessions.last().map(|session| session.known).unwrap_or_default();
-        Memory { run, board, known, counts, sum_rows, complete_tail, missing }
+        let has_analysis_mode = self.sessions.iter().any(|session| session.has_analysis_mode);
+        Memory { run, board, known, counts, has_analysis_mode, complete_tail, missing }
     }
 
     /// The session with which another capture continues that of a session.
@@ -249,6 +229,7 @@ impl Board {
             number: row.number,
             restarts,
             known: row.known,
+            burst_bytes: row.burst_bytes,
             gaps: lost.iter().map(|(_, gap)| *gap).collect(),
         }
     }

@@ -4,8 +4,7 @@ use std::path::Path;
 
 use hmtt::analysis::{Gap, Known};
 
-use super::SumRows;
-use super::described::known;
+use super::described::Described;
 use crate::card_counts::CardCounts;
 use crate::data_folder::DataFolder;
 use crate::error::DatasetError;
@@ -25,8 +24,10 @@ pub struct SessionRow {
     pub first_arrival: i64,
     pub last_arrival: i64,
     pub known: Known,
-    /// Rows in the tables of pages, slices and tags.
-    pub sum_rows: SumRows,
+    /// Bytes of a burst.
+    pub burst_bytes: Option<u32>,
+    /// Whether the card was in analysis mode.
+    pub has_analysis_mode: bool,
     /// Counts of the card in the whole capture.
     pub counts: CardCounts,
     /// Whether an end frame ends the card's trace.
@@ -60,9 +61,6 @@ pub fn read(set: &DataFolder, path: &Path) -> Result<Vec<SessionRow>, DatasetErr
             "missing_frames",
             "malformed_frames",
             "gap_count",
-            "page_rows",
-            "slice_rows",
-            "tag_rows",
         ];
         let mut columns = Vec::new();
         for name in names {
@@ -82,21 +80,18 @@ pub fn read(set: &DataFolder, path: &Path) -> Result<Vec<SessionRow>, DatasetErr
                 malformed_frames: count(10),
                 gap_count: count(11),
             };
-            let sum_rows = SumRows {
-                page_rows: count(12),
-                slice_rows: count(13),
-                tag_rows: count(14),
-                window_rows: 0,
-            };
+            let described = Described::new(memories[at].as_deref(), settings[at].as_deref());
+            let Described { known, burst_bytes, has_analysis_mode } = described;
             rows.push(SessionRow {
-                sum_rows,
+                known,
+                burst_bytes,
+                has_analysis_mode,
                 capture: capture.unwrap_or_default(),
                 number: signed(0),
                 file: files[at].clone().unwrap_or_default(),
                 clocks: clock(1).zip(clock(2)),
                 first_arrival: signed(3),
                 last_arrival: signed(4),
-                known: known(memories[at].as_deref(), settings[at].as_deref()),
                 counts,
                 complete_tail: tails[at].unwrap_or(false),
                 is_cut: cuts[at].unwrap_or(false),

@@ -10,7 +10,7 @@ use super::{Piece, ReadRows};
 use crate::error::DatasetError;
 
 /// Stated before a state: only programs of one version exchange states.
-const VERSION: &str = concat!("hmtt ", env!("CARGO_PKG_VERSION"), " analyses 4\n");
+const VERSION: &str = concat!("hmtt ", env!("CARGO_PKG_VERSION"), " analyses 5\n");
 
 /// What was found in a piece.
 #[derive(Clone, Debug, Serialize, Deserialize)]

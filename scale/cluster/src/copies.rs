@@ -7,7 +7,9 @@ use std::path::Path;
 use datafusion::common::{DataFusionError, Result, exec_err};
 use datafusion::object_store::ObjectStoreExt;
 use futures::{StreamExt, TryStreamExt, stream};
-use hmtt_dataset::{Dataset, DatasetError, PLANNED_TABLES, Partition, Piece, Plan, Table};
+use hmtt_dataset::{
+    ANALYSED_TABLES, Dataset, DatasetError, PLANNED_TABLES, Partition, Piece, Plan,
+};
 use hmtt_sql::remote::{Location, RemoteDataset, RemoteError, RemotePart};
 use tempfile::TempDir;
 use tokio::io::AsyncWriteExt;
@@ -33,9 +35,7 @@ pub async fn plan(source: &str) -> Result<Plan> {
     let location = Location::new(source).map_err(external)?;
     let dataset = RemoteDataset::open(location.clone()).await.map_err(external)?;
     let folder = TempDir::new()?;
-    let has = |table| dataset.parts_of(table).next().is_some();
-    let has_sums = has(Table::Pages) || has(Table::Slices);
-    let tables = PLANNED_TABLES.into_iter().filter(|table| *table != Table::Tags || has_sums);
+    let tables = PLANNED_TABLES.into_iter().chain(ANALYSED_TABLES);
     let parts = tables.flat_map(|table| dataset.parts_of(table));
     let copy = |part| copy_for_plan(&location, part, folder.path());
     stream::iter(parts.map(copy)).buffer_unordered(AT_ONCE).try_collect::<()>().await?;
@@ -65,10 +65,10 @@ pub fn renamed(error: &DatasetError, folder: &Path, url: &str) -> RemoteError {
     RemoteError::Store { url: url.to_owned(), reason: text }
 }
 
-/// Copies a part of a table that is read whole, and of accesses only the end, where the footer is: the rest of the file has no
-/// blocks.
+/// Copies a part of a table that is read whole, and of one that is analysed only the end, where the footer is: the rest of the
+/// file has no blocks.
 async fn copy_for_plan(location: &Location, part: &RemotePart, folder: &Path) -> Result<()> {
-    if part.partition.table != Table::Accesses {
+    if !ANALYSED_TABLES.contains(&part.partition.table) {
         return copy_whole(location, &part.path, folder).await;
     }
     let size = part.meta.size;

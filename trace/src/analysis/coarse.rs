@@ -136,6 +136,14 @@ impl CoarseAccesses {
         self.frequency_accesses = self.frequency_accesses.saturating_add(slice.accesses());
     }
 
+    /// Adds the accesses of another part of the source.
+    pub fn add(&mut self, other: CoarseAccesses) {
+        let CoarseAccesses { page_run_accesses, frequency_accesses, unread_accesses } = other;
+        self.page_run_accesses = self.page_run_accesses.saturating_add(page_run_accesses);
+        self.frequency_accesses = self.frequency_accesses.saturating_add(frequency_accesses);
+        self.unread_accesses = self.unread_accesses.saturating_add(unread_accesses);
+    }
+
     /// Accesses that an analysis which needs this detail cannot use, though the source passes them on.
     pub fn unusable(&self, needed: Detail) -> u64 {
         match needed {
