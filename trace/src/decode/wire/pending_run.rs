@@ -1,5 +1,7 @@
 //! Holds frames that continue each other but no card's trace, until it is clear whose they are.
 
+mod sender;
+
 use std::cell::OnceCell;
 
 use hmtt_format::frame::{COUNTER_MASK, FrameKind, Sync};
@@ -194,42 +196,6 @@ impl PendingRun {
         Some(Fit::Next(if is_data { apart(sync.clock, end.clock) } else { 0 }))
     }
 
-    /// Compares the run again with a card that has been given another run, which this one may continue.
-    pub fn reconsider(&mut self, card: usize, trace: &CardTrace, taken: &PendingRun) {
-        let Some(compared) = self.compare_first(trace) else { return };
-        let since = |at: usize| {
-            let serial = self.frames.get(at).map_or(u64::MAX, |frame| frame.serial);
-            taken.frames_ahead().filter(move |frame| frame.serial > serial)
-        };
-        let beside = |frame: &&PendingFrame| self.is_sent_after(frame.stored.counter());
-        let mut activity = CardActivity::new(&compared);
-        if let Some(first) = self.first_with_counts() {
-            activity.note_first_counts(&trace.compare(&first.stored.arrival()));
-        }
-        activity.frames = since(0).count() as u32;
-        activity.frames_beside = since(0).filter(beside).count() as u32;
-        activity.beside_since_second = since(1).filter(beside).count() as u32;
-        match self.cards.get_mut(card) {
-            Some(before) => *before = activity,
-            None => self.cards.push(activity),
-        }
-    }
-
-    /// The frames whose counters are ahead of those of all frames before: only these show that their sender goes on.
-    fn frames_ahead(&self) -> impl Iterator<Item = &PendingFrame> {
-        let mut newest = None;
-        self.frames.iter().filter(move |frame| {
-            let counter = frame.stored.counter();
-            let ahead = |newest: u64| counter.wrapping_sub(newest) & COUNTER_MASK;
-            let is_ahead =
-                newest.is_none_or(|newest| (1..=COUNTER_MASK / 2).contains(&ahead(newest)));
-            if is_ahead {
-                newest = Some(counter);
-            }
-            is_ahead
-        })
-    }
-
     /// The first frame, compared with a card's trace.
     fn compare_first(&self, trace: &CardTrace) -> Option<Comparison> {
         Some(trace.compare(&self.frames.first()?.stored.arrival()))
@@ -275,25 +241,6 @@ impl PendingRun {
         self.counter < FIRST_FRAMES && Agreement::with_power_on(self.opening).is_close()
     }
 
-    /// Whether some card could use the counter or the counts of the first frame next.
-    pub fn is_near(&self) -> bool {
-        self.cards.iter().any(CardActivity::is_near)
-    }
-
-    /// Whether a card that has sent nothing after the run began could have lost a few frames before it. `least`: how far the
-    /// run must agree with that card's last frames.
-    pub fn follows_soon(&self, least: Likeness) -> bool {
-        self.cards.iter().any(|activity| {
-            let is_like = activity.likeness >= least;
-            activity.frames_beside == 0 && activity.reach == Reach::Soon && is_like
-        })
-    }
-
-    /// Whether the run could be a card's only after a long gap.
-    pub fn is_far_ahead(&self, card: usize) -> bool {
-        self.cards.get(card).is_some_and(|activity| activity.reach == Reach::LongGap)
-    }
-
     /// Whether another run could be of the same card as this one, with a few frames lost in between.
     pub fn leads_soon_to(&self, other: &PendingRun) -> bool {
         let first = other.first_with_counts().and_then(|first| first.stored.summary.counts());
@@ -337,127 +284,6 @@ impl PendingRun {
         self.counter
     }
 
-    /// Whether the run is to be decided, although no card continues beside it.
-    pub fn is_full(&self) -> bool {
-        let run = self.frames.len();
-        let awaits =
-            |card: &CardActivity| self.begins_again(card) && card.power_on.may_be_late(run);
-        run >= MAX_FRAMES + self.unreadable && !self.cards.iter().any(awaits)
-    }
-
-    /// Whether a card has sent nothing since the run began.
-    pub fn is_silent(&self, card: usize) -> bool {
-        self.cards.get(card).is_some_and(|activity| activity.frames == 0)
-    }
-
-    /// The card that has sent at least `frames` frames since this single frame, whose counter or counts it could have used:
-    /// the frame is a damaged one of that card. `None` if there is no such card, or for a run of several frames that are no
-    /// copies.
-    pub fn left_behind(&self, frames: u32) -> Option<usize> {
-        let used = |activity: &CardActivity| activity.is_near() && activity.frames >= frames;
-        self.cards.iter().position(used).filter(|_| self.is_single())
-    }
-
-    /// The card of which this single frame is a damaged one, because the card has since used its counter and counts. `all`:
-    /// no frames follow. Then a report whose counter has one flipped bit is a damaged frame, too: it holds no access, and as
-    /// a card's next frame it would make many frames missing.
-    pub fn damaged_frame_of(&self, all: bool) -> Option<usize> {
-        if !all {
-            return self.left_behind(LONG_USED);
-        }
-        self.left_behind(1).or_else(|| {
-            let flipped = |activity: &CardActivity| activity.damage == Damage::CounterBit;
-            let kind = self.frames.first()?.stored.arrival().frame.kind();
-            let is_report = matches!(kind, Some(FrameKind::Info | FrameKind::End));
-            self.cards.iter().position(flipped).filter(|_| self.is_single() && is_report)
-        })
-    }
-
-    /// Whether this is a single frame that could be a damaged one of a card.
-    pub fn is_suspect(&self, card: usize) -> bool {
-        self.is_single() && self.cards.get(card).is_some_and(CardActivity::is_near)
-    }
-
-    /// Whether the sender of this run, and not the card, may have sent a heartbeat with this counter: it has no counts that would
-    /// show the sender.
-    pub fn may_have_sent(&self, card: usize, counter: u64) -> bool {
-        let ahead = counter.wrapping_sub(self.newest) & COUNTER_MASK;
-        self.is_suspect(card) || (1..=WINDOW).contains(&ahead)
-    }
-
-    /// Whether this is a single frame that could be a card's if its counter were another.
-    pub fn is_misplaced(&self, card: usize) -> bool {
-        self.is_single() && self.cards.get(card).is_some_and(CardActivity::is_misplaced)
-    }
-
-    /// Counts a frame of a card, with this counter. Returns whether the run may be decided now.
-    pub fn note_card_frame(&mut self, card: usize, counter: u64) -> bool {
-        let (run, beside) = (self.frames.len(), self.is_sent_after(counter));
-        // The run cannot continue a card that appeared after it began.
-        let activity = self.cards.get_mut(card);
-        activity.is_some_and(|activity| activity.note(counter, run, beside)) || self.fits_several
-    }
-
-    /// Whether a frame that arrives after the run's frames was not sent before them, if its card sent them, too. Frames are
-    /// put in order within [`WINDOW`] counts.
-    fn is_sent_after(&self, counter: u64) -> bool {
-        let before = self.counter.wrapping_sub(counter) & COUNTER_MASK;
-        let behind = self.newest.wrapping_sub(counter) & COUNTER_MASK;
-        !((1..WINDOW).contains(&before) && behind < WINDOW)
-    }
-
-    /// Whether all cards continue beside the run, so that it is another card's. Frames that do not confirm each other are no
-    /// card: anyone can send them.
-    pub fn is_other_card(&self) -> bool {
-        self.is_confirmed() && self.cards.iter().all(|activity| self.is_beside(activity))
-    }
-
-    /// Whether the run begins as a card does that was switched on, and the card had counted further.
-    fn begins_again(&self, activity: &CardActivity) -> bool {
-        self.is_session_start() && self.counter <= activity.power_on.newest()
-    }
-
-    /// Whether a card continues beside the run, so that the run is not its own.
-    fn is_beside(&self, activity: &CardActivity) -> bool {
-        match self.begins_again(activity) {
-            true => activity.power_on.continues(),
-            false => activity.is_active(),
-        }
-    }
-
-    /// The same if no more frames are awaited. `is_clean`: whether all frames on the wire are a card's.
-    fn seems_beside(&self, activity: &CardActivity, is_clean: bool) -> bool {
-        let run = self.frames.len();
-        match self.begins_again(activity) {
-            true => activity.power_on.seems_to_continue(run, activity.frames, is_clean),
-            false => activity.is_active(),
-        }
-    }
-
-    /// The card of the run: the one whose frames the earliest frame of the run now follows exactly, because a frame in between
-    /// has arrived, or whose frames a single frame now lies between. Also, if several cards could have sent it, the only one that does not continue beside it.
-    pub fn matching_card(&self, cards: &[CardTrace]) -> Option<usize> {
-        let behind =
-            |frame: &&PendingFrame| self.newest.wrapping_sub(frame.stored.counter()) & COUNTER_MASK;
-        // Counters ahead of the newest are those of copies from long ago.
-        let is_behind = |frame: &&PendingFrame| behind(frame) <= COUNTER_MASK / 2;
-        let earliest = self.frames.iter().filter(is_behind).max_by_key(behind)?.stored.arrival();
-        let next = |trace: &CardTrace| matches!(trace.fit(&earliest), Some(Fit::Next(_)));
-        if !self.fits_several {
-            let is_alone = self.is_alone();
-            let follows = |trace: &CardTrace| {
-                trace.compare(&earliest).follows_exactly()
-                    || is_alone && trace.lies_between(&earliest)
-            };
-            let is_likely = self.is_alone() || self.is_confirmed();
-            return is_likely.then(|| cards.iter().position(follows))?;
-        }
-        let mut left = self.cards.iter().enumerate().filter(|(_, card)| !self.is_beside(card));
-        let reaches = |activity: &CardActivity| activity.reach != Reach::No;
-        let left = left.next().filter(|(_, activity)| reaches(activity) && left.next().is_none());
-        cards.iter().position(next).or(left.map(|(card, _)| card))
-    }
-
     /// Whether all frames of this run arrived before those of another.
     pub fn is_before(&self, other: &PendingRun) -> bool {
         let (last, first) = (self.frames.last(), other.frames.first());
@@ -468,22 +294,6 @@ impl PendingRun {
     /// although copies or frames out of order arrived later.
     pub fn may_precede(&self, other: &PendingRun) -> bool {
         self.is_before(other) || self.may_lead_to(other)
-    }
-
-    /// The card that the run seems to continue. In this order: a silent card that could have lost frames; for a single
-    /// frame, the card that could use its counter or counts next; the card `last` if it is silent; any silent card. `is_clean`: whether
-    /// all frames on the wire are a card's.
-    pub fn predecessor(&self, last: usize, is_clean: bool) -> Option<usize> {
-        let is_silent = |card| !self.seems_beside(card, is_clean);
-        let silent = |at: &usize| self.cards.get(*at).is_some_and(is_silent);
-        let in_reach = self.cards.iter().enumerate().filter(|(_, card)| card.reach != Reach::No);
-        in_reach
-            .filter(|(at, _)| silent(at))
-            .min_by_key(|(_, card)| (card.reach != Reach::Soon, card.frames))
-            .map(|(at, _)| at)
-            .or(self.cards.iter().position(|card| self.is_single() && card.is_near()))
-            .or(Some(last).filter(silent))
-            .or((0..self.cards.len()).find(silent))
     }
 }
 
