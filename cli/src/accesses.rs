@@ -1,8 +1,9 @@
 //! Commands that analyse the accesses of captures, of programs and of tables.
 //!
-//! Each command is one file. [`input`] reads the files into an analysis, [`options`] has what the commands have in common, [`need`] refuses files of which too little is known,
-//! [`split`] divides results into groups, [`resolution`] finds who owns physical pages. [`output`] prints the verdict, JSON and
-//! CSV, [`figures`] numbers with their units, and [`file`] writes files whole.
+//! Each command is one file. [`input`] reads the files into an analysis, [`options`] has what the
+//! commands have in common, [`need`] refuses files of which too little is known, [`split`] divides
+//! results into groups, [`resolution`] finds who owns physical pages. [`output`] prints the
+//! verdict, JSON and CSV, [`figures`] numbers with their units, and [`file`] writes files whole.
 
 mod cache_sizes;
 mod check;

@@ -1,4 +1,5 @@
-//! Writes what cards have recorded: tables, text, and requests for simulators, with a paragraph on how to run these.
+//! Writes what cards have recorded: tables, text, and requests for simulators, with a paragraph on
+//! how to run these.
 
 use std::cell::Cell;
 use std::io::BufWriter;
@@ -69,7 +70,8 @@ impl<'p> CardOutput<'p> {
         Ok((CardOutput { output, path, format, sums }, writer))
     }
 
-    /// Gives the file its name, as [`Output::end`]. States what it does not hold, and how to run a simulator with it.
+    /// Gives the file its name, as [`Output::end`]. States what it does not hold, and how to run a
+    /// simulator with it.
     ///
     /// # Errors
     /// Reading or writing has failed, or the file cannot get its name.

@@ -47,7 +47,8 @@ const GIB_LOG2: u32 = 30;
     on standard error."
 )]
 pub struct Arguments {
-    /// The trace; - is standard input, of which captures and what other programs have recorded are recognised
+    /// The trace; - is standard input, of which captures and what other programs have recorded are
+    /// recognised
     #[arg(value_name = "IN")]
     input: PathBuf,
     /// Where to write it; - is standard output
@@ -86,8 +87,9 @@ pub struct Arguments {
     /// For champsim: write a record for each element of a repeated string instruction, as Pin does
     #[arg(long)]
     elements: bool,
-    /// For requests of a program's trace: write what caches read from memory and write back, in place of all accesses: `desktop`,
-    /// or one cache, as l1=32K,8,64,lru: its level, size, ways, size of a line, replacement; once for each
+    /// For requests of a program's trace: write what caches read from memory and write back, in
+    /// place of all accesses: `desktop`, or one cache, as l1=32K,8,64,lru: its level, size, ways,
+    /// size of a line, replacement; once for each
     #[cfg(feature = "tag")]
     #[arg(long, value_name = "CACHE")]
     cache: Vec<CacheArgument>,
@@ -106,8 +108,8 @@ impl Arguments {
         has_region || *elements || *weighted || thread.is_some()
     }
 
-    /// Opens the input, if its first bytes are to decide what it is, or what another program has written in a format with a name in
-    /// common.
+    /// Opens the input, if its first bytes are to decide what it is, or what another program has
+    /// written in a format with a name in common.
     fn open(&self) -> Result<Option<Opened>> {
         let is_needed = self.from.is_none_or(|from| from.imported().is_some());
         let is_file = is_standard(&self.input) || self.input.is_file();

@@ -1,4 +1,5 @@
-//! `hmtt decode`: decodes a capture and writes its accesses as text, a table, or requests for simulators.
+//! `hmtt decode`: decodes a capture and writes its accesses as text, a table, or requests for
+//! simulators.
 
 #[cfg(feature = "tag")]
 use std::fs::File;

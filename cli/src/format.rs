@@ -128,7 +128,8 @@ impl Format {
         })
     }
 
-    /// What another program writes in this format, and is read. The first bytes of a file resolve it further.
+    /// What another program writes in this format, and is read. The first bytes of a file resolve
+    /// it further.
     pub fn imported(self) -> Option<ImportedFormat> {
         Some(match self {
             Format::Ramulator => ImportedFormat::Ramulator,
@@ -154,8 +155,8 @@ impl Format {
         matches!(self, Format::Champsim | Format::Lackey | Format::Drmemtrace)
     }
 
-    /// The format in which rows of cards are written: the one that is named, the one that the output's extension selects,
-    /// or text.
+    /// The format in which rows of cards are written: the one that is named, the one that the
+    /// output's extension selects, or text.
     ///
     /// # Errors
     /// The extension selects captures.
@@ -167,7 +168,8 @@ impl Format {
         Ok(format)
     }
 
-    /// Creates the writer of a table. Captures, requests and instructions are no tables; text is written instead.
+    /// Creates the writer of a table. Captures, requests and instructions are no tables; text is
+    /// written instead.
     pub fn writer(
         self,
         output: impl Write + Send + 'static,

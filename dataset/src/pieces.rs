@@ -185,8 +185,8 @@ impl Dataset {
     /// The pieces of all accesses.
     ///
     /// # Errors
-    /// A folder, a footer of a part of `accesses`, `pages` or `slices`, or a part of `runs` or `gaps` cannot be read, or there
-    /// are too many boards.
+    /// A folder, a footer of a part of `accesses`, `pages` or `slices`, or a part of `runs` or
+    /// `gaps` cannot be read, or there are too many boards.
     pub fn plan_pieces(&self) -> Result<Plan, DatasetError> {
         plan::plan(self)
     }

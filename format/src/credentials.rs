@@ -67,8 +67,9 @@ fn write_url(url: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     Ok(())
 }
 
-/// Length of the user and the password, without the `@` behind them; 0 if there are none. A password may have unescaped
-/// characters that end a host, and `@` too: all in front of the last `@` is hidden, even if that is in a path.
+/// Length of the user and the password, without the `@` behind them; 0 if there are none. A
+/// password may have unescaped characters that end a host, and `@` too: all in front of the last
+/// `@` is hidden, even if that is in a path.
 fn user_bytes(url: &str) -> usize {
     let host = &url[..url.find(['/', '?', '#']).unwrap_or(url.len())];
     let has_user =
@@ -76,7 +77,8 @@ fn user_bytes(url: &str) -> usize {
     if has_user { url.rfind('@').unwrap_or(0) } else { 0 }
 }
 
-/// Whether what follows the first `:` of a host is the number of a port, or a part of an IPv6 address.
+/// Whether what follows the first `:` of a host is the number of a port, or a part of an IPv6
+/// address.
 fn is_port(host: &str, port: &str) -> bool {
     host.starts_with('[') || port.bytes().all(|byte| byte.is_ascii_digit())
 }

@@ -1,6 +1,7 @@
 //! Writes JSON with numbers in their shortest form: `1600000000`, not `1600000000.0`.
 //!
-//! All output of our programs in JSON goes through these functions, so a number has one form, whatever its type is.
+//! All output of our programs in JSON goes through these functions, so a number has one form,
+//! whatever its type is.
 
 use std::io::{self, Write};
 

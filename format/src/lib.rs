@@ -1,11 +1,12 @@
 //! Defines what the card and its readers share: DDR commands, address maps, configuration registers, records and
 //! frames, and the log and map of software tags.
 //!
-//! Invariant: each format is defined here and nowhere else. The card packs with these constants, the simulator checks
-//! with them and the receiver decodes with them. The crate is `no_std`, does not allocate and has no dependencies; the
-//! features `toml` (memory descriptions), `tag-map` (the file beside a tag log), `profile` (the file of `hmtt monitor`),
-//! `access-trace` (what translated programs write about their accesses), `page-map` (which process has which frame), `json`
-//! and `serde` need the standard library.
+//! Invariant: each format is defined here and nowhere else. The card packs with these constants,
+//! the simulator checks with them and the receiver decodes with them. The crate is `no_std`, does
+//! not allocate and has no dependencies; the features `toml` (memory descriptions), `tag-map` (the
+//! file beside a tag log), `profile` (the file of `hmtt monitor`), `access-trace` (what translated
+//! programs write about their accesses), `page-map` (which process has which frame), `json` and
+//! `serde` need the standard library.
 #![deny(clippy::missing_errors_doc)]
 #![cfg_attr(
     not(any(feature = "serde", feature = "access-trace", feature = "page-map", test)),

@@ -13,10 +13,11 @@ pub const PAGE_LOG2: u8 = 12;
 pub const DEFAULT_TICK_CLOCKS: u32 = 1 << 15;
 /// Clocks after a line's first burst during which further bursts of the line belong to the same access.
 pub const DEFAULT_MERGE_WINDOW: u16 = 64;
-/// log2 of the size in bytes of the tag window of a card that is built from a description in TOML, unless it states another
-/// one: 2 MiB, for the tags of 16,384 functions.
+/// log2 of the size in bytes of the tag window of a card that is built from a description in TOML,
+/// unless it states another one: 2 MiB, for the tags of 16,384 functions.
 pub const DEFAULT_TAG_WINDOW_LOG2: u8 = 21;
-/// log2 of the size in bytes of the tag window of other descriptions, such as those in the headers of recordings: 64 KiB.
+/// log2 of the size in bytes of the tag window of other descriptions, such as those in the headers
+/// of recordings: 64 KiB.
 pub const SMALL_TAG_WINDOW_LOG2: u8 = 16;
 /// log2 of the length of the longest burst in bus words.
 pub const MAX_BURST_LOG2: u8 = 3;

@@ -128,12 +128,14 @@ pub trait Analysis: Sized + Serialize + DeserializeOwned {
         Detail::Address
     }
 
-    /// Adds accesses to one page, whose lines are not known. An analysis that needs addresses has a gap here.
+    /// Adds accesses to one page, whose lines are not known. An analysis that needs addresses has a
+    /// gap here.
     fn page_run(&mut self, run: &PageRun) {
         self.gap(&run.as_gap());
     }
 
-    /// Adds accesses in a slice of time, whose pages are not known. An analysis that needs pages has a gap here.
+    /// Adds accesses in a slice of time, whose pages are not known. An analysis that needs pages
+    /// has a gap here.
     fn frequency_slice(&mut self, slice: &FrequencySlice) {
         self.gap(&slice.as_gap());
     }

@@ -5,8 +5,8 @@
 //!                 '------> Begin: whether it is compressed, and how its content begins
 //! ```
 //!
-//! Invariant: memory does not grow with the input. What was compressed in several pieces, one behind the other, is read as one.
-//! xz is recognised, and not read.
+//! Invariant: memory does not grow with the input. What was compressed in several pieces, one
+//! behind the other, is read as one. xz is recognised, and not read.
 
 #[cfg(feature = "compressed-captures")]
 mod lz4_frames;
@@ -24,7 +24,8 @@ use lz4_frames::Lz4Frames;
 const READ_BYTES: usize = 1 << 20;
 /// Bytes by which a compression is recognised.
 const MAGIC_BYTES: usize = 6;
-/// Magic numbers of zstd frames (RFC 8878, 3.1.1) and of skippable frames, whose low 4 bits vary (3.1.2).
+/// Magic numbers of zstd frames (RFC 8878, 3.1.1) and of skippable frames, whose low 4 bits vary
+/// (3.1.2).
 const ZSTD: u32 = 0xfd2f_b528;
 const ZSTD_SKIPPABLE: u32 = 0x184d_2a50;
 /// First bytes of a gzip member with its only method of compression (RFC 1952, 2.3.1).
@@ -156,7 +157,8 @@ impl<R: Read> Read for Decompressed<R> {
 pub struct Begin {
     /// How the file is compressed.
     pub compression: Option<Compression>,
-    /// First bytes of what it decompresses to; fewer than asked for only if there are no more, or they are damaged.
+    /// First bytes of what it decompresses to; fewer than asked for only if there are no more, or
+    /// they are damaged.
     pub content: Vec<u8>,
     /// All bytes that were read from the file, as they are: at most what the decompression reads ahead.
     pub raw: Vec<u8>,

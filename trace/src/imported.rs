@@ -1,4 +1,5 @@
-//! Reads the accesses that other programs have recorded: one access after the other, in the order of the file.
+//! Reads the accesses that other programs have recorded: one access after the other, in the order
+//! of the file.
 //!
 //! ```text
 //! file -> text: a line at a time      -> a parser for each format ---.
@@ -7,10 +8,10 @@
 //!         perf_data: all records -> samples, sorted ------------------'
 //! ```
 //!
-//! What a format does not state is absent, and never guessed: [`Contents`] says what it states, and [`ImportedReader::notes`] what
-//! else limits results. Invariant: what is not understood is an error with its line or offset; time is linear in the file and
-//! memory is that of a line, record or message, and
-//! of perf's recording that of its samples.
+//! What a format does not state is absent, and never guessed: [`Contents`] says what it states, and
+//! [`ImportedReader::notes`] what else limits results. Invariant: what is not understood is an
+//! error with its line or offset; time is linear in the file and memory is that of a line, record
+//! or message, and of perf's recording that of its samples.
 
 mod format;
 mod objects;
@@ -65,8 +66,9 @@ impl ImportedAccess {
 }
 
 impl ImportedFormat {
-    /// The format of a file that begins with these bytes, if it is one of these. A CSV file of libCacheSim has a heading, and a
-    /// trace of instructions for Ramulator has lines with and without a write.
+    /// The format of a file that begins with these bytes, if it is one of these. A CSV file of
+    /// libCacheSim has a heading, and a trace of instructions for Ramulator has lines with and
+    /// without a write.
     pub fn of(begin: &[u8]) -> Option<ImportedFormat> {
         if begin.starts_with(&packets::MAGIC) {
             return Some(ImportedFormat::Gem5);
@@ -77,8 +79,9 @@ impl ImportedFormat {
         text::format_of(begin).or_else(|| records::format_of(begin))
     }
 
-    /// The format among those that have a name in common: requests or instructions for Ramulator, CSV or records of
-    /// libCacheSim, text or the recording of perf. `begin`: the first bytes of the file.
+    /// The format among those that have a name in common: requests or instructions for Ramulator,
+    /// CSV or records of libCacheSim, text or the recording of perf. `begin`: the first bytes of
+    /// the file.
     pub fn resolve(self, begin: &[u8]) -> ImportedFormat {
         let first = begin.trim_ascii_start().first();
         match self {

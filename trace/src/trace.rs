@@ -51,8 +51,8 @@ pub struct Batch<'a> {
     pub accesses: Accesses<'a>,
     /// What happened after these accesses, if it is no access: a gap, a report, a mark...
     pub item: Option<Item>,
-    /// Whether the item is of a frame of frequency mode: then no other record has the accesses of a slice. Not known of a
-    /// merged trace, for which it is `false`.
+    /// Whether the item is of a frame of frequency mode: then no other record has the accesses of a
+    /// slice. Not known of a merged trace, for which it is `false`.
     pub has_slices_only: bool,
 }
 

@@ -96,8 +96,8 @@ pub fn analyse<A: Analysis + Clone>(
     analyse_files(open(&options.files)?, need, options.pagemap.as_deref(), new)
 }
 
-/// Reads open files, and passes on their parts with the numbers of their memories over all files. `need`: what must be
-/// known of accesses. `pagemap`: a map of pages.
+/// Reads open files, and passes on their parts with the numbers of their memories over all files.
+/// `need`: what must be known of accesses. `pagemap`: a map of pages.
 ///
 /// # Errors
 /// Nothing in a file can be used, or the map of pages does not fit.

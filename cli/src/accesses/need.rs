@@ -1,7 +1,8 @@
 //! What a command must know of accesses: it refuses files of which less is known, by name.
 //!
-//! A card in page mode records the pages of accesses, in frequency mode their time, and in analysis mode nothing of them. What a
-//! command can use of a file is counted in the verdict. Invariant: no verdict is complete over accesses that were left out.
+//! A card in page mode records the pages of accesses, in frequency mode their time, and in analysis
+//! mode nothing of them. What a command can use of a file is counted in the verdict. Invariant: no
+//! verdict is complete over accesses that were left out.
 
 use anyhow::{Result, bail};
 use hmtt::analysis::source::{Ending, Part};

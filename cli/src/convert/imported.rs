@@ -1,8 +1,10 @@
-//! Converts the accesses that other programs have recorded: to tables, and to requests for simulators.
+//! Converts the accesses that other programs have recorded: to tables, and to requests for
+//! simulators.
 //!
-//! A file is recognised by its first bytes, decompressed ([`Opened`]), which standard input has too.
-//! A format with times and without instructions becomes a table like that of a card. Another one becomes a table like that of a
-//! program, which has threads, instructions and sizes, and no times.
+//! A file is recognised by its first bytes, decompressed ([`Opened`]), which standard input has
+//! too. A format with times and without instructions becomes a table like that of a card. Another
+//! one becomes a table like that of a program, which has threads, instructions and sizes, and no
+//! times.
 
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, IsTerminal, Write};
@@ -78,7 +80,8 @@ impl Opened {
         })
     }
 
-    /// Whether it is a capture, or compressed, so that the reader of captures says what is wrong with it.
+    /// Whether it is a capture, or compressed, so that the reader of captures says what is wrong
+    /// with it.
     pub fn is_capture(&self) -> bool {
         is_plain_capture(&self.begin.content) || self.begin.compression.is_some()
     }

@@ -80,8 +80,9 @@ pub fn run(report: &Report) -> Result<bool> {
     Ok(!profile.is_complete() || has_unfollowed(&profile))
 }
 
-/// Whether something was executed that was not followed: in children, or by a program that has replaced the followed one. No
-/// count of the followed program is wrong, but its work may have been done there.
+/// Whether something was executed that was not followed: in children, or by a program that has
+/// replaced the followed one. No count of the followed program is wrong, but its work may have been
+/// done there.
 fn has_unfollowed(profile: &Profile) -> bool {
     profile.native_children > 0 || is_replaced(profile)
 }

@@ -48,7 +48,8 @@ pub struct Conversion<'c> {
     pub weighted: bool,
     /// Whether each element of a repeated string instruction has a record.
     pub elements: bool,
-    /// Levels of the caches whose misses and write-backs are written in place of accesses; `None` without caches.
+    /// Levels of the caches whose misses and write-backs are written in place of accesses; `None`
+    /// without caches.
     pub caches: Option<Vec<CacheConfiguration>>,
     /// What is cut out of the trace; `None` for all.
     pub regions: Option<Vec<Region>>,

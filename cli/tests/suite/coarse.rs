@@ -1,4 +1,5 @@
-//! Tests analyses of captures in page mode, frequency mode and analysis mode, and of captures that mix modes.
+//! Tests analyses of captures in page mode, frequency mode and analysis mode, and of captures that
+//! mix modes.
 
 use std::path::{Path, PathBuf};
 use std::process::Output;

@@ -1,4 +1,5 @@
-//! Binary, compressed and piped files of other programs are recognised by their first bytes, and state what they do not know.
+//! Binary, compressed and piped files of other programs are recognised by their first bytes, and
+//! state what they do not know.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -26,7 +27,8 @@ fn numbers(numbers: &[u64]) -> Vec<u8> {
     numbers.iter().flat_map(|number| number.to_le_bytes()).collect()
 }
 
-/// Three instructions for ChampSim: one that reads and writes, a branch that is taken, and one that writes twice.
+/// Three instructions for ChampSim: one that reads and writes, a branch that is taken, and one that
+/// writes twice.
 fn champsim() -> Vec<u8> {
     numbers(
         &[
@@ -52,8 +54,8 @@ fn oracle() -> Vec<u8> {
     [request(5, 3, 3), request(5, 9, -1), request(6, 3, -1)].concat()
 }
 
-/// Three packets of gem5, in ticks of a picosecond: a read, a clean eviction and a write-back. The bytes are those that
-/// Python's `google.protobuf` writes.
+/// Three packets of gem5, in ticks of a picosecond: a read, a clean eviction and a write-back. The
+/// bytes are those that Python's `google.protobuf` writes.
 const GEM5: &[u8] = b"gem5,\x0a\x0esystem.monitor\x18\x80\xa0\x94\xa5\x8d\x1d\x22\x13\x08\x01\x12\x0fsystem.cpu.data\
     \x12\x08\xdc\x0b\x10\x01\x18\xc0\x80\x80\x80\x08 @(\x80\x020\x07\
     \x0e\x08\xd0\x0f\x10\x0a\x18@ @(\x80\x020\x07\x12\x08\xc4\x13\x10\x07\x18\x80\x81\x80\x80\x08 @(\x80\x020\x07";
@@ -211,7 +213,8 @@ fn records_of_damon_are_refused_by_name() {
     }
 }
 
-/// Source of data of a sample that is no memory access, as perf writes it, and bits that make it a load or a store.
+/// Source of data of a sample that is no memory access, as perf writes it, and bits that make it a
+/// load or a store.
 const NO_SOURCE: [u8; 8] = [0x21, 0, 8, 5, 0x1e, 0, 0, 0];
 const OPERATIONS: [u8; 2] = [0x22, 0x24];
 

@@ -96,9 +96,10 @@ struct Turn {
     session: Option<usize>,
 }
 
-/// The rows that are next, of tables with loaded rows: those of the earliest session, and of these the ones before the clock
-/// of another table's next row. Example: accesses at the clocks 1, 5 and 9 and a page run at clock 6. The first turn is of two
-/// accesses, the second one of the run. `None`: no table has further rows.
+/// The rows that are next, of tables with loaded rows: those of the earliest session, and of these
+/// the ones before the clock of another table's next row. Example: accesses at the clocks 1, 5 and
+/// 9 and a page run at clock 6. The first turn is of two accesses, the second one of the run.
+/// `None`: no table has further rows.
 fn turn(tables: &[TableRows<'_>], position: &Position<'_>) -> Option<Turn> {
     let heads = tables.iter().enumerate().filter_map(|(table, rows)| {
         let (capture, session) = rows.session()?;

@@ -26,7 +26,8 @@ pub fn seeds() -> Vec<Vec<u8>> {
         |numbers: &[u64]| -> Vec<u8> { numbers.iter().flat_map(|it| it.to_le_bytes()).collect() };
     let champsim = record(&[0x1000, 0x0101, 0x80, 0, 0x40, 0, 0, 0x48]).repeat(2);
     let oracle = record(&[3 << 32 | 5, 64 << 32, 2, 3 << 32 | 6, 64 << 32, u64::MAX]);
-    // Perf's header, an event with instructions, threads, times, addresses and sources of data, and a sample.
+    // Perf's header, an event with instructions, threads, times, addresses and sources of data, and
+    // a sample.
     let perf_data = record(
         &[
             &[u64::from_le_bytes(*b"PERFILE2"), 104, 80, 104, 80, 184, 48, 0, 0, 0, 0, 0, 0][..],

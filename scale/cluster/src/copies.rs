@@ -65,8 +65,8 @@ pub fn renamed(error: &DatasetError, folder: &Path, url: &str) -> RemoteError {
     RemoteError::Store { url: url.to_owned(), reason: text }
 }
 
-/// Copies a part of a table that is read whole, and of one that is analysed only the end, where the footer is: the rest of the
-/// file has no blocks.
+/// Copies a part of a table that is read whole, and of one that is analysed only the end, where the
+/// footer is: the rest of the file has no blocks.
 async fn copy_for_plan(location: &Location, part: &RemotePart, folder: &Path) -> Result<()> {
     if !ANALYSED_TABLES.contains(&part.partition.table) {
         return copy_whole(location, &part.path, folder).await;

@@ -23,8 +23,9 @@ pub struct Card {
     pub counter: u64,
     /// Event clock of the card.
     pub clock: u64,
-    /// Clock at which the last data frame ended, and records lost until then; `None` if a report has followed. If no record was
-    /// lost since, the next data frame begins there, and skips up to [`Card::clock`] if a test has moved that.
+    /// Clock at which the last data frame ended, and records lost until then; `None` if a report
+    /// has followed. If no record was lost since, the next data frame begins there, and skips up to
+    /// [`Card::clock`] if a test has moved that.
     pub ended: Option<(u64, u32)>,
     /// Accesses so far.
     pub accesses: u64,
@@ -69,7 +70,8 @@ impl Card {
         buffer[..length].to_vec()
     }
 
-    /// Clocks from the end of the last data frame, which the next one has to skip. A real card records no longer silence.
+    /// Clocks from the end of the last data frame, which the next one has to skip. A real card
+    /// records no longer silence.
     fn skipped(&self) -> u64 {
         let ended = self.ended.filter(|(_, lost)| *lost == self.lost);
         let silence = ended.map_or(0, |(clock, _)| self.clock.wrapping_sub(clock));

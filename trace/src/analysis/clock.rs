@@ -100,8 +100,8 @@ impl Clock {
         count
     }
 
-    /// The times of the first and the last clock of a record that states accesses by their number. Where accesses are the
-    /// time, these are its first and last access.
+    /// The times of the first and the last clock of a record that states accesses by their number.
+    /// Where accesses are the time, these are its first and last access.
     pub fn of_record(&mut self, first: u64, last: u64, accesses: u64) -> (u64, u64) {
         let usual = if self.known.clocks { SliceUnit::Clocks } else { SliceUnit::Accesses };
         let (first, last) = match *self.unit.get_or_insert(usual) {

@@ -1,14 +1,17 @@
-//! Accesses of which a card records less than each address: runs of page mode, and slices of frequency mode.
+//! Accesses of which a card records less than each address: runs of page mode, and slices of
+//! frequency mode.
 //!
-//! A card in page mode records how many accesses in a row are to one page ([`PageRun`]). A card in frequency mode records how
-//! many accesses a slice of time has ([`FrequencySlice`]). Both count bursts, and not lines. [`Detail`] states what an
-//! analysis needs. What it cannot use is a gap in it, and [`CoarseAccesses`] counts it in the source.
+//! A card in page mode records how many accesses in a row are to one page ([`PageRun`]). A card in
+//! frequency mode records how many accesses a slice of time has ([`FrequencySlice`]). Both count
+//! bursts, and not lines. [`Detail`] states what an analysis needs. What it cannot use is a gap in
+//! it, and [`CoarseAccesses`] counts it in the source.
 
 use serde::{Deserialize, Serialize};
 
 use super::Gap;
 
-/// What is known of an access, or what an analysis must know of it. What is greater includes what is less.
+/// What is known of an access, or what an analysis must know of it. What is greater includes what
+/// is less.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Detail {
     /// Its time, to the length of a slice: frequency mode.
@@ -120,8 +123,8 @@ pub struct CoarseAccesses {
     pub page_run_accesses: u64,
     /// Accesses in slices of frequency mode.
     pub frequency_accesses: u64,
-    /// Accesses that the source has as sums only, and does not pass on: rows of a table of which it is not known whether
-    /// other rows have the same accesses.
+    /// Accesses that the source has as sums only, and does not pass on: rows of a table of which it
+    /// is not known whether other rows have the same accesses.
     pub unread_accesses: u64,
 }
 

@@ -51,7 +51,8 @@ pub struct AddressBlock {
     pub touches: u64,
 }
 
-/// The touches of pages by their number: in blocks of addresses, in the order of memories and addresses.
+/// The touches of pages by their number: in blocks of addresses, in the order of memories and
+/// addresses.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct AddressDistribution {
     /// Bytes of a block: a power of two, at least a page.
@@ -60,7 +61,8 @@ pub struct AddressDistribution {
     pub blocks: Vec<AddressBlock>,
 }
 
-/// The distribution by page number. Blocks are the smallest ones of which at most `most` are touched, or one for each memory.
+/// The distribution by page number. Blocks are the smallest ones of which at most `most` are
+/// touched, or one for each memory.
 pub fn by_address(of: &Pages, most: usize) -> AddressDistribution {
     let with_source = |(counts, source): (&PageCounts, u64)| {
         counts.iter().map(move |page| (source, page.page, page.touches())).collect::<Vec<_>>()
@@ -82,7 +84,8 @@ pub fn by_address(of: &Pages, most: usize) -> AddressDistribution {
     AddressDistribution { block_bytes: 1 << (log2 + PAGE_LOG2), blocks }
 }
 
-/// log2 of the pages of a block, so that at most `most` blocks are touched. `pages`: memory, page and touches, in order.
+/// log2 of the pages of a block, so that at most `most` blocks are touched. `pages`: memory, page
+/// and touches, in order.
 fn block_log2(pages: &[(u64, u64, u64)], most: usize) -> u32 {
     // How many pages are in another block than the page before, if blocks have 2^n pages.
     let mut borders = [0; (u64::BITS - PAGE_LOG2) as usize];

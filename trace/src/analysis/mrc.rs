@@ -64,7 +64,8 @@ impl Curve {
         self.point(lines).map(|point| point.miss_ratio)
     }
 
-    /// A cache of 2^n lines; `None` if it is not resolved. One that is larger than the last on the curve misses as that does.
+    /// A cache of 2^n lines; `None` if it is not resolved. One that is larger than the last on the
+    /// curve misses as that does.
     pub fn point(&self, lines: u64) -> Option<Point> {
         let exact = self.points.iter().find(|point| point.lines == lines);
         let last = self.points.last().filter(|last| last.lines < lines);

@@ -148,7 +148,8 @@ impl<S: Slice> Slices<S> {
         }
     }
 
-    /// Calls `add` with the slice of a record that states accesses by their number, and with its counts. `clock`: the first one.
+    /// Calls `add` with the slice of a record that states accesses by their number, and with its
+    /// counts. `clock`: the first one.
     pub fn record(&mut self, clock: u64, accesses: u64, new: S, add: impl FnOnce(Span, &mut S)) {
         let at = match *self.unit.get_or_insert(SliceUnit::Accesses) {
             SliceUnit::Clocks => clock.saturating_add(self.before),

@@ -7,9 +7,11 @@
 //! files of other programs -> imported ----'
 //! ```
 //!
-//! The kind of a file is decided by its first bytes, decompressed, and that of a table of text by its extension. Memories are numbered from 0
-//! in the order in which the file has their first accesses: each card is one, and so is a program. Invariant: memory does not
-//! grow with the file, and what could be read is passed on before the error that ended the reading ([`Ending::failure`]).
+//! The kind of a file is decided by its first bytes, decompressed, and that of a table of text by
+//! its extension. Memories are numbered from 0 in the order in which the file has their first
+//! accesses: each card is one, and so is a program. Invariant: memory does not grow with the file,
+//! and what could be read is passed on before the error that ended the reading
+//! ([`Ending::failure`]).
 
 mod capture;
 #[cfg(feature = "tables")]
@@ -115,7 +117,8 @@ pub enum Part<'a> {
     PageRun(PageRun),
     /// Accesses in a slice of time, of a card in frequency mode.
     FrequencySlice(FrequencySlice),
-    /// Accesses of which too little is known for the analysis: a gap in it, although no record is missing.
+    /// Accesses of which too little is known for the analysis: a gap in it, although no record is
+    /// missing.
     LeftOut(Gap),
     /// Accesses are missing here.
     Gap(Gap),
@@ -195,7 +198,8 @@ impl Source {
         Ok(Source { kind, path, file, begin, with_functions: false })
     }
 
-    /// Reads from an open file that cannot be rewound, such as standard input: a capture, or what another program has written.
+    /// Reads from an open file that cannot be rewound, such as standard input: a capture, or what
+    /// another program has written.
     ///
     /// # Errors
     /// [`SourceError`]: it cannot be read, is a terminal, or is nothing that is read so.

@@ -200,7 +200,8 @@ impl Summary {
         self.session = Some((earliest.min(*first), latest.max(*last)));
     }
 
-    /// Adds accesses that are known by their number. `bytes`: of them, and the number of those whose size is not known.
+    /// Adds accesses that are known by their number. `bytes`: of them, and the number of those
+    /// whose size is not known.
     fn counted(&mut self, reads: u64, writes: u64, bytes: (u64, u64)) {
         let add = |sum: &mut u64, more: u64| *sum = sum.saturating_add(more);
         add(&mut self.own.accesses, reads.saturating_add(writes));

@@ -50,7 +50,8 @@ impl Counts {
         add(&mut self.unsized_accesses, unknown);
     }
 
-    /// Adds accesses that are known by their number. `bytes`: of them, and the number of those whose size is not known.
+    /// Adds accesses that are known by their number. `bytes`: of them, and the number of those
+    /// whose size is not known.
     fn counted(&mut self, reads: u64, writes: u64, bytes: (u64, u64)) {
         let add = |sum: &mut u64, more: u64| *sum = sum.saturating_add(more);
         add(&mut self.reads, reads);
@@ -59,7 +60,8 @@ impl Counts {
         add(&mut self.unsized_accesses, bytes.1);
     }
 
-    /// Adds a touch of a page. `at`: the time; `log2` of the column's length; `last`: the time of the page's last touch.
+    /// Adds a touch of a page. `at`: the time; `log2` of the column's length; `last`: the time of
+    /// the page's last touch.
     fn touch(&mut self, at: u64, log2: u32, last: &mut u64) {
         let bits = match last.checked_sub(1) {
             Some(before) if before >> log2 == at >> log2 => return,

@@ -1,9 +1,10 @@
 //! Compares the clocks that data frames state with the clocks at which the frames before them end.
 //!
-//! A card's data frame begins at the clock at which the data frame before ended. It begins later only after a silence: then the
-//! card has skipped at least [`SILENT_CLOCKS`] without a frame, or the report of a start is in between. If nothing is missing in
-//! between, any other clock is wrong: the one that the frame states, or the one at which the frame before ends because of its
-//! altered records. The frame after both shows which.
+//! A card's data frame begins at the clock at which the data frame before ended. It begins later
+//! only after a silence: then the card has skipped at least [`SILENT_CLOCKS`] without a frame, or
+//! the report of a start is in between. If nothing is missing in between, any other clock is wrong:
+//! the one that the frame states, or the one at which the frame before ends because of its altered
+//! records. The frame after both shows which.
 
 use hmtt_format::record::CLOCK_MASK;
 
@@ -31,7 +32,8 @@ impl ClockBefore {
     }
 }
 
-/// The clocks, modulo 2^48, of a data frame and of the data frame before, with nothing missing in between.
+/// The clocks, modulo 2^48, of a data frame and of the data frame before, with nothing missing in
+/// between.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FrameClocks {
     pub before: ClockBefore,

@@ -215,8 +215,8 @@ impl CardTrace {
         }
     }
 
-    /// Whether a heartbeat waits before this place, because a frame before it is missing. It may report that the DDR clock was
-    /// lost.
+    /// Whether a heartbeat waits before this place, because a frame before it is missing. It may
+    /// report that the DDR clock was lost.
     fn holds_heartbeat(&self, place: Place) -> bool {
         let Place::Ahead(at) = place else { return false };
         let mut held = self.sequencer.held_before(at);

@@ -24,15 +24,15 @@ pub enum Malformation {
     /// The frames before and after this one can follow each other, and this one does not fit between them.
     #[error("frame counter or counts contradict those of the frames around")]
     Contradiction,
-    /// The frame states another clock than that at which the data frame before ended, and the frame after it shows that this clock is
-    /// wrong.
+    /// The frame states another clock than that at which the data frame before ended, and the frame
+    /// after it shows that this clock is wrong.
     #[error("clock contradicts those of the frames around")]
     StatedClock,
     /// The frame was decoded, but ends at another clock than the next data frame states.
     #[error("records end at another clock than the next frame states")]
     EndClock,
-    /// The frame was decoded, but states another clock than that at which the data frame before ended. Nothing shows which of the two
-    /// is wrong.
+    /// The frame was decoded, but states another clock than that at which the data frame before
+    /// ended. Nothing shows which of the two is wrong.
     #[error("clock differs from that of the frame before: one of the two frames is damaged")]
     Clock,
     /// The frame was decoded, but with records that it cannot have had. Holds the accesses in excess.

@@ -9,10 +9,12 @@
 //! between the two. So the counts of the frames that are passed on never decrease, and decoded plus lost accesses are
 //! what the card counted, whichever frame was dropped.
 //!
-//! A data frame with exactly these counts waits, too, if it does not state the clock after the frame before (`clock_check`): it is
-//! dropped if the next frame shows that this clock is wrong. If it shows that of the frame before, that frame is reported.
+//! A data frame with exactly these counts waits, too, if it does not state the clock after the
+//! frame before (`clock_check`): it is dropped if the next frame shows that this clock is wrong. If
+//! it shows that of the frame before, that frame is reported.
 //!
-//! Invariant: a frame that states exactly the counts and the clock after the frame before does not wait.
+//! Invariant: a frame that states exactly the counts and the clock after the frame before does not
+//! wait.
 
 use std::collections::VecDeque;
 
@@ -181,8 +183,8 @@ impl Quarantine {
         }
     }
 
-    /// The clocks of the first waiting frame, if it is a data frame directly after another one and does not state the clock at which
-    /// that ends.
+    /// The clocks of the first waiting frame, if it is a data frame directly after another one and
+    /// does not state the clock at which that ends.
     fn clocks(
         &self,
         first: &Waiting,
@@ -267,8 +269,8 @@ fn pass_on(
     decoder.step(Step::Frame(&frame.arrival()), sink);
 }
 
-/// Whether a frame does not state the counts and the clock after the frame before. The first frame of a session states counts
-/// of 0.
+/// Whether a frame does not state the counts and the clock after the frame before. The first frame
+/// of a session states counts of 0.
 fn is_doubtful(arrival: &Arrival<'_>, decoder: &Decoder) -> bool {
     let frame = &arrival.frame;
     let Some(sync) = frame.sync() else { return false };

@@ -173,8 +173,8 @@ impl Sequencer {
         after.map(|(after, held)| (*after, held.summary))
     }
 
-    /// Frames between an unwrapped counter and the nearest readable frame before it: an unreadable one may be anyone's. `None`
-    /// if no frame before it has arrived.
+    /// Frames between an unwrapped counter and the nearest readable frame before it: an unreadable
+    /// one may be anyone's. `None` if no frame before it has arrived.
     pub(super) fn missing_before(&self, counter: u64) -> Option<u64> {
         let is_readable = |summary: &FrameSummary| !matches!(summary, FrameSummary::Unreadable);
         match self.held_before(counter).find(|(_, summary)| is_readable(summary)) {

@@ -50,7 +50,8 @@ pub trait Sink {
     /// Takes an item of a card.
     fn item(&mut self, card: CardId, item: Item);
 
-    /// Called before the items of a card's data frame, with its sync. A frame with accesses alone may have no call.
+    /// Called before the items of a card's data frame, with its sync. A frame with accesses alone
+    /// may have no call.
     fn frame_begins(&mut self, _card: CardId, _sync: &Sync) {}
 
     /// Called after all items of a card's frame from `origin` were passed.

@@ -1,6 +1,7 @@
 //! Takes objects of libCacheSim for lines, and counts what that leaves out.
 //!
-//! An object is taken for the line of 64 bytes with its number, so that analyses by line are analyses by object; its size is not used.
+//! An object is taken for the line of 64 bytes with its number, so that analyses by line are
+//! analyses by object; its size is not used.
 
 use hmtt_format::Direction;
 

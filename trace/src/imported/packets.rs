@@ -6,9 +6,10 @@
 //!   packet: 1 tick; 2 command; 3 address; 4 bytes; 7 address of the instruction, if it was recorded
 //! ```
 //!
-//! Commands are numbers of an enumeration in gem5's source, which a trace does not explain. Numbers below [`FIRST_VARYING`] are those
-//! of gem5 from version 20 on. Older versions have other ones: there a write-back has the number of a response, which no trace of
-//! requests has, so that such a trace is an error.
+//! Commands are numbers of an enumeration in gem5's source, which a trace does not explain. Numbers
+//! below [`FIRST_VARYING`] are those of gem5 from version 20 on. Older versions have other ones:
+//! there a write-back has the number of a response, which no trace of requests has, so that such a
+//! trace is an error.
 
 mod protobuf;
 
@@ -27,7 +28,8 @@ pub const MAGIC: [u8; 4] = *b"gem5";
 const MOST_MESSAGE_BYTES: u64 = 1 << 20;
 /// Picoseconds of a second.
 const SECOND_PS: u64 = 1_000_000_000_000;
-/// The first command whose number differs between versions from 20 on: swaps, locked accesses, operations on caches.
+/// The first command whose number differs between versions from 20 on: swaps, locked accesses,
+/// operations on caches.
 const FIRST_VARYING: u64 = 30;
 /// Numbers of fields.
 const NAME: u64 = 1;
@@ -56,7 +58,8 @@ enum Command {
 impl Command {
     fn of(number: u64) -> Command {
         match number {
-            // ReadReq, prefetches by software (2) and hardware, ReadExReq, ReadCleanReq, ReadSharedReq, LoadLockedReq.
+            // ReadReq, prefetches by software (2) and hardware, ReadExReq, ReadCleanReq,
+            // ReadSharedReq, LoadLockedReq.
             1 | 11..=13 | 22 | 24..=26 => Command::Access(Direction::Read),
             // WriteReq, WritebackDirty, WritebackClean, WriteClean, WriteLineReq, StoreCondReq.
             4 | 7..=9 | 16 | 27 => Command::Access(Direction::Write),

@@ -6,8 +6,9 @@
 //! -> data: records, each with its type and bytes -> samples, sorted by time
 //! ```
 //!
-//! A recording has what each processor has sampled one behind the other, so all samples are read and sorted: memory is linear in
-//! them. Recordings of pipes, compressed ones, and those of the other byte order are refused: `perf script` makes text of them.
+//! A recording has what each processor has sampled one behind the other, so all samples are read
+//! and sorted: memory is linear in them. Recordings of pipes, compressed ones, and those of the
+//! other byte order are refused: `perf script` makes text of them.
 
 mod events;
 mod sample;
@@ -32,7 +33,8 @@ const ATTRIBUTE_SECTION: usize = 24;
 const MOST_BEGIN_BYTES: u64 = 64 << 20;
 /// Bytes of the type, flags and length of a record.
 const RECORD_HEADER_BYTES: usize = 8;
-/// Types of records. `AUXTRACE` is followed by bytes that are not part of it, whose number it states.
+/// Types of records. `AUXTRACE` is followed by bytes that are not part of it, whose number it
+/// states.
 const SAMPLE: u32 = 9;
 const AUXTRACE: u32 = 71;
 const COMPRESSED: [u32; 2] = [81, 83];
@@ -63,10 +65,12 @@ impl<R: BufRead> PerfDataReader<R> {
         PerfDataReader { input, offset: 0, is_read: false, failure: None, samples }
     }
 
-    /// Reads all samples at once, and adds their accesses in the order of time. Returns `false` when that was done.
+    /// Reads all samples at once, and adds their accesses in the order of time. Returns `false`
+    /// when that was done.
     ///
     /// # Errors
-    /// [`TableError`]: the file could not be read, is damaged, or is a recording that is not read. What precedes it was added.
+    /// [`TableError`]: the file could not be read, is damaged, or is a recording that is not read.
+    /// What precedes it was added.
     pub fn advance(&mut self, add: &mut VecDeque<ImportedAccess>) -> Result<bool, TableError> {
         if std::mem::replace(&mut self.is_read, true) {
             return self.failure.take().map_or(Ok(false), Err);

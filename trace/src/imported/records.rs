@@ -1,7 +1,8 @@
 //! Reads binary formats whose records have a fixed number of bytes.
 //!
-//! They have no magic number: a file is recognised by what its first records must have, so that other files do not pass for it.
-//! Invariant: a record that cannot be one, and a file that ends within a record, are errors with their offset.
+//! They have no magic number: a file is recognised by what its first records must have, so that
+//! other files do not pass for it. Invariant: a record that cannot be one, and a file that ends
+//! within a record, are errors with their offset.
 
 mod champsim;
 mod oracle;

@@ -1,8 +1,9 @@
 //! Recognises records of DAMON, which have no accesses, and says why they are refused.
 //!
-//! DAMON checks one page of each region of memory in each sampling interval, and counts the intervals in which it was accessed.
-//! Neither the accesses nor their addresses, directions and order follow from that: a count is no number of accesses, and it is of no
-//! known page if the region has several.
+//! DAMON checks one page of each region of memory in each sampling interval, and counts the
+//! intervals in which it was accessed. Neither the accesses nor their addresses, directions and
+//! order follow from that: a count is no number of accesses, and it is of no known page if the
+//! region has several.
 
 /// Why records of DAMON are refused.
 pub const DAMON: &str = "is a record of DAMON: it counts the samples in which regions of memory were accessed, and has no accesses, so \
@@ -14,7 +15,8 @@ const KEYS: [&str; 2] = ["\"target_id\"", "\"snapshots\""];
 /// What `damo report raw` prints first.
 const RAW: &str = "base_time_absolute:";
 
-/// Whether a file begins as a record of DAMON: in JSON, as `damo report raw` prints it, or as text of its events.
+/// Whether a file begins as a record of DAMON: in JSON, as `damo report raw` prints it, or as text
+/// of its events.
 pub fn is_damon(begin: &[u8]) -> bool {
     let text = String::from_utf8_lossy(begin);
     let is_json = text.trim_start().starts_with('[') && KEYS.iter().all(|key| text.contains(key));

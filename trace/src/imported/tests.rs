@@ -79,7 +79,8 @@ fn samples() -> Vec<(ImportedFormat, &'static str, Vec<Fields>)> {
     ]
 }
 
-/// An instruction for ChampSim: its address, whether it is a branch and taken, what it writes, and what it reads.
+/// An instruction for ChampSim: its address, whether it is a branch and taken, what it writes, and
+/// what it reads.
 fn instruction(pc: u64, flags: [u8; 2], writes: [u64; 2], reads: [u64; 4]) -> Vec<u8> {
     let numbers = |numbers: &[u64]| numbers.iter().flat_map(|it| it.to_le_bytes()).collect();
     let (writes, reads): (Vec<u8>, Vec<u8>) = (numbers(&writes), numbers(&reads));
@@ -114,7 +115,8 @@ fn field(number: u64, value: u64) -> Vec<u8> {
     [varint(number << 3), varint(value)].concat()
 }
 
-/// A packet trace of gem5 with ticks of a picosecond. A packet has a tick, a command, an address and bytes.
+/// A packet trace of gem5 with ticks of a picosecond. A packet has a tick, a command, an address
+/// and bytes.
 fn packets(packets: &[[u64; 4]]) -> Vec<u8> {
     let name = [&[0x0a, 6][..], b"mon\n\\!"].concat();
     let identifier = vec![0x22, 4, 0x08, 1, 0x12, 0];
@@ -136,8 +138,8 @@ fn record(kind: u64, words: &[u64]) -> Vec<u8> {
     self::words(&[&[kind | (8 + 8 * words.len() as u64) << 48], words].concat())
 }
 
-/// A recording of one event, whose samples have process and thread, a time, an address, an instruction, a source of data and a
-/// weight; and a call chain.
+/// A recording of one event, whose samples have process and thread, a time, an address, an
+/// instruction, a source of data and a weight; and a call chain.
 fn recording(samples: &[[u64; 6]]) -> Vec<u8> {
     const ATTRIBUTE_BYTES: u64 = 128;
     // IP, TID, TIME, ADDR, CALLCHAIN, PERIOD, WEIGHT, DATA_SRC
@@ -354,7 +356,8 @@ fn samples_of_perf_before_damage_are_read_in_the_order_of_time() {
         file[offset..][..bytes.len()].copy_from_slice(bytes);
         read(ImportedFormat::PerfData, &file)
     };
-    // The second sample has a call chain that is longer than it, a record is shorter than its header, another is compressed.
+    // The second sample has a call chain that is longer than it, a record is shorter than its
+    // header, another is compressed.
     let second = whole.len() - 88;
     let fails = [
         (second + 8 + 5 * 8, 0xff, 1, "expected a sample with an instruction"),

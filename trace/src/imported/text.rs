@@ -1,6 +1,7 @@
 //! Reads formats of text: a record in each line.
 //!
-//! Invariant: a line that is not understood is an error with its number, and memory is that of a line.
+//! Invariant: a line that is not understood is an error with its number, and memory is that of a
+//! line.
 
 mod drmemtrace;
 mod lackey;

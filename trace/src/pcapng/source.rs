@@ -21,7 +21,8 @@ const LARGE_BYTES: u64 = 64 << 20;
 /// Bytes by which it is decided whether a file is compressed: as many as a capture's type takes.
 const FIRST_BYTES: usize = size_of::<u32>();
 
-/// Whether a file that begins with these 4 bytes is a capture by its format, or compressed, as captures may be.
+/// Whether a file that begins with these 4 bytes is a capture by its format, or compressed, as
+/// captures may be.
 pub fn is_capture(first: [u8; FIRST_BYTES]) -> bool {
     is_plain_capture(&first) || Compression::of(&first).is_some()
 }

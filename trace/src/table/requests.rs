@@ -12,7 +12,8 @@
 //! | DRAMSys, `player` | `CLOCK: read 0xADDRESS` or `CLOCK: write 0xADDRESS`, the clock in decimal |
 //! | libCacheSim, `oracleGeneral` | 24 bytes (`oracle.rs`) |
 //!
-//! These files hold nothing else. After a restart of the card its clocks continue after the last one, as simulators need it.
+//! These files hold nothing else. After a restart of the card its clocks continue after the last
+//! one, as simulators need it.
 
 mod lines;
 mod oracle;
@@ -78,8 +79,9 @@ pub struct RequestSums {
     pub tck_ps: Option<u32>,
 }
 
-/// Most clocks for which a memory is assumed to be busy with a request. A request to another row of the same bank takes tRC,
-/// about 46 ns: 75 clocks of DDR4-3200, and refresh takes a tenth of all clocks.
+/// Most clocks for which a memory is assumed to be busy with a request. A request to another row of
+/// the same bank takes tRC, about 46 ns: 75 clocks of DDR4-3200, and refresh takes a tenth of all
+/// clocks.
 pub const SERVICE_CLOCKS: u64 = 100;
 
 impl RequestSums {
@@ -103,7 +105,8 @@ pub struct RequestWriter<W: Write> {
     output: RequestOutput<W>,
     lines: LineRequests,
     has_times: bool,
-    /// Card of the last access, and the bytes of an access and the period of the clock of each card, as far as they are known.
+    /// Card of the last access, and the bytes of an access and the period of the clock of each
+    /// card, as far as they are known.
     card: Option<CardId>,
     descriptions: HashMap<CardId, (u32, u32)>,
     /// Bytes of an access of other cards.

@@ -150,7 +150,8 @@ impl Runs {
         self.current.item.take()
     }
 
-    /// Whether the item of the current run is of a frame in which the card records neither accesses nor pages.
+    /// Whether the item of the current run is of a frame in which the card records neither accesses
+    /// nor pages.
     pub fn has_slices_only(&self) -> bool {
         self.current.has_slices_only
     }

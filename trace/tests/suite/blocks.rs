@@ -1,5 +1,5 @@
-//! Builds pcapng blocks of every type and byte order, and checks that the reader finds as many packets in their sequences as
-//! Wireshark does.
+//! Builds pcapng blocks of every type and byte order, and checks that the reader finds as many
+//! packets in their sequences as Wireshark does.
 
 use std::process::Command;
 

@@ -1,5 +1,6 @@
-//! Drops, copies and moves frames of one card at random, several at a time, also where the card restarts, and checks that exactly
-//! what arrives is decoded, and that all else is counted as lost. `damage` also flips bits and cuts frames short.
+//! Drops, copies and moves frames of one card at random, several at a time, also where the card
+//! restarts, and checks that exactly what arrives is decoded, and that all else is counted as lost.
+//! `damage` also flips bits and cuts frames short.
 //!
 //! The number of trials is twice `PROPTEST_CASES`: `make fuzz` makes 10,000.
 
@@ -44,8 +45,9 @@ struct Sent {
 }
 
 impl Sent {
-    /// `sessions`: for each, its number of data frames, and a number on which the accesses of each frame depend. Between two
-    /// sessions, the card's DDR clock is lost. `losses`: whether the card loses records before some frames.
+    /// `sessions`: for each, its number of data frames, and a number on which the accesses of each
+    /// frame depend. Between two sessions, the card's DDR clock is lost. `losses`: whether the card
+    /// loses records before some frames.
     fn new(sessions: impl IntoIterator<Item = (usize, u64)>, losses: bool) -> Self {
         let (mut card, mut sent) = (Card::new(), Sent::default());
         for (number, (frames, accesses)) in sessions.into_iter().enumerate() {

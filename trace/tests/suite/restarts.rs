@@ -1,5 +1,5 @@
-//! Tests that frames which change their order are put back where their card has lost its DDR clock or was switched on again, and
-//! counts from 0 again.
+//! Tests that frames which change their order are put back where their card has lost its DDR clock
+//! or was switched on again, and counts from 0 again.
 
 use hmtt::decode::{Item, decode_frames};
 use hmtt_format::frame::Heartbeat;

@@ -122,8 +122,8 @@ pub enum Content {
     Bars {
         /// Where the range of x of each group begins, ascending.
         begins: Vec<f64>,
-        /// What the last group is, if it is no range as the others are. It has a label at any width, and, where there are no
-        /// groups, a colour of its own.
+        /// What the last group is, if it is no range as the others are. It has a label at any
+        /// width, and, where there are no groups, a colour of its own.
         apart: Option<String>,
         labels: Vec<String>,
         /// The values of each range in words.
@@ -147,7 +147,8 @@ pub enum Content {
 }
 
 impl Content {
-    /// Bars of ranges. `words`: label and values of each range. `apart`: what the last one is, if it is none.
+    /// Bars of ranges. `words`: label and values of each range. `apart`: what the last one is, if
+    /// it is none.
     pub fn bars(
         words: Vec<(String, String)>,
         apart: Option<&str>,

@@ -1,4 +1,5 @@
-//! Makes the HTML page: the verdict and the parts as HTML, the charts as JSON, and the script that draws them.
+//! Makes the HTML page: the verdict and the parts as HTML, the charts as JSON, and the script that
+//! draws them.
 //!
 //! Names of files and messages come from outside. In the text they are escaped, and in the data `<` is, so that neither can
 //! end its element. The page's policy forbids all requests, and every script and style but those of HMTT, which it names by their

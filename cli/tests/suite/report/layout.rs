@@ -1,4 +1,5 @@
-//! Tests how the page and its charts look: labels, first touches, print, and what is there without a script.
+//! Tests how the page and its charts look: labels, first touches, print, and what is there without
+//! a script.
 
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -63,8 +64,8 @@ fn labels_of_blocks_are_whole_addresses() {
     assert_eq!(labels.len(), count);
 }
 
-/// Appends `;NAME COUNT;` to the heading: pairs of texts of a chart that overlap, charts of distances whose last label is
-/// not that of first touches.
+/// Appends `;NAME COUNT;` to the heading: pairs of texts of a chart that overlap, charts of
+/// distances whose last label is not that of first touches.
 const OVERLAPS: &str = "<script>let pairs = 0, unlabelled = 0, all = 0;\
     for (const svg of document.querySelectorAll('svg')) {\
       const boxes = [...svg.querySelectorAll('text')].map((one) => one.getBoundingClientRect());\
@@ -128,8 +129,8 @@ fn the_page_is_printed_light_and_whole() {
     assert!(seen.dom.contains(";wrong: ;</h1>"), "{}", &seen.dom[..seen.dom.len().min(9000)]);
 }
 
-/// Lists what is printed of memories: the name and the charts of each, and whether they are seen. Headings are those of the
-/// page's parts.
+/// Lists what is printed of memories: the name and the charts of each, and whether they are seen.
+/// Headings are those of the page's parts.
 const PRINTED_MEMORIES: &str = "<script>\
     for (const sheet of document.styleSheets) for (const rule of sheet.cssRules)\
       if (rule.media && rule.media.mediaText === 'print') {\

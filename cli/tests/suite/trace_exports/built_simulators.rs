@@ -1,5 +1,6 @@
-//! Builds simulators from their sources, and runs them with the command lines that are stated. An environment variable names the
-//! folder of each source; without it, the test is reported as skipped.
+//! Builds simulators from their sources, and runs them with the command lines that are stated. An
+//! environment variable names the folder of each source; without it, the test is reported as
+//! skipped.
 
 use std::process::Command;
 
@@ -78,8 +79,8 @@ fn dramsim3_does_all_requests() {
     }
 }
 
-/// Builds Ramulator 2.0 in a folder of its own. The libraries that its CMake file would fetch are taken from its folder `ext` if
-/// they are there.
+/// Builds Ramulator 2.0 in a folder of its own. The libraries that its CMake file would fetch are
+/// taken from its folder `ext` if they are there.
 fn build_ramulator(source: &Path) -> PathBuf {
     let folder = build_folder("ramulator2");
     std::fs::create_dir_all(&folder).unwrap();
@@ -126,8 +127,8 @@ fn ramulator_does_all_requests() {
 /// Most instructions that ChampSim's default processor retires in a cycle.
 const RETIRE_WIDTH: u64 = 5;
 
-/// Builds ChampSim as its default configuration is, in a copy of its source, because it writes into that. Without the libraries
-/// that vcpkg installs there, those of the system are used.
+/// Builds ChampSim as its default configuration is, in a copy of its source, because it writes into
+/// that. Without the libraries that vcpkg installs there, those of the system are used.
 fn build_champsim(source: &Path) -> PathBuf {
     let folder = build_folder("champsim");
     run(Command::new("cp").arg("-a").arg(source).arg(&folder));

@@ -1,4 +1,5 @@
-//! What other programs have recorded is read as what `hmtt trace` has written for them, and states what it does not know.
+//! What other programs have recorded is read as what `hmtt trace` has written for them, and states
+//! what it does not know.
 
 use serde_json::Value;
 

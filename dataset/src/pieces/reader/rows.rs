@@ -55,13 +55,15 @@ impl Default for RowValues {
 }
 
 impl<'p> TableRows<'p> {
-    /// Starts before the first row. `parts`: in the order of time. `has_gaps`: whether rows need arrivals.
+    /// Starts before the first row. `parts`: in the order of time. `has_gaps`: whether rows need
+    /// arrivals.
     pub fn new(table: Table, parts: Vec<&'p Path>, has_gaps: bool) -> Self {
         let (parts, columns) = (parts.into_iter(), Columns::default());
         TableRows { table, has_gaps, parts, part: None, columns, row: 0, session: 0 }
     }
 
-    /// Reads row groups until there is a row. `is_wanted`: asked before each one. Returns whether it was.
+    /// Reads row groups until there is a row. `is_wanted`: asked before each one. Returns whether
+    /// it was.
     ///
     /// # Errors
     /// A part cannot be read.

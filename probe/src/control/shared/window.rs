@@ -34,7 +34,8 @@ pub struct CardWindow {
     pub path: PathBuf,
     /// Offset of the window in the file, in bytes: whole pages.
     pub offset: u64,
-    /// Size of the card's window in bytes, if it is not the default one of 2 MiB. The file may end before.
+    /// Size of the card's window in bytes, if it is not the default one of 2 MiB. The file may end
+    /// before.
     pub bytes: Option<u64>,
 }
 

@@ -126,8 +126,8 @@ impl Coarse {
         self.has_analysis_mode |= report.mode == Mode::Analysis;
     }
 
-    /// Passes on accesses that an event states without their addresses. `has_slices_only`: whether no other record has the
-    /// accesses of a slice.
+    /// Passes on accesses that an event states without their addresses. `has_slices_only`: whether
+    /// no other record has the accesses of a slice.
     fn event(&self, memory: usize, event: &Event, has_slices_only: bool, to: &mut Memories<'_>) {
         let (burst_bytes, tck_ps) = self.reported.get(memory).copied().unwrap_or_default();
         match event.with_settings(None, tck_ps) {

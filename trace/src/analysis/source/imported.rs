@@ -78,7 +78,8 @@ impl Columns<'_> {
     }
 }
 
-/// Reads a file. Of samples it is stated that accesses are missing. `begin`: bytes that were read already.
+/// Reads a file. Of samples it is stated that accesses are missing. `begin`: bytes that were read
+/// already.
 pub fn read(
     format: ImportedFormat,
     begin: Begin,

@@ -52,7 +52,8 @@ impl Kind {
         by_begin.or_else(|| Kind::of_name(path)).ok_or(SourceError::Unknown)
     }
 
-    /// What a stream is, which has no name. What is not recognised is taken for a capture, whose reader says what is wrong.
+    /// What a stream is, which has no name. What is not recognised is taken for a capture, whose
+    /// reader says what is wrong.
     pub(super) fn of_stream(begin: &Begin) -> Result<Kind, SourceError> {
         match Kind::of_content(&begin.content) {
             None | Some(Kind::Capture) if begin.compression == Some(Compression::Xz) => {
@@ -76,7 +77,8 @@ impl Kind {
         kind
     }
 
-    /// What a compressed file is: a capture, or what another program has written. Others are not read compressed.
+    /// What a compressed file is: a capture, or what another program has written. Others are not
+    /// read compressed.
     fn of_compressed(
         path: &Path,
         by_begin: Option<Kind>,

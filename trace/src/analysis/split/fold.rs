@@ -125,7 +125,8 @@ impl<A: Analysis + Clone> SplitFold<A> {
         });
     }
 
-    /// What is missing for the groups of a memory, for people: functions whose tags its card cannot have seen.
+    /// What is missing for the groups of a memory, for people: functions whose tags its card cannot
+    /// have seen.
     pub fn missing(&self) -> Vec<(usize, String)> {
         let of = |(memory, chooser): (usize, &Option<Chooser>)| {
             Some((memory, chooser.as_ref()?.missing()?))

@@ -72,8 +72,8 @@ impl CardActivity {
         }
     }
 
-    /// Counts a frame of the card. `run`: the number of frames of the run; `beside`: whether the card cannot have sent the frame
-    /// before the run. Returns whether the run may be decided now.
+    /// Counts a frame of the card. `run`: the number of frames of the run; `beside`: whether the
+    /// card cannot have sent the frame before the run. Returns whether the run may be decided now.
     pub fn note(&mut self, counter: u64, run: usize, beside: bool) -> bool {
         let continues = beside && self.power_on.note(counter, run, self.frames);
         self.frames = self.frames.saturating_add(1);

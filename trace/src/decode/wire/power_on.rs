@@ -1,25 +1,29 @@
-//! Shows whether a card continues beside a run that begins as a card does that was switched on, or has become silent before it.
+//! Shows whether a card continues beside a run that begins as a card does that was switched on, or
+//! has become silent before it.
 //!
-//! If the run is the card's own after a restart, frames that the card sent before may still come, up to [`WINDOW`] places late.
-//! Their counters can be higher than all before, because a restart begins again with counter 0.
+//! If the run is the card's own after a restart, frames that the card sent before may still come,
+//! up to [`WINDOW`] places late. Their counters can be higher than all before, because a restart
+//! begins again with counter 0.
 
 use hmtt_format::frame::COUNTER_MASK;
 
 use crate::decode::sequence::WINDOW;
 
-/// Frames of a run and of its card, since the run began, after which no frame that was sent before the run is to come: one of the
-/// run can arrive [`WINDOW`] places early, and one sent before it as many late.
+/// Frames of a run and of its card, since the run began, after which no frame that was sent before
+/// the run is to come: one of the run can arrive [`WINDOW`] places early, and one sent before it as
+/// many late.
 const ALL_LATE: usize = 2 * WINDOW as usize;
 /// Frames of a run without one of the card, after which the card is silent.
 const SILENT: usize = WINDOW as usize;
 /// Frames ahead of the card's newest after which the card seems to continue.
 const GOES_ON: u32 = 4;
 
-/// What a card has sent since a run began that may be a power-on. Only frames are counted that the card cannot have sent before the
-/// run by their counters, if counters go on.
+/// What a card has sent since a run began that may be a power-on. Only frames are counted that the
+/// card cannot have sent before the run by their counters, if counters go on.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct BesidePowerOn {
-    /// The card's highest counter when the run began, modulo 2^40: frames up to it were sent before the run.
+    /// The card's highest counter when the run began, modulo 2^40: frames up to it were sent before
+    /// the run.
     newest: u64,
     /// Frames with counters after `newest`.
     ahead: u32,
@@ -39,8 +43,9 @@ impl BesidePowerOn {
         self.newest
     }
 
-    /// Counts a frame of the card. `run`: the number of frames of the run; `before`: the frames of the card since the run began.
-    /// Returns whether this shows for the first time that the card continues.
+    /// Counts a frame of the card. `run`: the number of frames of the run; `before`: the frames of
+    /// the card since the run began. Returns whether this shows for the first time that the card
+    /// continues.
     pub fn note(&mut self, counter: u64, run: usize, before: u32) -> bool {
         let ahead = counter.wrapping_sub(self.newest) & COUNTER_MASK;
         let is_ahead = (1..=COUNTER_MASK / 2).contains(&ahead);
@@ -63,8 +68,9 @@ impl BesidePowerOn {
         self.run_at_last.is_some_and(|last| run < last + SILENT)
     }
 
-    /// Whether the card seems to continue, if no more frames are to be awaited. `run`: the number of frames of the run; `since`: the
-    /// frames of the card since the run began; `is_clean`: whether all frames on the wire are a card's.
+    /// Whether the card seems to continue, if no more frames are to be awaited. `run`: the number
+    /// of frames of the run; `since`: the frames of the card since the run began; `is_clean`:
+    /// whether all frames on the wire are a card's.
     pub fn seems_to_continue(&self, run: usize, since: u32, is_clean: bool) -> bool {
         if self.continues() || run.saturating_add(since as usize) >= ALL_LATE {
             return self.continues();

@@ -1,7 +1,8 @@
 //! Splits messages of Protocol Buffers into their fields.
 //!
-//! A field is a varint `number << 3 | type` with a value behind it. A varint has 7 bits in each byte, the low ones first, and the
-//! high bit of a byte says that another one follows. Invariant: no length in a message is believed beyond the bytes that are there.
+//! A field is a varint `number << 3 | type` with a value behind it. A varint has 7 bits in each
+//! byte, the low ones first, and the high bit of a byte says that another one follows. Invariant:
+//! no length in a message is believed beyond the bytes that are there.
 
 /// Most bytes of a varint, of 64 bits.
 pub const MOST_VARINT_BYTES: usize = 10;

@@ -25,7 +25,8 @@ pub struct Events {
 }
 
 impl Events {
-    /// Parses the events. `begin`: the file up to its data; `place`: where the attributes are in it; `bytes`: of an attribute.
+    /// Parses the events. `begin`: the file up to its data; `place`: where the attributes are in
+    /// it; `bytes`: of an attribute.
     pub fn parse(begin: &[u8], place: Range<u64>, bytes: u64) -> Option<Events> {
         let within = |place: Range<u64>| {
             begin.get(usize::try_from(place.start).ok()?..usize::try_from(place.end).ok()?)
@@ -49,7 +50,8 @@ impl Events {
         (!events.is_empty()).then_some(Events { events, counters })
     }
 
-    /// The event of a sample. Of several events the sample states the counter, in a place that all have in common.
+    /// The event of a sample. Of several events the sample states the counter, in a place that all
+    /// have in common.
     pub fn of(&self, sample: &[u8]) -> Option<&Event> {
         let first = self.events.first()?;
         if self.events.len() == 1 {

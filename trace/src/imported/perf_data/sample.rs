@@ -1,6 +1,7 @@
 //! Parses a sample, whose fields its event states.
 //!
-//! Fields are in the order that `perf_event_open(2)` documents, each of whole 8 bytes. Only those up to the source of the data are read.
+//! Fields are in the order that `perf_event_open(2)` documents, each of whole 8 bytes. Only those
+//! up to the source of the data are read.
 
 use hmtt_format::Direction;
 
@@ -149,7 +150,8 @@ fn direction(source: u64) -> Option<Direction> {
     }
 }
 
-/// The sample of an event; `None` if it is too short for its fields, or they are not those of an access.
+/// The sample of an event; `None` if it is too short for its fields, or they are not those of an
+/// access.
 pub fn parse(event: &Event, mut cursor: Cursor<'_>) -> Option<Sample> {
     let fields = event.fields;
     if fields.0 & Fields::NEEDED != Fields::NEEDED {

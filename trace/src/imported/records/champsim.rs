@@ -42,8 +42,8 @@ fn has_flags(record: &[u8; RECORD_BYTES]) -> bool {
     record[IS_BRANCH] <= 1 && record[IS_TAKEN] <= 1
 }
 
-/// Whether bytes are such records. Only a branch is taken, and most instructions that are none are followed by the one behind
-/// them in memory, or by themselves if they are repeated.
+/// Whether bytes are such records. Only a branch is taken, and most instructions that are none are
+/// followed by the one behind them in memory, or by themselves if they are repeated.
 pub fn are_records(bytes: &[u8]) -> bool {
     let (records, _) = bytes.as_chunks::<RECORD_BYTES>();
     let is_possible = |record: &[u8; RECORD_BYTES]| {

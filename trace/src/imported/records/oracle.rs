@@ -41,8 +41,8 @@ fn next(record: &[u8; RECORD_BYTES]) -> i64 {
     u64_at(record, NEXT).cast_signed()
 }
 
-/// Whether bytes are such records: times ascend, and the next request is behind this one, and for the same object. Requests are
-/// numbered from 0 or from 1.
+/// Whether bytes are such records: times ascend, and the next request is behind this one, and for
+/// the same object. Requests are numbered from 0 or from 1.
 pub fn are_records(bytes: &[u8]) -> bool {
     let (records, _) = bytes.as_chunks::<RECORD_BYTES>();
     let are_numbered_from = |first: u64| {

@@ -1,7 +1,8 @@
 //! Parses what the view tool of DynamoRIO's drmemtrace prints.
 //!
-//! A record is `RECORD INSTRUCTION: THREAD read SIZE byte(s) @ 0xADDRESS by PC 0xPC`, the same with `write`, or `ifetch` with the
-//! instruction. Markers are in angle brackets. What follows `View tool results:` is a summary.
+//! A record is `RECORD INSTRUCTION: THREAD read SIZE byte(s) @ 0xADDRESS by PC 0xPC`, the same with
+//! `write`, or `ifetch` with the instruction. Markers are in angle brackets. What follows `View
+//! tool results:` is a summary.
 
 use std::collections::VecDeque;
 

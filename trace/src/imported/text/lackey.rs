@@ -1,7 +1,8 @@
 //! Parses `valgrind --tool=lackey --trace-mem=yes`.
 //!
-//! `I  PC,SIZE` is an instruction, and ` L`, ` S` and ` M` with `ADDRESS,SIZE` are its load, its store, and both of one place.
-//! Numbers are hexadecimal and decimal. Messages of Valgrind begin with `==` or `--`.
+//! `I  PC,SIZE` is an instruction, and ` L`, ` S` and ` M` with `ADDRESS,SIZE` are its load, its
+//! store, and both of one place. Numbers are hexadecimal and decimal. Messages of Valgrind begin
+//! with `==` or `--`.
 
 use std::collections::VecDeque;
 

@@ -4,9 +4,9 @@
 //! COMM PID/TID [CPU] SECONDS.FRACTION: PERIOD EVENT: ADDRESS DATA_SRC |OP LOAD|LVL L1 hit|... WEIGHT IP SYMBOL (FILE)
 //! ```
 //!
-//! `perf script -F comm,tid,time,event,addr,data_src,weight,ip` prints what is needed; other fields of these are skipped. Reads and
-//! writes are told by the operation in `data_src`, or without it by the name of the event. Times are nanoseconds. Lines that begin
-//! with a tab are call chains.
+//! `perf script -F comm,tid,time,event,addr,data_src,weight,ip` prints what is needed; other fields
+//! of these are skipped. Reads and writes are told by the operation in `data_src`, or without it by
+//! the name of the event. Times are nanoseconds. Lines that begin with a tab are call chains.
 
 use std::collections::VecDeque;
 
@@ -18,7 +18,8 @@ use super::{LineKind, Parsed, decimal, hexadecimal, wrong};
 
 const EXPECTED: &str = "a sample of `perf script -F comm,tid,time,event,addr,data_src,weight,ip`";
 const OPERATION: &str = "|OP ";
-/// Digits of a nanosecond, and fewest digits of an instruction's address, which tell it from latencies.
+/// Digits of a nanosecond, and fewest digits of an instruction's address, which tell it from
+/// latencies.
 const NANOSECOND_DIGITS: usize = 9;
 const ADDRESS_DIGITS: usize = 6;
 
@@ -58,7 +59,8 @@ fn direction(operation: Option<&str>, event: &str) -> Option<Direction> {
     }
 }
 
-/// Weight and instruction, from what follows the last part of `data_src`: latencies, and the address behind them.
+/// Weight and instruction, from what follows the last part of `data_src`: latencies, and the
+/// address behind them.
 fn weight_and_instruction(rest: &str) -> Option<(u64, u64)> {
     let words = rest.split_whitespace().skip_while(|word| decimal(word).is_none());
     let mut numbers = words.map_while(|word| Some(word).filter(|word| hexadecimal(word).is_some()));

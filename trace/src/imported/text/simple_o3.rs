@@ -1,7 +1,9 @@
-//! Parses traces of instructions for Ramulator: `SimpleO3` of version 2, and CPU traces of version 1.
+//! Parses traces of instructions for Ramulator: `SimpleO3` of version 2, and CPU traces of version
+//! 1.
 //!
-//! A line is `BUBBLES LOAD` or `BUBBLES LOAD STORE`: the number of instructions without an access that come first, the address of a
-//! read, and in some lines that of a write. Addresses are decimal, or have `0x`.
+//! A line is `BUBBLES LOAD` or `BUBBLES LOAD STORE`: the number of instructions without an access
+//! that come first, the address of a read, and in some lines that of a write. Addresses are
+//! decimal, or have `0x`.
 
 use std::collections::VecDeque;
 

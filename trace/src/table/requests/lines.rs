@@ -1,9 +1,10 @@
 //! Turns accesses of any number of bytes into requests for lines of 64 bytes.
 //!
-//! Simulators transfer a line for each request. A shorter access is a burst, and the bursts of one line are one request by the
-//! rule of the card at line granularity (docs/format.md, *Line mode*): a burst joins the request before it if the direction
-//! and the line are the same, that burst of the line has not been seen in it, and at most [`WINDOW`] clocks have passed
-//! since its first burst. A longer access is a request for each of its lines.
+//! Simulators transfer a line for each request. A shorter access is a burst, and the bursts of one
+//! line are one request by the rule of the card at line granularity (docs/format.md, *Line mode*):
+//! a burst joins the request before it if the direction and the line are the same, that burst of
+//! the line has not been seen in it, and at most [`WINDOW`] clocks have passed since its first
+//! burst. A longer access is a request for each of its lines.
 
 use hmtt_format::Direction;
 use hmtt_format::memory::DEFAULT_MERGE_WINDOW;
@@ -12,7 +13,8 @@ use super::{LINE_BYTES, Request};
 
 /// Clocks from the first burst of a line to the last one.
 const WINDOW: u64 = DEFAULT_MERGE_WINDOW as u64;
-/// Most bytes of an access: those of a page. A number beyond that, which only a forged file has, is not believed.
+/// Most bytes of an access: those of a page. A number beyond that, which only a forged file has, is
+/// not believed.
 const MOST_BYTES: u32 = 4096;
 
 /// The line of the last request, and its bursts.

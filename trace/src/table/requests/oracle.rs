@@ -1,4 +1,5 @@
-//! Writes the format `oracleGeneral` of libCacheSim: requests that state when their object is requested next.
+//! Writes the format `oracleGeneral` of libCacheSim: requests that state when their object is
+//! requested next.
 //!
 //! | offset | bytes | little-endian, without padding |
 //! |---|---|---|
@@ -7,8 +8,9 @@
 //! | 12 | 4 | bytes of the object, unsigned |
 //! | 16 | 8 | number of the next request for the object, signed, where the first request of the file is 1; -1 if there is none |
 //!
-//! What is next is known behind the last request. Until then requests are in a temporary file without a name (`TMPDIR`), which
-//! is read backwards once: time is linear in the requests, and memory in the distinct objects.
+//! What is next is known behind the last request. Until then requests are in a temporary file
+//! without a name (`TMPDIR`), which is read backwards once: time is linear in the requests, and
+//! memory in the distinct objects.
 
 use std::collections::HashMap;
 use std::env;

@@ -1,4 +1,5 @@
-//! Finds the functions of a map whose tags a card cannot have seen, because its window is smaller than the map, or off.
+//! Finds the functions of a map whose tags a card cannot have seen, because its window is smaller
+//! than the map, or off.
 
 use std::fmt;
 
@@ -19,7 +20,8 @@ pub enum UnseenFunctions {
         /// Bytes that the window needs for all functions.
         needed_bytes: u64,
     },
-    /// The card's window was off as long as its reports are in the trace. Holds the number of all functions.
+    /// The card's window was off as long as its reports are in the trace. Holds the number of all
+    /// functions.
     WindowOff(usize),
 }
 
@@ -30,8 +32,8 @@ pub fn numbers(map: &TagMap) -> Vec<FunctionId> {
 }
 
 impl UnseenFunctions {
-    /// Compares the window of a map with that of the card, as its reports state it; `None` if all tags are within it, or if
-    /// either of them is not known.
+    /// Compares the window of a map with that of the card, as its reports state it; `None` if all
+    /// tags are within it, or if either of them is not known.
     pub fn find(numbers: &[FunctionId], window: Option<&Window>, steps: &Steps) -> Option<Self> {
         let window = window?;
         let Some(bytes) = steps.window_bytes else {
@@ -51,7 +53,8 @@ impl UnseenFunctions {
     }
 }
 
-/// `functions and blocks whose tags are outside of the card's window, so that the trace has none of their calls: 3 (...)`
+/// `functions and blocks whose tags are outside of the card's window, so that the trace has none of
+/// their calls: 3 (...)`
 impl fmt::Display for UnseenFunctions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -1,10 +1,11 @@
 //! Flips bits of frames and cuts frames short, among frames that are dropped, copied and moved.
 //!
-//! Guarantees with undamaged frames on both sides of each damaged one: the frames are those of one card, decoded plus lost
-//! accesses are what the card counted, and of other frames nothing is decoded that was not sent. A damaged frame can state
-//! counts that contradict the next one, which is then dropped, and counted, if the card lost records soon after. Two damaged
-//! frames within the 64 counts in which frames are put in order can seem to be a second card's, because they may confirm each
-//! other.
+//! Guarantees with undamaged frames on both sides of each damaged one: the frames are those of one
+//! card, decoded plus lost accesses are what the card counted, and of other frames nothing is
+//! decoded that was not sent. A damaged frame can state counts that contradict the next one, which
+//! is then dropped, and counted, if the card lost records soon after. Two damaged frames within the
+//! 64 counts in which frames are put in order can seem to be a second card's, because they may
+//! confirm each other.
 
 use std::collections::{HashMap, HashSet};
 

@@ -24,9 +24,9 @@ fn in_blocks(files: [&AddressDistribution; 2], block_bytes: u64) -> Blocks {
     blocks
 }
 
-/// The smallest blocks that both files have and of which at most `most` are touched, with their length. Example: if one file
-/// has blocks of 4 KiB and the other one of 16 KiB, blocks have at least 16 KiB. Where there are more memories than `most`, each
-/// has one block.
+/// The smallest blocks that both files have and of which at most `most` are touched, with their
+/// length. Example: if one file has blocks of 4 KiB and the other one of 16 KiB, blocks have at
+/// least 16 KiB. Where there are more memories than `most`, each has one block.
 fn blocks(files: [&AddressDistribution; 2], most: usize) -> (u64, Blocks) {
     let mut block_bytes = files[0].block_bytes.max(files[1].block_bytes).max(1);
     loop {
@@ -38,7 +38,8 @@ fn blocks(files: [&AddressDistribution; 2], most: usize) -> (u64, Blocks) {
     }
 }
 
-/// The bars of both files: parts of the touches of each. Returns also the length of a block, in words.
+/// The bars of both files: parts of the touches of each. Returns also the length of a block, in
+/// words.
 pub fn bars(files: [&AddressDistribution; 2], touches: [u64; 2], most: usize) -> (Content, String) {
     let (block_bytes, blocks) = blocks(files, most);
     let has_sources = blocks.keys().any(|(source, _)| *source > 1);

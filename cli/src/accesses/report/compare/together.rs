@@ -12,8 +12,8 @@ use crate::accesses::report::found::{Found, MOST_BLOCKS};
 use crate::accesses::report::modes::Modes;
 use crate::accesses::report::numbers::text;
 
-/// Ranges of both files, of which those of either are there: label, words and the part of all. First touches, whose range
-/// begins with `u64::MAX`, are set apart.
+/// Ranges of both files, of which those of either are there: label, words and the part of all.
+/// First touches, whose range begins with `u64::MAX`, are set apart.
 fn ranges(sides: &[Side; 2], of: impl Fn(&Found) -> Vec<(u64, f64)>, noun: &str) -> Content {
     let both = [&sides[0], &sides[1]].map(|side| of(&side.found));
     let mut starts: Vec<u64> = both.iter().flatten().map(|(start, _)| *start).collect();

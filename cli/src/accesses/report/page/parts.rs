@@ -1,4 +1,5 @@
-//! The parts of a page in HTML, which need no script: tables, sentences, and places of charts with their titles.
+//! The parts of a page in HTML, which need no script: tables, sentences, and places of charts with
+//! their titles.
 //!
 //! The script draws the charts into the elements of class `chart`, in the order of the page's data.
 
@@ -57,7 +58,8 @@ fn part(of: &Part) -> String {
     }
 }
 
-/// All parts. Those of each memory are in an element of their own; if there are several, its name is above them.
+/// All parts. Those of each memory are in an element of their own; if there are several, its name
+/// is above them.
 pub fn html(parts: &Parts) -> String {
     let mut html: String = parts.first.iter().map(part).collect();
     let has_names = parts.memories.len() > 1;

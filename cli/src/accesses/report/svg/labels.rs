@@ -28,8 +28,8 @@ impl Label {
     }
 }
 
-/// Every nth label, with the smallest n at which none overlap. `keeps_last`: the last one is always among them, and its
-/// neighbours make way.
+/// Every nth label, with the smallest n at which none overlap. `keeps_last`: the last one is always
+/// among them, and its neighbours make way.
 pub fn spaced(labels: &[Label], keeps_last: bool) -> Vec<Label> {
     let (regular, last) = match labels.split_last() {
         Some((last, regular)) if keeps_last => (regular, Some(last)),
