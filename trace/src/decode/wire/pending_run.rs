@@ -13,7 +13,7 @@ use crate::decode::arrival::Arrival;
 use crate::decode::card_trace::CardTrace;
 use crate::decode::compare::Comparison;
 use crate::decode::counts_after::{FrameSummary, apart};
-use crate::decode::evidence::{Damage, Fit, Likeness, Reach};
+use crate::decode::evidence::{Fit, Reach};
 use crate::decode::fingerprint::are_alike;
 use crate::decode::sequence::{FARTHEST_DETOUR, FARTHEST_GAP, FIRST_FRAMES, WINDOW};
 

@@ -11,6 +11,7 @@ use proptest::prelude::*;
 use proptest::sample::select;
 
 use super::*;
+use crate::decode::evidence::Likeness;
 use crate::decode::frame::Origin;
 
 fn arrival(bytes: &[u8]) -> Arrival<'_> {
