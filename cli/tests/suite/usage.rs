@@ -19,8 +19,8 @@ fn formats_are_listed_where_they_can_be_used() {
                   libcachesim";
     assert_wrong_usage(&refused, &format!("{tables}, champsim, lackey, drmemtrace]"));
     let refused = hmtt(&["convert", "in", "out.csv", "--from", "text"]);
-    let from = "[possible values: pcapng, parquet, csv, jsonl, hmtt6, ramulator, dramsim3, dramsys, libcachesim, lackey, \
-                drmemtrace, perf]";
+    let from = "[possible values: pcapng, parquet, csv, jsonl, hmtt6, ramulator, dramsim3, dramsys, libcachesim, \
+                champsim, lackey, drmemtrace, perf, gem5]";
     assert_wrong_usage(&refused, from);
     let refused = hmtt(&["merge", "in.pcapng", "--format", "pcapng"]);
     assert_wrong_usage(&refused, &format!("{tables}]"));
