@@ -144,7 +144,8 @@ fn a_capture_that_is_being_written_is_refused() {
     let dataset = Dataset::new(folder.path().join("data"));
     let error = dataset.add(&capture, &OPTIONS).unwrap_err().to_string();
     assert!(error.ends_with("is being written; add it when it is finished"), "{error}");
-    drop(file);
+    // A process that another test is starting may still have a copy of the descriptor.
+    flock(&file, FlockOperation::Unlock).unwrap();
     add(&dataset, &capture);
 }
 
