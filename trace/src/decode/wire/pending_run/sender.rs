@@ -1,7 +1,8 @@
 //! Decides whether a pending run continues a card (after a gap, after a restart, or as a damaged
 //! frame of it) or is another card's.
 //!
-//! Uses what each card has sent since the run began ([`CardActivity`]). `settle` acts on the answers.
+//! Uses what each card has sent since the run began ([`CardActivity`]). `settle` acts on the
+//! answers.
 
 use hmtt_format::frame::{COUNTER_MASK, FrameKind};
 
@@ -12,7 +13,8 @@ use crate::decode::sequence::WINDOW;
 use crate::decode::wire::card_activity::{CardActivity, LONG_USED};
 
 impl PendingRun {
-    /// Compares the run again with a card that has been given another run, which this one may continue.
+    /// Compares the run again with a card that has been given another run, which this one may
+    /// continue.
     pub fn reconsider(&mut self, card: usize, trace: &CardTrace, taken: &PendingRun) {
         let Some(compared) = self.compare_first(trace) else { return };
         let since = |at: usize| {
@@ -33,7 +35,8 @@ impl PendingRun {
         }
     }
 
-    /// The frames whose counters are ahead of those of all frames before: only these show that their sender goes on.
+    /// The frames whose counters are ahead of those of all frames before: only these show that
+    /// their sender goes on.
     fn frames_ahead(&self) -> impl Iterator<Item = &PendingFrame> {
         let mut newest = None;
         self.frames.iter().filter(move |frame| {
@@ -53,8 +56,8 @@ impl PendingRun {
         self.cards.iter().any(CardActivity::is_near)
     }
 
-    /// Whether a card that has sent nothing after the run began could have lost a few frames before it. `least`: how far the
-    /// run must agree with that card's last frames.
+    /// Whether a card that has sent nothing after the run began could have lost a few frames before
+    /// it. `least`: how far the run must agree with that card's last frames.
     pub fn follows_soon(&self, least: Likeness) -> bool {
         self.cards.iter().any(|activity| {
             let is_like = activity.likeness >= least;
@@ -88,9 +91,10 @@ impl PendingRun {
         self.cards.iter().position(used).filter(|_| self.is_single())
     }
 
-    /// The card of which this single frame is a damaged one, because the card has since used its counter and counts. `all`:
-    /// no frames follow. Then a report whose counter has one flipped bit is a damaged frame, too: it holds no access, and as
-    /// a card's next frame it would make many frames missing.
+    /// The card of which this single frame is a damaged one, because the card has since used its
+    /// counter and counts. `all`: no frames follow. Then a report whose counter has one flipped bit
+    /// is a damaged frame, too: it holds no access, and as a card's next frame it would make many
+    /// frames missing.
     pub fn damaged_frame_of(&self, all: bool) -> Option<usize> {
         if !all {
             return self.left_behind(LONG_USED);
@@ -108,8 +112,8 @@ impl PendingRun {
         self.is_single() && self.cards.get(card).is_some_and(CardActivity::is_near)
     }
 
-    /// Whether the sender of this run, and not the card, may have sent a heartbeat with this counter: it has no counts that would
-    /// show the sender.
+    /// Whether the sender of this run, and not the card, may have sent a heartbeat with this
+    /// counter: it has no counts that would show the sender.
     pub fn may_have_sent(&self, card: usize, counter: u64) -> bool {
         let ahead = counter.wrapping_sub(self.newest) & COUNTER_MASK;
         self.is_suspect(card) || (1..=WINDOW).contains(&ahead)
@@ -128,21 +132,22 @@ impl PendingRun {
         activity.is_some_and(|activity| activity.note(counter, run, beside)) || self.fits_several
     }
 
-    /// Whether a frame that arrives after the run's frames was not sent before them, if its card sent them, too. Frames are
-    /// put in order within [`WINDOW`] counts.
+    /// Whether a frame that arrives after the run's frames was not sent before them, if its card
+    /// sent them, too. Frames are put in order within [`WINDOW`] counts.
     fn is_sent_after(&self, counter: u64) -> bool {
         let before = self.counter.wrapping_sub(counter) & COUNTER_MASK;
         let behind = self.newest.wrapping_sub(counter) & COUNTER_MASK;
         !((1..WINDOW).contains(&before) && behind < WINDOW)
     }
 
-    /// Whether all cards continue beside the run, so that it is another card's. Frames that do not confirm each other are no
-    /// card: anyone can send them.
+    /// Whether all cards continue beside the run, so that it is another card's. Frames that do not
+    /// confirm each other are no card: anyone can send them.
     pub fn is_other_card(&self) -> bool {
         self.is_confirmed() && self.cards.iter().all(|activity| self.is_beside(activity))
     }
 
-    /// Whether the run begins as a card does that was switched on, and the card had counted further.
+    /// Whether the run begins as a card does that was switched on, and the card had counted
+    /// further.
     fn begins_again(&self, activity: &CardActivity) -> bool {
         self.is_session_start() && self.counter <= activity.power_on.newest()
     }
@@ -155,7 +160,8 @@ impl PendingRun {
         }
     }
 
-    /// The same if no more frames are awaited. `is_clean`: whether all frames on the wire are a card's.
+    /// The same if no more frames are awaited. `is_clean`: whether all frames on the wire are a
+    /// card's.
     fn seems_beside(&self, activity: &CardActivity, is_clean: bool) -> bool {
         let run = self.frames.len();
         match self.begins_again(activity) {
@@ -164,8 +170,9 @@ impl PendingRun {
         }
     }
 
-    /// The card of the run: the one whose frames the earliest frame of the run now follows exactly, because a frame in between
-    /// has arrived, or whose frames a single frame now lies between. Also, if several cards could have sent it, the only one that does not continue beside it.
+    /// The card of the run: the one whose frames the earliest frame of the run now follows exactly,
+    /// because a frame in between has arrived, or whose frames a single frame now lies between.
+    /// Also, if several cards could have sent it, the only one that does not continue beside it.
     pub fn matching_card(&self, cards: &[CardTrace]) -> Option<usize> {
         let behind =
             |frame: &&PendingFrame| self.newest.wrapping_sub(frame.stored.counter()) & COUNTER_MASK;
