@@ -20,6 +20,8 @@ const RECENT: usize = 8;
 const NEAR: usize = 48;
 /// Clocks of the shortest pause after which a card's clock can advance without a record.
 const SILENT_CLOCKS: u64 = 1 << 24;
+/// Clocks of the longest pause: a second at 100 MHz. After a second a card sends a heartbeat.
+const SECOND_CLOCKS: u64 = 100_000_000;
 
 /// The frames of a script.
 pub struct Script<'a> {
@@ -83,7 +85,7 @@ impl<'a> Script<'a> {
             18 => return self.lose_on_card(),
             19 => {
                 // Shorter pauses take a record that skips them.
-                self.card.clock += self.bytes.number(4)?.max(SILENT_CLOCKS);
+                self.card.clock += self.bytes.number(4)?.clamp(SILENT_CLOCKS, SECOND_CLOCKS);
                 return Some(());
             }
             20 => {
