@@ -1,8 +1,9 @@
-//! Fuzz targets, guided by coverage, for everything that parses untrusted bytes.
+//! Fuzz targets for everything that parses untrusted bytes. `make fuzz` has libFuzzer guide them by coverage.
 //!
 //! Each module of [`targets`] takes an input and panics if the code under test panics, or if its result differs from
 //! that of a simple model.
 
+pub mod mutations;
 pub mod plain;
 pub mod script;
 pub mod seeds;

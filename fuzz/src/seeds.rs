@@ -43,13 +43,15 @@ const LINES: usize = 20;
 /// If the directory cannot be written to.
 pub fn write(target: &str) {
     let Some(folder) = std::env::var_os(FOLDER) else { return };
-    for (index, seed) in seeds(target).iter().enumerate() {
+    for (index, seed) in of(target).iter().enumerate() {
         let path = Path::new(&folder).join(format!("seed-{index}"));
         std::fs::write(path, seed).expect("the folder of seeds can be written to");
     }
 }
 
-fn seeds(target: &str) -> Vec<Vec<u8>> {
+/// Returns the seeds of a target.
+#[must_use]
+pub fn of(target: &str) -> Vec<Vec<u8>> {
     match target {
         "frame" => session(),
         "record" => session().iter().map(|frame| frame[WORDS_AT..].to_vec()).collect(),

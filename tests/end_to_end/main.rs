@@ -13,7 +13,6 @@ mod followed;
 mod frames;
 mod fuzz;
 mod heartbeats;
-mod hostile;
 mod loss;
 mod models;
 mod modes;

@@ -1,6 +1,7 @@
 //! Builds and runs the fuzz targets of `fuzz/`, and returns an input that makes a target panic.
 //!
-//! The targets are built separately from all other code: with coverage counters, and with libFuzzer, which is C++.
+//! The program of the targets is built separately from all other code: with coverage counters, and with libFuzzer, which
+//! is C++.
 //! Stable Rust can do that; the compiler's options are those of `cargo fuzz`.
 
 use std::path::{Path, PathBuf};
@@ -53,18 +54,9 @@ pub enum BuildError {
     Failed(String),
 }
 
-/// How long a target runs.
-#[derive(Clone, Copy, Debug)]
-pub enum Extent {
-    /// Number of inputs. With the same seed they are similar, and the same if the target is deterministic.
-    Inputs(u64),
-    /// Time in seconds.
-    Seconds(u64),
-}
-
-/// The targets after they were built.
+/// The program of all targets after it was built.
 pub struct Targets {
-    programs: PathBuf,
+    program: PathBuf,
 }
 
 impl Targets {
@@ -88,52 +80,45 @@ impl Targets {
         }
         // With `--target`, build scripts and macros are compiled without these options.
         let built = cargo("build", folder)
-            .args(["--release", "--target", &host])
+            .args(["--package", "hmtt-fuzz", "--features", "libfuzzer", "--profile", "fuzz"])
+            .args(["--target", &host])
             .env("RUSTFLAGS", INSTRUMENTED)
             .env_remove("CARGO_ENCODED_RUSTFLAGS")
             .output();
         match built.map_or_else(|error| Some(error.to_string()), |output| failure(&output)) {
             Some(what) => Err(BuildError::Failed(what)),
-            None => Ok(Targets { programs: folder.join(host).join("release") }),
+            None => Ok(Targets { program: folder.join(host).join("fuzz/hmtt-fuzz") }),
         }
     }
 
-    /// Runs a target with its seeds and the inputs in `corpus`, which is created if it does not exist.
+    /// Runs a target for some seconds with its seeds and the inputs in `corpus`, which is created if it does not exist.
     ///
     /// # Errors
     /// The panic that an input causes, with the command that reproduces it; or why the target did not run.
-    pub fn run(
-        &self,
-        target: &str,
-        corpus: &Path,
-        extent: Extent,
-        seed: u64,
-    ) -> Result<(), String> {
-        let program = self.programs.join(target);
+    pub fn run(&self, target: &str, corpus: &Path, seconds: u64, seed: u64) -> Result<(), String> {
+        let program = &self.program;
         let (found, seeds) = (corpus.join(target), corpus.join(format!("{target}-seeds")));
         for folder in [&found, &seeds] {
             std::fs::create_dir_all(folder).map_err(|e| format!("{}: {e}", folder.display()))?;
         }
-        let limit = match extent {
-            Extent::Inputs(inputs) => format!("-runs={inputs}"),
-            Extent::Seconds(seconds) => format!("-max_total_time={seconds}"),
-        };
         let failed = corpus.join(format!("{target}-"));
-        let output = Command::new(&program)
+        let output = Command::new(program)
             // libFuzzer chooses a seed itself if it is 0.
-            .args([limit, format!("-seed={}", seed.max(1))])
+            .args([format!("-max_total_time={seconds}"), format!("-seed={}", seed.max(1))])
             .args([format!("-max_len={MAX_BYTES}"), format!("-timeout={HANGS}")])
             .arg(format!("-artifact_prefix={}", failed.display()))
             .args([&found, &seeds])
             .args(kept(target))
+            .env("HMTT_FUZZ_TARGET", target)
             .env("HMTT_FUZZ_SEEDS", &seeds)
             .env("RUST_BACKTRACE", "0")
             .output()
             .map_err(|error| format!("{}: {error}", program.display()))?;
         match failure(&output) {
-            Some(what) => {
-                Err(format!("{target}: {what}\nrun it again: {} FILE", program.display()))
-            }
+            Some(what) => Err(format!(
+                "{target}: {what}\nrun it again: HMTT_FUZZ_TARGET={target} {} FILE",
+                program.display()
+            )),
             None => Ok(()),
         }
     }
@@ -183,7 +168,7 @@ mod tests {
 
     #[test]
     fn every_target_that_there_is_is_run() {
-        let files = std::fs::read_dir(source().join("src/bin")).unwrap();
+        let files = std::fs::read_dir(source().join("src/targets")).unwrap();
         let name = |path: PathBuf| path.file_stem().unwrap().to_str().unwrap().to_owned();
         let files: BTreeSet<String> = files.map(|file| name(file.unwrap().path())).collect();
         assert_eq!(files, TARGETS.map(String::from).into());

@@ -10,7 +10,7 @@ use crate::source::Crate;
 
 /// Crates of the workspace that each crate may use, except in tests. ARCHITECTURE.md has the same
 /// list.
-const ALLOWED: [(&str, &[&str]); 12] = [
+const ALLOWED: [(&str, &[&str]); 13] = [
     ("hmtt-format", &[]),
     ("hmtt-paths", &[]),
     ("gateware", &["hmtt-format"]),
@@ -36,6 +36,18 @@ const ALLOWED: [(&str, &[&str]); 12] = [
         ],
     ),
     ("hmtt-test-support", &["hmtt-format", "hmtt"]),
+    (
+        "hmtt-fuzz",
+        &[
+            "hmtt-format",
+            "hmtt",
+            "hmtt-dataset",
+            "hmtt-sim",
+            "hmtt-probe",
+            "hmtt-translator",
+            "hmtt-test-support",
+        ],
+    ),
     (
         "hmtt-tests",
         &["hmtt-format", "hmtt", "hmtt-sim", "hmtt-probe", "hmtt-translator", "hmtt-test-support"],

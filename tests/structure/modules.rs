@@ -8,11 +8,12 @@ use std::path::Path;
 use crate::source::Crate;
 
 /// The first file of each crate.
-const CRATES: [&str; 19] = [
+const CRATES: [&str; 20] = [
     "cli/src/main.rs",
     "dataset/src/lib.rs",
     "format/src/lib.rs",
     "fuzz/src/lib.rs",
+    "fuzz/src/main.rs",
     "gateware/src/lib.rs",
     "gateware/src/main.rs",
     "host/src/bin/hmtt-recv/main.rs",

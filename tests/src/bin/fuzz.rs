@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use hmtt_sim::fuzz::memories;
 use hmtt_tests::fuzz::try_case;
-use hmtt_tests::hostile::{BuildError, Extent, TARGETS, Targets};
+use hmtt_tests::hostile::{BuildError, TARGETS, Targets};
 use hmtt_tests::oracle::{Failure, try_seed};
 
 const COMMANDS: usize = 40_000;
@@ -86,7 +86,7 @@ fn inputs(seconds: u64, seed: u64) -> Result<(), String> {
         Err(BuildError::Failed(what)) => return Err(what),
     };
     for target in TARGETS {
-        targets.run(target, &folder.join("corpus"), Extent::Seconds(seconds), seed)?;
+        targets.run(target, &folder.join("corpus"), seconds, seed)?;
         println!("{target}: {seconds} s of random inputs, all read correctly");
     }
     Ok(())

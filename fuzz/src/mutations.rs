@@ -1,0 +1,164 @@
+//! Changes inputs at random, the same way every time.
+//!
+//! libFuzzer finds more, because it keeps inputs that execute new code, but what it finds differs from run to run: some
+//! of the code takes other ways with other seeds of hash maps. A test must depend on the code alone.
+
+/// Maximum length of an input to which bytes are added.
+const MAX_BYTES: usize = 4096;
+/// Number of changed inputs from which others are made.
+const LIVE: usize = 64;
+/// Maximum number of bytes that one change adds, removes or moves.
+const RANGE: usize = 64;
+/// Numbers at which code decides: ends of ranges, and one more or less.
+const BORDERS: [u64; 14] = [
+    0,
+    1,
+    2,
+    0x7f,
+    0x80,
+    0xff,
+    0x7fff,
+    0xffff,
+    0x7fff_ffff,
+    0xffff_ffff,
+    1 << 47,
+    1 << 63,
+    u64::MAX - 1,
+    u64::MAX,
+];
+
+/// An endless sequence of inputs, which is the same for the same seeds.
+pub struct Mutations {
+    seeds: Vec<Vec<u8>>,
+    /// Changed inputs, which are changed again: what takes many steps is reached, too.
+    live: Vec<Vec<u8>>,
+    state: u64,
+}
+
+impl Mutations {
+    /// Starts from these inputs, and from an empty one.
+    #[must_use]
+    pub fn new(mut seeds: Vec<Vec<u8>>) -> Self {
+        seeds.push(Vec::new());
+        Mutations { seeds, live: Vec::new(), state: 0x9e37_79b9_7f4a_7c15 }
+    }
+
+    /// Returns the next input.
+    pub fn next_input(&mut self) -> Vec<u8> {
+        let mut input = self.known().to_vec();
+        for _ in 0..=self.below(6) {
+            self.change(&mut input);
+        }
+        if self.below(8) == 0 {
+            if self.live.len() == LIVE {
+                let at = self.below(LIVE);
+                self.live.swap_remove(at);
+            }
+            self.live.push(input.clone());
+        }
+        input
+    }
+
+    /// Marsaglia's xorshift64.
+    fn random(&mut self) -> u64 {
+        self.state ^= self.state << 13;
+        self.state ^= self.state >> 7;
+        self.state ^= self.state << 17;
+        self.state
+    }
+
+    fn below(&mut self, limit: usize) -> usize {
+        ((self.random() >> 8) % limit.max(1) as u64) as usize
+    }
+
+    /// Returns a seed or a changed input.
+    fn known(&mut self) -> &[u8] {
+        if self.live.is_empty() || self.below(2) == 0 {
+            let at = self.below(self.seeds.len());
+            &self.seeds[at]
+        } else {
+            let at = self.below(self.live.len());
+            &self.live[at]
+        }
+    }
+
+    fn range(&mut self, length: usize) -> std::ops::Range<usize> {
+        let start = self.below(length + 1);
+        start..length.min(start + 1 + self.below(RANGE))
+    }
+
+    fn bytes(&mut self) -> Vec<u8> {
+        (0..=self.below(RANGE)).map(|_| (self.random() >> 32) as u8).collect()
+    }
+
+    fn change(&mut self, input: &mut Vec<u8>) {
+        let length = input.len();
+        let at = self.below(length);
+        match self.below(9) {
+            0 if length > 0 => input[at] ^= 1 << self.below(8),
+            1 if length > 0 => input[at] = (self.random() >> 32) as u8,
+            2 | 3 if length > 0 => self.number(&mut input[at..]),
+            4 if length > 0 => drop(input.drain(self.range(length))),
+            5 => {
+                let moved = input[self.range(length)].to_vec();
+                self.insert(input, &moved);
+            }
+            6 => {
+                let other = self.known().to_vec();
+                let taken = self.range(other.len());
+                self.insert(input, &other[taken]);
+            }
+            7 if length > 0 && self.below(4) == 0 => input.truncate(at),
+            _ => {
+                let bytes = self.bytes();
+                self.insert(input, &bytes);
+            }
+        }
+    }
+
+    fn insert(&mut self, input: &mut Vec<u8>, bytes: &[u8]) {
+        let at = self.below(input.len() + 1);
+        if input.len() + bytes.len() <= MAX_BYTES {
+            input.splice(at..at, bytes.iter().copied());
+        } else {
+            // In place of others. A seed may be longer.
+            input.iter_mut().skip(at).zip(bytes).for_each(|(old, new)| *old = *new);
+        }
+    }
+
+    /// Writes a number at the start of `place`, in any width and byte order.
+    fn number(&mut self, place: &mut [u8]) {
+        let number = match self.below(3) {
+            0 => self.random() >> 32 & 0xff,
+            _ => BORDERS[self.below(BORDERS.len())],
+        };
+        let width = 1 << self.below(4);
+        let mut bytes = number.to_le_bytes();
+        if self.below(2) == 0 {
+            bytes[..width].reverse();
+        }
+        place.iter_mut().zip(&bytes[..width]).for_each(|(old, new)| *old = *new);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    #[test]
+    fn inputs_are_the_same_every_time_and_differ_from_each_other() {
+        let inputs = || {
+            let mut mutations = Mutations::new(vec![b"a seed".to_vec(), vec![7; MAX_BYTES + 9]]);
+            (0..20_000).map(|_| mutations.next_input()).collect::<Vec<_>>()
+        };
+        let first = inputs();
+        assert_eq!(inputs(), first);
+        assert!(first.iter().all(|input| input.len() <= MAX_BYTES + 9));
+        let lengths: HashSet<usize> = first.iter().map(Vec::len).collect();
+        let different: HashSet<Vec<u8>> = first.into_iter().collect();
+        assert!(different.len() > 18_000, "{}", different.len());
+        assert!(lengths.len() > 200, "{}", lengths.len());
+    }
+}
