@@ -48,13 +48,13 @@ test-scale:
 	@if cargo fmt --version >/dev/null 2>&1; then cargo fmt --manifest-path scale/Cargo.toml --all --check; \
 	else echo "skipped: format check: cargo fmt is not installed"; fi
 	@if cargo clippy --version >/dev/null 2>&1; then \
-	RUSTC_WORKSPACE_WRAPPER="$$PWD/tools/clippy.sh" \
-	cargo test --quiet --no-run --locked --manifest-path scale/Cargo.toml --workspace --all-targets; \
-	else echo "skipped: lints: cargo clippy is not installed"; fi
+	export RUSTC_WORKSPACE_WRAPPER="$$PWD/tools/clippy.sh"; \
+	cargo test --quiet --no-run --locked --manifest-path scale/Cargo.toml --workspace --all-targets || exit 1; \
+	else echo "skipped: lints: cargo clippy is not installed"; fi; \
+	cargo test --locked --manifest-path scale/Cargo.toml --workspace
 	@if cargo deny --version >/dev/null 2>&1; then \
 	cargo deny --log-level error --manifest-path scale/Cargo.toml check --config scale/deny.toml licenses sources; \
 	else echo "skipped: licences of dependencies: cargo deny is not installed"; fi
-	cargo test --locked --manifest-path scale/Cargo.toml --workspace
 
 # Compares the results of docs/queries with those of Spark: with two threads, and as a cluster of two workers.
 test-engines:
