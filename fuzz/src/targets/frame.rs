@@ -43,7 +43,7 @@ fn is_report(words: &[u64]) -> bool {
         return false;
     }
     let bytes = words[8..].iter().flat_map(|word| word.to_be_bytes());
-    let hash = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x1_0000_0001_b3);
+    let hash = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
     bytes.fold(0xcbf2_9ce4_8422_2325, hash) == words[7]
 }
 
