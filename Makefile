@@ -123,7 +123,8 @@ fuzz: setup
 	cargo test --quiet --release -p hmtt-cli --test suite a_hostile_program_harms_only_itself
 
 # Tags programs of Go RUNS times in each way, kills and ends `hmtt monitor` TIMES times at random moments, and compares
-# PROGRAMS random programs in a code cache with plain execution: make long RUNS=100 TIMES=1000 PROGRAMS=100000
+# PROGRAMS random programs in a code cache with plain execution; and tries all changed boards that the bench must reject:
+# make long RUNS=100 TIMES=1000 PROGRAMS=100000
 RUNS = 100
 TIMES = 1000
 PROGRAMS = 100000
@@ -131,3 +132,4 @@ long: setup
 	HMTT_RANDOM_PROGRAMS=$(PROGRAMS) cargo test --quiet --release -p hmtt-translator --test in_process
 	HMTT_LONG_KILLS=$(TIMES) cargo test --quiet --release -p hmtt-cli --test suite monitor::kill
 	HMTT_LONG=$(RUNS) cargo test --quiet --release -p hmtt-cli --test suite tag_go
+	HMTT_LONG_BENCH=1 cargo test --quiet -p gateware --test suite board_bench
