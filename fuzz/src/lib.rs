@@ -1,4 +1,5 @@
-//! Fuzz targets for everything that parses untrusted bytes. `make fuzz` has libFuzzer guide them by coverage.
+//! Fuzz targets for everything that parses untrusted bytes. In `make fuzz` libFuzzer chooses their
+//! inputs by coverage.
 //!
 //! Each module of [`targets`] takes an input and panics if the code under test panics, or if its result differs from
 //! that of a simple model.

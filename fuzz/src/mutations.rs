@@ -1,7 +1,9 @@
 //! Changes inputs at random, the same way every time.
 //!
-//! libFuzzer finds more, because it keeps inputs that execute new code, but what it finds differs from run to run: some
-//! of the code takes other ways with other seeds of hash maps. A test must depend on the code alone.
+//! libFuzzer finds more, because it keeps inputs that execute new code. What it finds differs from
+//! run to run, because hash maps have other seeds in each. A test must depend on the code alone.
+
+use hmtt_test_support::random::Xorshift;
 
 /// Maximum length of an input to which bytes are added.
 const MAX_BYTES: usize = 4096;
@@ -32,7 +34,7 @@ pub struct Mutations {
     seeds: Vec<Vec<u8>>,
     /// Changed inputs, which are changed again: what takes many steps is reached, too.
     live: Vec<Vec<u8>>,
-    state: u64,
+    random: Xorshift,
 }
 
 impl Mutations {
@@ -40,18 +42,18 @@ impl Mutations {
     #[must_use]
     pub fn new(mut seeds: Vec<Vec<u8>>) -> Self {
         seeds.push(Vec::new());
-        Mutations { seeds, live: Vec::new(), state: 0x9e37_79b9_7f4a_7c15 }
+        Mutations { seeds, live: Vec::new(), random: Xorshift::new(0x9e37_79b9_7f4a_7c15) }
     }
 
     /// Returns the next input.
     pub fn next_input(&mut self) -> Vec<u8> {
         let mut input = self.known().to_vec();
-        for _ in 0..=self.below(6) {
+        for _ in 0..=self.random.below(6) {
             self.change(&mut input);
         }
-        if self.below(8) == 0 {
+        if self.random.below(8) == 0 {
             if self.live.len() == LIVE {
-                let at = self.below(LIVE);
+                let at = self.random.below(LIVE);
                 self.live.swap_remove(at);
             }
             self.live.push(input.clone());
@@ -59,44 +61,32 @@ impl Mutations {
         input
     }
 
-    /// Marsaglia's xorshift64.
-    fn random(&mut self) -> u64 {
-        self.state ^= self.state << 13;
-        self.state ^= self.state >> 7;
-        self.state ^= self.state << 17;
-        self.state
-    }
-
-    fn below(&mut self, limit: usize) -> usize {
-        ((self.random() >> 8) % limit.max(1) as u64) as usize
-    }
-
     /// Returns a seed or a changed input.
     fn known(&mut self) -> &[u8] {
-        if self.live.is_empty() || self.below(2) == 0 {
-            let at = self.below(self.seeds.len());
+        if self.live.is_empty() || self.random.below(2) == 0 {
+            let at = self.random.below(self.seeds.len());
             &self.seeds[at]
         } else {
-            let at = self.below(self.live.len());
+            let at = self.random.below(self.live.len());
             &self.live[at]
         }
     }
 
     fn range(&mut self, length: usize) -> std::ops::Range<usize> {
-        let start = self.below(length + 1);
-        start..length.min(start + 1 + self.below(RANGE))
+        let start = self.random.below(length + 1);
+        start..length.min(start + 1 + self.random.below(RANGE))
     }
 
     fn bytes(&mut self) -> Vec<u8> {
-        (0..=self.below(RANGE)).map(|_| (self.random() >> 32) as u8).collect()
+        (0..=self.random.below(RANGE)).map(|_| self.random.byte()).collect()
     }
 
     fn change(&mut self, input: &mut Vec<u8>) {
         let length = input.len();
-        let at = self.below(length);
-        match self.below(9) {
-            0 if length > 0 => input[at] ^= 1 << self.below(8),
-            1 if length > 0 => input[at] = (self.random() >> 32) as u8,
+        let at = self.random.below(length);
+        match self.random.below(9) {
+            0 if length > 0 => input[at] ^= 1 << self.random.below(8),
+            1 if length > 0 => input[at] = self.random.byte(),
             2 | 3 if length > 0 => self.number(&mut input[at..]),
             4 if length > 0 => drop(input.drain(self.range(length))),
             5 => {
@@ -105,10 +95,10 @@ impl Mutations {
             }
             6 => {
                 let other = self.known().to_vec();
-                let taken = self.range(other.len());
-                self.insert(input, &other[taken]);
+                let range = self.range(other.len());
+                self.insert(input, &other[range]);
             }
-            7 if length > 0 && self.below(4) == 0 => input.truncate(at),
+            7 if length > 0 && self.random.below(4) == 0 => input.truncate(at),
             _ => {
                 let bytes = self.bytes();
                 self.insert(input, &bytes);
@@ -117,7 +107,7 @@ impl Mutations {
     }
 
     fn insert(&mut self, input: &mut Vec<u8>, bytes: &[u8]) {
-        let at = self.below(input.len() + 1);
+        let at = self.random.below(input.len() + 1);
         if input.len() + bytes.len() <= MAX_BYTES {
             input.splice(at..at, bytes.iter().copied());
         } else {
@@ -128,13 +118,13 @@ impl Mutations {
 
     /// Writes a number at the start of `place`, in any width and byte order.
     fn number(&mut self, place: &mut [u8]) {
-        let number = match self.below(3) {
-            0 => self.random() >> 32 & 0xff,
-            _ => BORDERS[self.below(BORDERS.len())],
+        let number = match self.random.below(3) {
+            0 => self.random.number() >> 32 & 0xff,
+            _ => BORDERS[self.random.below(BORDERS.len())],
         };
-        let width = 1 << self.below(4);
+        let width = 1 << self.random.below(4);
         let mut bytes = number.to_le_bytes();
-        if self.below(2) == 0 {
+        if self.random.below(2) == 0 {
             bytes[..width].reverse();
         }
         place.iter_mut().zip(&bytes[..width]).for_each(|(old, new)| *old = *new);

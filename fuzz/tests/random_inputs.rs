@@ -1,5 +1,6 @@
-//! Feeds every reader inputs that once failed, and changed ones, the same every time. A reader accepts or rejects them,
-//! and returns what a simple model of the format returns. `make fuzz` tries more, guided by what code they execute.
+//! Feeds every reader inputs that once failed, and changed ones, the same every time. A reader
+//! accepts or rejects them, and returns what a simple model of the format returns. `make fuzz` tries
+//! more inputs, chosen by coverage.
 
 use std::panic::catch_unwind;
 use std::path::Path;
@@ -51,10 +52,10 @@ fn every_input_is_read_as_documented(name: &str, inputs: usize) {
     static HIDE: Once = Once::new();
     HIDE.call_once(hmtt::table::parquet::hide_caught_panics);
     let check = targets::check(name).unwrap();
-    let found = found(name);
+    let failed_before = inputs_that_failed(name);
     let mut seeds = seeds::of(name);
-    seeds.extend(found.iter().map(|(_, input)| input.clone()));
-    for (file, input) in &found {
+    seeds.extend(failed_before.iter().map(|(_, input)| input.clone()));
+    for (file, input) in &failed_before {
         assert!(catch_unwind(|| check(input)).is_ok(), "{name}: {file} fails again");
     }
     let mut mutations = Mutations::new(seeds);
@@ -69,8 +70,8 @@ fn every_input_is_read_as_documented(name: &str, inputs: usize) {
     }
 }
 
-/// Returns the inputs that once failed.
-fn found(name: &str) -> Vec<(String, Vec<u8>)> {
+/// Returns the inputs that once failed, with their names.
+fn inputs_that_failed(name: &str) -> Vec<(String, Vec<u8>)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("found").join(name);
     let Ok(files) = folder.read_dir() else { return Vec::new() };
     let mut files: Vec<_> = files.map(|file| file.unwrap().path()).collect();

@@ -1,7 +1,7 @@
 //! Builds and runs the fuzz targets of `fuzz/`, and returns an input that makes a target panic.
 //!
-//! The program of the targets is built separately from all other code: with coverage counters, and with libFuzzer, which
-//! is C++.
+//! The program of the targets is built separately from all other code: with coverage counters, and
+//! with libFuzzer, which is C++.
 //! Stable Rust can do that; the compiler's options are those of `cargo fuzz`.
 
 use std::path::{Path, PathBuf};
@@ -91,7 +91,8 @@ impl Targets {
         }
     }
 
-    /// Runs a target for some seconds with its seeds and the inputs in `corpus`, which is created if it does not exist.
+    /// Runs a target for some seconds with its seeds and the inputs in `corpus`. The folder is created
+    /// if it does not exist.
     ///
     /// # Errors
     /// The panic that an input causes, with the command that reproduces it; or why the target did not run.

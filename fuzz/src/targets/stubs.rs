@@ -1,8 +1,8 @@
 //! Tags any code, and checks that the tagged program does the same as the original one, or that the code is rejected.
 //!
 //! An input is a script: options, starts of functions, addresses of code in data, and the code. Separate models check
-//! the result: `text` checks what is overwritten, `walk` runs the tagged program in parallel with the original one,
-//! and `unwound` reads the unwind tables.
+//! the result. `text` checks what is overwritten. `walk` runs the tagged program in parallel with
+//! the original one. `unwound` reads the unwind tables.
 
 mod program;
 mod same;

@@ -153,8 +153,8 @@ fn a_port_without_pin_is_rejected_on_the_ecp5() {
     assert!(error.contains("'led' is unconstrained"), "{error}");
 }
 
-/// Builds the whole card for a board, and checks that the table agrees with the exit status. Returns the
-/// directory, the table, and whether every clock meets timing.
+/// Builds the whole card for a board, and checks that the table agrees with the exit status. Returns
+/// the directory, the table, and whether every clock meets timing.
 fn card_for(board: &str, seeds: &str) -> (tempfile::TempDir, serde_json::Value, bool) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let output = Command::new(env!("CARGO_BIN_EXE_gateware"))

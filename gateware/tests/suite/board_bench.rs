@@ -85,8 +85,8 @@ fn passes(test: &str, board: &Board, case: &str, excerpt: &Excerpt) {
     assert!(passed, "{printed}");
 }
 
-/// Number of changed boards that a test tries. Each takes some ten seconds, so all are tried with `HMTT_LONG_BENCH` only
-/// (`make long`).
+/// Number of changed boards that a test tries. Each takes some ten seconds. `make long` sets
+/// `HMTT_LONG_BENCH`, so that all are tried.
 fn tried(changes: usize) -> usize {
     if std::env::var_os("HMTT_LONG_BENCH").is_some() { changes } else { changes.min(1) }
 }

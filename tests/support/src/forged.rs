@@ -9,6 +9,8 @@ use hmtt_format::frame::{
 };
 use hmtt_format::record::{CLOCK_MASK, Half};
 
+use crate::random::Xorshift;
+
 /// Kind of forged frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Forgery {
@@ -59,7 +61,7 @@ impl Forgery {
 #[derive(Debug)]
 pub struct Forger {
     forgery: Forgery,
-    state: u64,
+    random: Xorshift,
     sent: u64,
     counter: u64,
     sync: Sync,
@@ -74,24 +76,16 @@ impl Forger {
     /// Creates a generator. `seed`: not 0.
     pub fn new(forgery: Forgery, seed: u64) -> Self {
         let sync = Sync { clock: 0, unit_log2: 6, segment: 0, accesses: 0, lost: 0 };
-        let mut forger = Forger { forgery, state: seed, sent: 0, counter: 0, sync };
+        let mut forger = Forger { forgery, random: Xorshift::new(seed), sent: 0, counter: 0, sync };
         forger.restart();
         forger
     }
 
-    /// Marsaglia's xorshift64.
-    fn random(&mut self) -> u64 {
-        self.state ^= self.state << 13;
-        self.state ^= self.state >> 7;
-        self.state ^= self.state << 17;
-        self.state
-    }
-
     fn restart(&mut self) {
-        self.counter = self.random() & COUNTER_MASK;
-        self.sync.clock = self.random() & CLOCK_MASK;
-        self.sync.accesses = self.random() & ACCESSES_MASK;
-        self.sync.lost = self.random() as u32 & LOST_MASK;
+        self.counter = self.random.number() & COUNTER_MASK;
+        self.sync.clock = self.random.number() & CLOCK_MASK;
+        self.sync.accesses = self.random.number() & ACCESSES_MASK;
+        self.sync.lost = self.random.number() as u32 & LOST_MASK;
     }
 
     /// Advances the state to that of the next frame.
@@ -129,7 +123,7 @@ impl Forger {
         let access = Half::Access { direction: hmtt_format::Direction::Read, delta: 1, number: 7 };
         let halves = u64::from(access.encode()) << 32 | u64::from(Half::Skip(0).encode());
         let [first, second] = self.sync.encode();
-        let transmit_clocks = self.random() & CLOCK_MASK;
+        let transmit_clocks = self.random.number() & CLOCK_MASK;
         let beat = Heartbeat { running: true, losses: 0, transmit_clocks }.encode();
         let (kind, words) = match self.forgery {
             Forgery::Heartbeats => (FrameKind::Heartbeat, beat.to_vec()),

@@ -9,6 +9,7 @@ pub mod files;
 pub mod forged;
 pub mod names;
 pub mod programs;
+pub mod random;
 pub mod random_frames;
 pub mod tag_log;
 pub mod traffic;

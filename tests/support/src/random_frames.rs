@@ -7,6 +7,8 @@
 use hmtt_format::frame::{Heartbeat, MAC_HEADER_BYTES, WORDS_AT};
 use hmtt_format::record::CLOCK_MASK;
 
+use crate::random::Xorshift;
+
 /// What is changed in a recorded frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
@@ -60,7 +62,7 @@ const COUNTER: std::ops::Range<usize> = 7..12;
 pub struct RandomFrames {
     recorded: Vec<Vec<u8>>,
     change: Change,
-    state: u64,
+    random: Xorshift,
     sent: u64,
     last: Vec<u8>,
 }
@@ -72,31 +74,19 @@ impl RandomFrames {
     /// If there are no frames.
     pub fn new(recorded: Vec<Vec<u8>>, change: Change, seed: u64) -> Self {
         assert!(!recorded.is_empty());
-        let state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-        RandomFrames { recorded, change, state, sent: 0, last: Vec::new() }
-    }
-
-    /// Marsaglia's xorshift64.
-    fn random(&mut self) -> u64 {
-        self.state ^= self.state << 13;
-        self.state ^= self.state >> 7;
-        self.state ^= self.state << 17;
-        self.state
-    }
-
-    fn below(&mut self, limit: usize) -> usize {
-        ((self.random() >> 8) % limit as u64) as usize
+        let random = Xorshift::new(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+        RandomFrames { recorded, change, random, sent: 0, last: Vec::new() }
     }
 
     fn fill(&mut self, bytes: &mut [u8]) {
-        bytes.iter_mut().for_each(|byte| *byte = (self.random() >> 32) as u8);
+        bytes.iter_mut().for_each(|byte| *byte = self.random.byte());
     }
 
     /// Builds the next frame.
     pub fn frame(&mut self) -> Vec<u8> {
         self.sent += 1;
         if self.change != Change::Repeated || self.sent % REPEATS == 1 {
-            let at = self.below(self.recorded.len());
+            let at = self.random.below(self.recorded.len());
             let mut frame = self.recorded[at].clone();
             self.change(&mut frame);
             self.last = frame;
@@ -118,24 +108,24 @@ impl RandomFrames {
             Change::ZeroWords => frame[WORDS_AT..].fill(0),
             Change::Ones => frame[MAC_HEADER_BYTES..].fill(0xff),
             Change::Cut => {
-                let kept = MAC_HEADER_BYTES + self.below(length - MAC_HEADER_BYTES);
+                let kept = MAC_HEADER_BYTES + self.random.below(length - MAC_HEADER_BYTES);
                 frame.truncate(kept);
             }
             Change::Heartbeat => {
-                let transmit_clocks = self.random() & CLOCK_MASK;
+                let transmit_clocks = self.random.number() & CLOCK_MASK;
                 let beat = Heartbeat { running: true, losses: 0, transmit_clocks }.encode();
                 frame[MAC_HEADER_BYTES..WORDS_AT].copy_from_slice(&[0x33, 2, 0, 0]);
                 let words = beat.map(u64::to_be_bytes).concat();
                 frame[WORDS_AT..WORDS_AT + words.len()].copy_from_slice(&words);
             }
             Change::Bit => {
-                let at = (MAC_HEADER_BYTES + self.below(40)).min(length - 1);
-                frame[at] ^= 1 << self.below(8);
+                let at = (MAC_HEADER_BYTES + self.random.below(40)).min(length - 1);
+                frame[at] ^= 1 << self.random.below(8);
             }
             Change::Bytes => {
                 for _ in 0..8 {
-                    let at = MAC_HEADER_BYTES + self.below(length - MAC_HEADER_BYTES);
-                    frame[at] = (self.random() >> 32) as u8;
+                    let at = MAC_HEADER_BYTES + self.random.below(length - MAC_HEADER_BYTES);
+                    frame[at] = self.random.byte();
                 }
             }
         }

@@ -11,6 +11,7 @@ use hmtt_format::frame::FrameKind;
 use hmtt_format::record::Half;
 
 use crate::card::{Card, MAX_ACCESSES};
+use crate::random::Xorshift;
 
 /// Seconds since 1970 of the first frame: 2023-11-14 22:13:20 UTC.
 const BEGIN_S: u64 = 1_700_000_000;
@@ -68,31 +69,23 @@ impl Traffic {
 
 /// Records of accesses, one after the other.
 struct Accesses {
-    state: u64,
+    random: Xorshift,
     streams: [u32; 16],
 }
 
 impl Accesses {
     fn new(seed: u64) -> Self {
-        let mut state = seed;
-        let streams = std::array::from_fn(|_| random(&mut state) as u32 % LINES);
-        Accesses { state, streams }
+        let mut random = Xorshift::new(seed);
+        let streams = std::array::from_fn(|_| random.number() as u32 % LINES);
+        Accesses { random, streams }
     }
 
     fn half(&mut self) -> u64 {
-        let r = random(&mut self.state);
+        let r = self.random.number();
         let stream = &mut self.streams[(r >> 8) as usize & 15];
         *stream = (*stream + 1) % LINES;
         let number = if r & 1 == 0 { *stream } else { (r >> 16) as u32 % LINES };
         let direction = Direction::from_bit((r >> 4).is_multiple_of(3));
         u64::from(Half::Access { direction, delta: 1, number }.encode())
     }
-}
-
-/// The next random number (xorshift).
-fn random(state: &mut u64) -> u64 {
-    *state ^= *state << 13;
-    *state ^= *state >> 7;
-    *state ^= *state << 17;
-    *state
 }

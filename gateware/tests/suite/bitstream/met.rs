@@ -1,7 +1,8 @@
 //! Boards whose bitstream met timing, and of which inputs it was made.
 //!
-//! Placing and routing take minutes, and give the same for the same inputs: Verilog, constraints, the steps, the versions
-//! of the tools. `gateware/tests/bitstreams.txt` has a digest of the inputs that passed. With others, a bitstream is built.
+//! Placing and routing take minutes. The result depends on these inputs only: Verilog, constraints,
+//! the steps, the versions of the tools. `gateware/tests/bitstreams.txt` has a digest of the inputs
+//! that passed. With other inputs, a bitstream is built.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,7 +14,8 @@ use gateware::boards::Board;
 
 use crate::tools::printed;
 
-/// Set to write the digests of what passes: `UPDATE_BITSTREAMS=1 cargo test -p gateware --test suite bitstream::`.
+/// Environment variable that makes the tests build all bitstreams and write the digests of those that
+/// pass: `UPDATE_BITSTREAMS=1 cargo test -p gateware --test suite bitstream::`.
 const UPDATE: &str = "UPDATE_BITSTREAMS";
 
 /// The inputs of a board's bitstream.
@@ -42,7 +44,8 @@ impl Inputs {
         Inputs { board: board.name, digest: format!("{sum:08x}{reversed:08x}") }
     }
 
-    /// Whether a bitstream of these inputs met timing and passed the test. Never while the digests are updated.
+    /// Whether a bitstream of these inputs met timing and passed the test. `false` while the digests
+    /// are updated.
     pub fn passed(&self) -> bool {
         let digests = fs::read_to_string(digests()).unwrap_or_default();
         std::env::var_os(UPDATE).is_none() && digests.lines().any(|line| line == self.line())
