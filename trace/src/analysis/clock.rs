@@ -37,7 +37,7 @@ impl Clock {
         self.known.seconds(time).filter(|_| self.unit() == SliceUnit::Clocks)
     }
 
-    /// What the time of a batch is measured in, which is that of the first batch.
+    /// What the time of a batch with accesses is measured in: as that of the first such batch.
     fn unit_of(&mut self, batch: &Batch<'_>) -> SliceUnit {
         let usual = match batch.clocks() {
             Some(_) if self.known.clocks => SliceUnit::Clocks,
@@ -54,6 +54,10 @@ impl Clock {
         columns: &mut Columns<C>,
         mut add: impl FnMut(Range<usize>, u64, u32, &mut C),
     ) {
+        // What has no access does not say what the time of the next ones is measured in.
+        if batch.is_empty() {
+            return;
+        }
         let is_clocked = self.unit_of(batch) == SliceUnit::Clocks;
         let clocks = batch.clocks().filter(|_| is_clocked);
         let mut from = 0;
