@@ -50,7 +50,15 @@ const ALLOWED: [(&str, &[&str]); 13] = [
     ),
     (
         "hmtt-tests",
-        &["hmtt-format", "hmtt", "hmtt-sim", "hmtt-probe", "hmtt-translator", "hmtt-test-support"],
+        &[
+            "hmtt-format",
+            "hmtt",
+            "hmtt-sim",
+            "hmtt-probe",
+            "hmtt-translator",
+            "hmtt-test-support",
+            "hmtt-fuzz",
+        ],
     ),
 ];
 

@@ -9,9 +9,10 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
+use hmtt_fuzz::targets::names;
 use hmtt_sim::fuzz::memories;
 use hmtt_tests::fuzz::try_case;
-use hmtt_tests::hostile::{BuildError, TARGETS, Targets};
+use hmtt_tests::hostile::{BuildError, Targets};
 use hmtt_tests::oracle::{Failure, try_seed};
 
 const COMMANDS: usize = 40_000;
@@ -85,7 +86,7 @@ fn inputs(seconds: u64, seed: u64) -> Result<(), String> {
         }
         Err(BuildError::Failed(what)) => return Err(what),
     };
-    for target in TARGETS {
+    for target in names() {
         targets.run(target, &folder.join("corpus"), seconds, seed)?;
         println!("{target}: {seconds} s of random inputs, all read correctly");
     }
