@@ -119,6 +119,8 @@ pub struct ImportedReader<R> {
     format: ImportedFormat,
     content: Content<R>,
     waiting: VecDeque<ImportedAccess>,
+    /// Why reading ended, for after the accesses that wait.
+    error: Option<TableError>,
 }
 
 /// What reads a file.
@@ -141,7 +143,7 @@ impl<R: BufRead> ImportedReader<R> {
         } else {
             Content::Packets(PacketReader::new(input))
         };
-        ImportedReader { format, content, waiting: VecDeque::new() }
+        ImportedReader { format, content, waiting: VecDeque::new(), error: None }
     }
 
     /// The next access; `None` at the end. After an error nothing more can be read.
@@ -153,14 +155,19 @@ impl<R: BufRead> ImportedReader<R> {
             if let Some(access) = self.waiting.pop_front() {
                 return Ok(Some(access));
             }
+            if let Some(error) = self.error.take() {
+                return Err(error);
+            }
             let has_more = match &mut self.content {
-                Content::Text(reader) => reader.advance(&mut self.waiting)?,
-                Content::Records(reader) => reader.advance(&mut self.waiting)?,
-                Content::Packets(reader) => reader.advance(&mut self.waiting)?,
-                Content::PerfData(reader) => reader.advance(&mut self.waiting)?,
+                Content::Text(reader) => reader.advance(&mut self.waiting),
+                Content::Records(reader) => reader.advance(&mut self.waiting),
+                Content::Packets(reader) => reader.advance(&mut self.waiting),
+                Content::PerfData(reader) => reader.advance(&mut self.waiting),
             };
-            if !has_more {
-                return Ok(None);
+            match has_more {
+                Ok(true) => {}
+                Ok(false) => return Ok(self.waiting.pop_front()),
+                Err(error) => self.error = Some(error),
             }
         }
     }

@@ -80,6 +80,13 @@ impl Parser {
         }
     }
 
+    /// Adds what the parser has kept until the next line.
+    fn finish(&mut self, add: &mut VecDeque<ImportedAccess>) {
+        if let Parser::Perf(parser) = self {
+            parser.finish(add);
+        }
+    }
+
     /// Whether the lines up to here can only be of this format, if all of them were understood.
     fn is_certain(&self) -> bool {
         match self {
@@ -164,12 +171,14 @@ impl<R: BufRead> TextReader<R> {
         TextReader { lines: Lines::new(input), parser }
     }
 
-    /// Reads a line, and adds its accesses. Returns `false` at the end.
+    /// Reads a line, and adds its accesses. Returns `false` at the end, where it adds those that were kept
+    /// until the next line.
     ///
     /// # Errors
     /// [`TableError`]: the file cannot be read, or the line is not understood.
     pub fn advance(&mut self, add: &mut VecDeque<ImportedAccess>) -> Result<bool, TableError> {
         if !self.lines.advance()? {
+            self.parser.finish(add);
             return Ok(false);
         }
         let line = str::from_utf8(self.lines.line());

@@ -6,7 +6,14 @@
 //!
 //! `perf script -F comm,tid,time,event,addr,data_src,weight,ip` prints what is needed; other fields
 //! of these are skipped. Reads and writes are told by the operation in `data_src`, or without it by
-//! the name of the event. Times are nanoseconds. Lines that begin with a tab are call chains.
+//! the name of the event. Times are nanoseconds. Where call chains were recorded, the instruction is
+//! not in the line of the sample: lines that begin with a tab follow, and the first one has it.
+//!
+//! ```text
+//! mm 4452/4452 82877.315633: cpu/mem-loads/P: 7ffe0010 5868100142 |OP LOAD|LVL L1 hit|... 7
+//!         55d0c0de1139 multiply+0x29 (/home/user/mm)
+//!         55d0c0de1234 main+0x84 (/home/user/mm)
+//! ```
 
 use std::collections::VecDeque;
 
@@ -27,6 +34,8 @@ const ADDRESS_DIGITS: usize = 6;
 #[derive(Default)]
 pub struct PerfScript {
     samples: Samples,
+    /// The last sample, if its line has no instruction: a call chain may follow.
+    waiting: Option<Sample>,
 }
 
 /// Nanoseconds of `SECONDS.FRACTION:`.
@@ -61,12 +70,12 @@ fn direction(operation: Option<&str>, event: &str) -> Option<Direction> {
 
 /// Weight and instruction, from what follows the last part of `data_src`: latencies, and the
 /// address behind them.
-fn weight_and_instruction(rest: &str) -> Option<(u64, u64)> {
+fn weight_and_instruction(rest: &str) -> (Option<u64>, Option<u64>) {
     let words = rest.split_whitespace().skip_while(|word| decimal(word).is_none());
     let mut numbers = words.map_while(|word| Some(word).filter(|word| hexadecimal(word).is_some()));
-    let weight = decimal(numbers.next()?)?;
-    let pc = numbers.find(|word| word.len() >= ADDRESS_DIGITS).and_then(hexadecimal)?;
-    Some((weight, pc))
+    let weight = numbers.next().and_then(decimal);
+    let pc = numbers.find(|word| word.len() >= ADDRESS_DIGITS).and_then(hexadecimal);
+    (weight, pc)
 }
 
 /// What the begin of a line says of a sample.
@@ -101,20 +110,35 @@ fn begin(line: &str) -> Option<Begin<'_>> {
 impl PerfScript {
     /// Parses a line.
     pub fn line(&mut self, line: &str, add: &mut VecDeque<ImportedAccess>) -> Parsed {
-        if line.starts_with('\t') || line.starts_with('#') {
+        if let Some(chain) = line.strip_prefix('\t') {
+            if let Some(sample) = self.waiting.take() {
+                let pc = chain.split_whitespace().next().and_then(hexadecimal).unwrap_or(0);
+                add.extend(self.samples.access(&Sample { pc, ..sample }));
+            }
             return Ok(LineKind::Other);
         }
+        if line.starts_with('#') {
+            return Ok(LineKind::Other);
+        }
+        self.finish(add);
         let Begin { clock, thread, event, address } =
             begin(line).ok_or_else(|| wrong(EXPECTED, line))?;
         let operation = line.split_once(OPERATION).map(|(_, rest)| rest);
         let name = operation.map(|rest| rest.split('|').next().unwrap_or_default());
         let rest = operation.and_then(|rest| rest.rsplit_once('|')).map_or("", |(_, rest)| rest);
         let direction = direction(name, event);
-        let (weight, pc) = weight_and_instruction(rest).unzip();
-        let pc = pc.unwrap_or(0);
-        let sample = Sample { clock, thread, pc, address, direction, weight };
-        add.extend(self.samples.access(&sample));
+        let (weight, pc) = weight_and_instruction(rest);
+        let sample = Sample { clock, thread, pc: pc.unwrap_or(0), address, direction, weight };
+        match pc {
+            Some(_) => add.extend(self.samples.access(&sample)),
+            None => self.waiting = Some(sample),
+        }
         Ok(LineKind::Record)
+    }
+
+    /// Adds the last sample, if it waits for a call chain.
+    pub fn finish(&mut self, add: &mut VecDeque<ImportedAccess>) {
+        add.extend(self.waiting.take().and_then(|sample| self.samples.access(&sample)));
     }
 
     /// What limits results.
