@@ -77,9 +77,9 @@ bench-cluster:
 	cargo bench --quiet --locked --manifest-path scale/Cargo.toml -p hmtt-sql -p hmtt-cluster --bench executors \
 	-- $(CLUSTER_ACCESSES)
 
-# Runs the formal proofs alone. `make test` runs them too.
+# Makes all formal proofs. `make test` makes those of changed inputs.
 formal: setup
-	cargo test -p gateware --test suite formal::
+	UPDATE_VERDICTS=1 cargo test -p gateware --test suite formal::
 
 synth: setup
 	cargo run --quiet -p gateware -- synth
@@ -123,7 +123,8 @@ fuzz: setup
 	cargo test --quiet --release -p hmtt-cli --test suite a_hostile_program_harms_only_itself
 
 # Tags programs of Go RUNS times in each way, kills and ends `hmtt monitor` TIMES times at random moments, and compares
-# PROGRAMS random programs in a code cache with plain execution; and tries all changed boards that the bench must reject:
+# PROGRAMS random programs in a code cache with plain execution; tries all changed boards that the bench must reject, and
+# makes all proofs and bitstreams again:
 # make long RUNS=100 TIMES=1000 PROGRAMS=100000
 RUNS = 100
 TIMES = 1000
@@ -133,3 +134,4 @@ long: setup
 	HMTT_LONG_KILLS=$(TIMES) cargo test --quiet --release -p hmtt-cli --test suite monitor::kill
 	HMTT_LONG=$(RUNS) cargo test --quiet --release -p hmtt-cli --test suite tag_go
 	HMTT_LONG_BENCH=1 cargo test --quiet -p gateware --test suite board_bench
+	UPDATE_VERDICTS=1 cargo test --quiet -p gateware --test suite -- formal:: bitstream:: lint::

@@ -1,8 +1,6 @@
 //! Tests the build of bitstreams with the real tools: the files, the table, and rejected inputs. The tests are reported
 //! as skipped if the tools are not installed.
 
-mod met;
-
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -11,8 +9,8 @@ use gateware::bitstream::tools::{Step, Tools};
 use gateware::bitstream::{BitstreamError, Family, Outcome, Plan, Requirement, build};
 
 use crate::tools;
-use gateware::boards::{alchitry_cu, ecpix_5};
-use met::Inputs;
+use crate::verdicts::Inputs;
+use gateware::boards::{Board, alchitry_cu, ecpix_5};
 
 const ICE40: Family = Family::Ice40 { device: "hx8k", package: "cb132" };
 const ECP5: Family = Family::Ecp5 { device: "um5g-85k", package: "CABGA554", speed: "8" };
@@ -32,6 +30,27 @@ fn there(test: &str, family: Family) -> bool {
             false
         }
     }
+}
+
+/// What the bitstream of a board depends on: Verilog, constraints, the steps, the versions of the tools.
+fn inputs(board: &Board, fifo_kb: usize, family: Family) -> Inputs {
+    let memory = gateware::synth::memory(None).expect("the built-in memory");
+    let mut parts = vec![(board.verilog)(&memory, fifo_kb).expect("a board").into_bytes()];
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    for folder in [root.join("src/bitstream"), root.join("../constraints").join(board.name)] {
+        let entries = fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry"));
+        let mut files: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
+        files.sort();
+        parts.extend(files.iter().map(|file| fs::read(file).expect("an input")));
+    }
+    let tools = Tools::new(&folder_of_tools());
+    for (tool, option) in family.tools().into_iter().zip(["-V", "--version"]) {
+        let path = tools.find(tool).expect("it is installed");
+        let version = Command::new(path).arg(option).output().expect("it starts");
+        parts.push(tools::printed(&version).into_bytes());
+    }
+    let parts: Vec<&[u8]> = parts.iter().map(Vec::as_slice).collect();
+    Inputs::new(format!("bitstream of {} with {fifo_kb} KiB", board.name), &parts)
 }
 
 /// A counter that drives a pin.
@@ -188,8 +207,8 @@ fn the_card_becomes_a_bitstream_for_the_alchitry_cu() {
     if !there(test, ICE40) {
         return;
     }
-    let inputs = Inputs::new(&alchitry_cu::BOARD, ICE40, &Tools::new(&folder_of_tools()));
-    if inputs.passed() {
+    let inputs = inputs(&alchitry_cu::BOARD, alchitry_cu::BOARD.fifo_kb[0], ICE40);
+    if inputs.verdict().is_some() {
         return;
     }
     let (folder, table, met) = card_for("alchitry-cu", "3");
@@ -208,7 +227,7 @@ fn the_card_becomes_a_bitstream_for_the_alchitry_cu() {
     ] {
         assert_eq!(pad(out, &tiles, port), expected, "{port}");
     }
-    inputs.pass();
+    inputs.keep("passed");
 }
 
 /// Returns the configuration of a bitstream, tile by tile.
@@ -250,8 +269,8 @@ fn the_card_becomes_a_bitstream_for_the_ecpix_5() {
     if !there(test, ECP5) {
         return;
     }
-    let inputs = Inputs::new(&ecpix_5::BOARD, ECP5, &Tools::new(&folder_of_tools()));
-    if inputs.passed() {
+    let inputs = inputs(&ecpix_5::BOARD, ecpix_5::BOARD.fifo_kb[0], ECP5);
+    if inputs.verdict().is_some() {
         return;
     }
     let (folder, table, met) = card_for("ecpix-5", "3");
@@ -281,7 +300,7 @@ fn the_card_becomes_a_bitstream_for_the_ecpix_5() {
     ] {
         assert_eq!(register(out, &tiles, port), expected, "{port}");
     }
-    inputs.pass();
+    inputs.keep("passed");
 }
 
 /// Registers of an ECP5 pad.
@@ -324,6 +343,10 @@ fn the_largest_fifo_maps_to_the_ecpix_5() {
     if !there("the_largest_fifo_maps_to_the_ecpix_5", ECP5) {
         return;
     }
+    let inputs = inputs(&ecpix_5::BOARD, 256, ECP5);
+    if inputs.verdict().is_some() {
+        return;
+    }
     let folder = tempfile::tempdir().expect("a temporary folder");
     let output = Command::new(env!("CARGO_BIN_EXE_gateware"))
         .args(["synth", "--board", "ecpix-5", "--fifo-kb", "256", "--out", "out", "--tools"])
@@ -337,4 +360,5 @@ fn the_largest_fifo_maps_to_the_ecpix_5() {
     let at = words.iter().position(|&word| word == "block").unwrap_or_else(|| panic!("{printed}"));
     let memories: u32 = words[at - 1].parse().expect("a count");
     assert!((128..=208).contains(&memories), "{printed}");
+    inputs.keep("passed");
 }

@@ -14,3 +14,4 @@ mod recording;
 mod synth_command;
 mod tools;
 mod twins;
+mod verdicts;

@@ -12,6 +12,7 @@ use rust_hdl::prelude::*;
 
 use crate::direct::settled;
 use crate::tools;
+use crate::verdicts::Inputs;
 
 /// Longest search before ABC gives up, which fails the test.
 const SECONDS: u32 = 300;
@@ -34,6 +35,22 @@ pub enum Verdict {
     Holds,
     /// One fails after so many steps.
     Fails(u32),
+}
+
+impl Verdict {
+    fn word(&self) -> String {
+        match self {
+            Verdict::Holds => "holds".to_string(),
+            Verdict::Fails(steps) => format!("fails-{steps}"),
+        }
+    }
+
+    fn parse(word: &str) -> Option<Verdict> {
+        match word.strip_prefix("fails-") {
+            None => (word == "holds").then_some(Verdict::Holds),
+            Some(steps) => steps.parse().ok().map(Verdict::Fails),
+        }
+    }
 }
 
 /// Verilog under proof.
@@ -130,40 +147,61 @@ impl Proof {
 
     /// `None` when a tool is missing.
     fn verdict(&self, verilog: &str, macros: &[(&str, u64)]) -> Option<Verdict> {
-        let folder = tempfile::tempdir().expect("a temporary folder");
-        let write = |name: &str, text: &str| {
-            fs::write(folder.path().join(name), text).expect("a file is written");
-        };
-        write("top.v", verilog);
-        write("check.v", self.checker);
         let version = tools::run(self.name, "yosys", Command::new("yosys").arg("-V"))?;
-        // Later versions keep assertions as `$check` cells unless an option says otherwise.
-        let lower = if keeps_checks(&tools::printed(&version)) { "chformal -lower; " } else { "" };
-        let defines: String =
-            macros.iter().map(|(name, value)| format!(" -D{name}={value}")).collect();
-        let script = format!(
-            "read_verilog -formal top.v; read_verilog -formal -sv{defines} check.v; \
-             hierarchy -check -top check; proc; flatten; opt_clean; memory_map -formal; opt; {lower}\
-             setundef -undriven -anyseq; opt; techmap; opt -fast; dffunmap; \
-             setundef -anyseq; aigmap; opt_clean; write_aiger -I -B -zinit check.aig"
-        );
+        let version = tools::printed(&version);
+        let abc = Command::new("yosys-abc").args(["-q", "version"]).output();
+        let abc = abc.map(|output| tools::printed(&output)).unwrap_or_default();
+        let (script, commands) = (script(macros, &version), commands(self.reach));
+        let parts = [verilog, self.checker, &script, &commands, &version, &abc].map(str::as_bytes);
+        let inputs = Inputs::new(self.name, &parts);
+        if let Some(verdict) = inputs.verdict() {
+            return Some(Verdict::parse(&verdict).expect("a verdict of a proof"));
+        }
+        let verdict = self.proved(verilog, &script, &commands)?;
+        inputs.keep(&verdict.word());
+        Some(verdict)
+    }
+
+    /// Runs the tools; `None` when one is missing.
+    fn proved(&self, verilog: &str, script: &str, commands: &str) -> Option<Verdict> {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        for (name, text) in [("top.v", verilog), ("check.v", self.checker)] {
+            fs::write(folder.path().join(name), text).expect("a file is written");
+        }
         let mut yosys = Command::new("yosys");
-        yosys.current_dir(&folder).args(["-q", "-p", &script]);
+        yosys.current_dir(&folder).args(["-q", "-p", script]);
         let made = tools::run(self.name, "yosys", &mut yosys)?;
         assert!(made.status.success(), "{}: {}", self.name, tools::printed(&made));
-        let search = match self.reach {
-            Reach::Steps(steps) => format!("bmc3 -F {steps} -T {SECONDS}"),
-            Reach::Ever => format!("scorr; pdr -T {SECONDS}"),
-            // `ind` proves the step from the first clock to the second; the search before it, that assertions
-            // hold at first.
-            Reach::Inductive => format!("orpos; bmc3 -F 3 -T {SECONDS}; ind -F 2"),
-        };
         let mut abc = Command::new("yosys-abc");
-        let commands = format!("read_aiger check.aig; fold; strash; {search}");
         let searched =
-            tools::run(self.name, "yosys-abc", abc.current_dir(&folder).args(["-q", &commands]))?;
+            tools::run(self.name, "yosys-abc", abc.current_dir(&folder).args(["-q", commands]))?;
         Some(verdict_of(&tools::printed(&searched), self.reach))
     }
+}
+
+/// Yosys' script, from Verilog and checker to a circuit that ABC reads.
+fn script(macros: &[(&str, u64)], version: &str) -> String {
+    // Later versions keep assertions as `$check` cells unless an option says otherwise.
+    let lower = if keeps_checks(version) { "chformal -lower; " } else { "" };
+    let defines: String = macros.iter().map(|(name, value)| format!(" -D{name}={value}")).collect();
+    format!(
+        "read_verilog -formal top.v; read_verilog -formal -sv{defines} check.v; \
+         hierarchy -check -top check; proc; flatten; opt_clean; memory_map -formal; opt; {lower}\
+         setundef -undriven -anyseq; opt; techmap; opt -fast; dffunmap; \
+         setundef -anyseq; aigmap; opt_clean; write_aiger -I -B -zinit check.aig"
+    )
+}
+
+/// ABC's commands.
+fn commands(reach: Reach) -> String {
+    let search = match reach {
+        Reach::Steps(steps) => format!("bmc3 -F {steps} -T {SECONDS}"),
+        Reach::Ever => format!("scorr; pdr -T {SECONDS}"),
+        // `ind` proves the step from the first clock to the second; the search before it, that assertions
+        // hold at first.
+        Reach::Inductive => format!("orpos; bmc3 -F 3 -T {SECONDS}; ind -F 2"),
+    };
+    format!("read_aiger check.aig; fold; strash; {search}")
 }
 
 /// ABC's words to a verdict.
