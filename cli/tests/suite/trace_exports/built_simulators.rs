@@ -80,12 +80,13 @@ fn dramsim3_does_all_requests() {
 }
 
 /// Builds Ramulator 2.0 in a folder of its own. The libraries that its CMake file would fetch are
-/// taken from its folder `ext` if they are there.
+/// taken from its folder `ext` if they are there. With its own optimisation the build takes ten minutes.
 fn build_ramulator(source: &Path) -> PathBuf {
     let folder = build_folder("ramulator2");
     std::fs::create_dir_all(&folder).unwrap();
     let mut configure = Command::new("cmake");
     configure.arg("-S").arg(source).arg("-B").arg(&folder).arg("-DCMAKE_BUILD_TYPE=Release");
+    configure.arg("-DCMAKE_CXX_FLAGS_RELEASE=-O1");
     if source.join("ext/yaml-cpp").is_dir() {
         configure.arg("-DFETCHCONTENT_FULLY_DISCONNECTED=ON");
     }
@@ -162,4 +163,42 @@ fn champsim_executes_all_instructions() {
     let printed = run(simulator.arg(instructions.to_string()).arg(&*output));
     let executed = number_behind(&printed, "Simulation complete CPU 0 instructions: ");
     assert!((instructions..instructions + RETIRE_WIDTH).contains(&executed), "{executed}");
+}
+
+/// Builds the simulator of libCacheSim, which needs GLib and zstd.
+fn build_cachesim(source: &Path) -> PathBuf {
+    let folder = build_folder("libcachesim");
+    let mut configure = Command::new("cmake");
+    configure.arg("-S").arg(source).arg("-B").arg(&folder).arg("-DCMAKE_BUILD_TYPE=Release");
+    run(&mut configure);
+    let mut build = Command::new("cmake");
+    run(build.arg("--build").arg(&folder).args(["--parallel", "2", "--target", "cachesim"]));
+    folder.join("bin/cachesim")
+}
+
+#[test]
+fn libcachesim_has_the_miss_ratios_of_mrc() {
+    let Some(source) = source("HMTT_LIBCACHESIM") else { return };
+    let Some(Sample { file, .. }) = &*SAMPLE else { return };
+    let program = build_cachesim(&source);
+    let (output, error) = converted(file, "libcachesim", &COUNT);
+    let text = paragraph(&error);
+    let requests = number_behind(text, "requests: ") + number_behind(text, " reads and ");
+    let mrc = hmtt(&["mrc", "--json", "--sizes", "4K,16K,1M", output.to_str().unwrap()]);
+    let mrc: serde_json::Value = serde_json::from_slice(&mrc.stdout).unwrap();
+    let ratios = mrc["mrc"]["sizes"].as_array().unwrap().iter();
+    let expected = ratios.map(|size| {
+        let ratio = size["miss_ratio"].as_f64().unwrap();
+        format!("{requests} req, miss ratio {ratio:.4},")
+    });
+    let mut simulator = Command::new(program);
+    // It writes its results into a folder of the working directory, too.
+    simulator.current_dir(scratch("libcachesim.file").parent().unwrap()).arg(&*output);
+    let printed = run(simulator.args(["oracleGeneral", "lru", "4KB,16KB,1MB"]));
+    let results = printed.lines().filter_map(|line| line.find(" req, ").map(|at| (line, at)));
+    let found = results.map(|(line, at)| {
+        let count = line[..at].rfind(' ').unwrap() + 1;
+        line[count..].split(" byte").next().unwrap().to_owned()
+    });
+    assert_eq!(found.collect::<Vec<_>>(), expected.collect::<Vec<_>>());
 }
