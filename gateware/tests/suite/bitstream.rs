@@ -32,7 +32,7 @@ fn there(test: &str, family: Family) -> bool {
     }
 }
 
-/// What the bitstream of a board depends on: Verilog, constraints, the steps, the versions of the tools.
+/// Returns the inputs of a board's bitstream: Verilog, constraints, the steps and the tools' versions.
 fn inputs(board: &Board, fifo_kb: usize, family: Family) -> Inputs {
     let memory = gateware::synth::memory(None).expect("the built-in memory");
     let mut parts = vec![(board.verilog)(&memory, fifo_kb).expect("a board").into_bytes()];

@@ -1,9 +1,11 @@
 //! Verdicts of tools that take minutes, by the inputs that they depend on alone.
 //!
 //! A proof, a netlist and a bitstream are the same for the same Verilog, script and version of the
-//! tool. `gateware/tests/verdicts.txt` has a digest of these inputs with each verdict, so that a test
-//! runs a tool only for other inputs. `UPDATE_VERDICTS=1` runs all tools and writes the file; `make long`
-//! does that.
+//! tool. `gateware/tests/verdicts.txt` has a digest of these inputs with each verdict.
+//! A test runs its tool only for inputs that are not in the file.
+//! `UPDATE_VERDICTS=1` runs all tools and writes the file, as `make long` does.
+//! Who changes what a test requires of a netlist or a bitstream does that too: the digest is of the
+//! tool's inputs, and not of the test.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -171,8 +171,9 @@ impl<R: BufRead> TextReader<R> {
         TextReader { lines: Lines::new(input), parser }
     }
 
-    /// Reads a line, and adds its accesses. Returns `false` at the end, where it adds those that were kept
-    /// until the next line.
+    /// Reads a line, and adds its accesses. Returns `false` at the end.
+    ///
+    /// At the end it adds the accesses that the parser has kept until the next line.
     ///
     /// # Errors
     /// [`TableError`]: the file cannot be read, or the line is not understood.

@@ -80,7 +80,7 @@ fn dramsim3_does_all_requests() {
 }
 
 /// Builds Ramulator 2.0 in a folder of its own. The libraries that its CMake file would fetch are
-/// taken from its folder `ext` if they are there. With its own optimisation the build takes ten minutes.
+/// taken from its folder `ext` if they are there. Its own optimisation takes more than ten minutes.
 fn build_ramulator(source: &Path) -> PathBuf {
     let folder = build_folder("ramulator2");
     std::fs::create_dir_all(&folder).unwrap();
@@ -196,9 +196,9 @@ fn libcachesim_has_the_miss_ratios_of_mrc() {
     simulator.current_dir(scratch("libcachesim.file").parent().unwrap()).arg(&*output);
     let printed = run(simulator.args(["oracleGeneral", "lru", "4KB,16KB,1MB"]));
     let results = printed.lines().filter_map(|line| line.find(" req, ").map(|at| (line, at)));
-    let found = results.map(|(line, at)| {
+    let counted = results.map(|(line, at)| {
         let count = line[..at].rfind(' ').unwrap() + 1;
         line[count..].split(" byte").next().unwrap().to_owned()
     });
-    assert_eq!(found.collect::<Vec<_>>(), expected.collect::<Vec<_>>());
+    assert_eq!(counted.collect::<Vec<_>>(), expected.collect::<Vec<_>>());
 }
