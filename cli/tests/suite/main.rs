@@ -16,6 +16,7 @@ mod ctl;
 #[cfg(feature = "dataset")]
 mod dataset;
 mod dissector;
+mod endurance;
 mod escapes;
 mod exit_status;
 mod goes_on;
@@ -88,4 +89,9 @@ pub use hmtt_test_support::waiting::{wait_for, wait_until};
 /// Runs `hmtt`.
 pub fn hmtt(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_hmtt")).args(arguments).env_remove("COLUMNS").output().unwrap()
+}
+
+/// Returns a number that a variable of the environment sets.
+pub fn from_environment(name: &str) -> Option<u64> {
+    std::env::var(name).ok()?.parse().ok()
 }

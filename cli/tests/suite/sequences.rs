@@ -10,12 +10,12 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use crate::tag::build;
-use crate::{scratch, skipped};
+use crate::{from_environment, scratch, skipped};
 
 const SOURCE: &str = include_str!("sequences/counters.c");
-/// How long `hmtt` is attached, and how often it attaches.
+/// How long `hmtt` is attached, and how often it attaches unless `HMTT_LONG_ATTACHMENTS` has another number.
 const ATTACHED: Duration = Duration::from_millis(150);
-const TIMES: u32 = 3;
+const TIMES: u64 = 3;
 
 /// The programs: with a descriptor in the file, on the stack, and with code that is mapped at run time.
 fn programs() -> Option<[PathBuf; 3]> {
@@ -88,7 +88,7 @@ fn check_attached(words: &[&str], program: &Path) {
         running.wait().unwrap();
         return;
     }
-    for _ in 0..TIMES {
+    for _ in 0..from_environment("HMTT_LONG_ATTACHMENTS").unwrap_or(TIMES) {
         let pid = running.id();
         let result = attached(words, pid, || send_signals(&mut running, ATTACHED));
         let error = String::from_utf8_lossy(&result.stderr);

@@ -13,7 +13,7 @@ use super::crowds::CROWDS;
 use super::survived::SURVIVES;
 use super::{BUSY, SPAWNS, TIMERS, hmtt_monitor};
 use crate::tag::build;
-use crate::{scratch, wait_for};
+use crate::{from_environment, scratch, wait_for};
 
 /// Number of times for each signal, unless this environment variable has another one.
 const TIMES: u32 = 12;
@@ -73,8 +73,8 @@ fn goes_on(signal: Signal, name: &str, source: &str, words: &[&str]) {
     let whole = start(&program, words, &file).wait_with_output().unwrap();
     assert_eq!(String::from_utf8(whole.stdout).unwrap(), expected);
     let time = begin.elapsed();
-    let given: Option<u32> = std::env::var(MORE_TIMES).ok().and_then(|text| text.parse().ok());
-    let times = given.unwrap_or(TIMES);
+    let given = from_environment(MORE_TIMES);
+    let times = given.map_or(TIMES, |times| times as u32);
     for number in 0..times {
         // A fraction of the time that a whole run takes: from before the program starts until it ends.
         let after = time * (number * 7 % times) / times;

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::scratch;
+use crate::{from_environment, scratch};
 use crate::tag::{build, hmtt_tag};
 
 /// Number of seeds if no duration is given.
@@ -28,10 +28,6 @@ const WAYS: [&[&str]; 5] = [
     &["--sink", "log", "--full", "drop", "--no-time", "-f"],
     &["--sink", "none"],
 ];
-
-fn from_environment(name: &str) -> Option<u64> {
-    std::env::var(name).ok()?.parse().ok()
-}
 
 /// Waits for a child that ends by itself. Returns its status as `wait4` does, and its maximum memory in KiB.
 fn wait(child: &Child, setting: &str) -> (i32, i64) {
